@@ -1,0 +1,39 @@
+"""What a running handler adds to its commit: one object per message being handled, found through a context variable."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+from broker import AgentId
+from broker.ids import derived_id
+from broker.redis.publisher import Posting
+
+
+class Activation:
+    """One message being handled by one agent.
+
+    Attributes:
+        agent_id: the agent.
+        message_id: the message.
+        chain: the agents whose requests led here, the nearest last.
+        deadline: server ms until which the asker of this request waits, or None.
+        outgoing: what leaves with the commit.
+    """
+
+    __slots__ = ("_ordinal", "agent_id", "chain", "deadline", "message_id", "outgoing")
+
+    def __init__(self, agent_id: AgentId, message_id: str, chain: tuple[str, ...], deadline: int | None) -> None:
+        self.agent_id = agent_id
+        self.message_id = message_id
+        self.chain = chain
+        self.deadline = deadline
+        self.outgoing: list[Posting] = []
+        self._ordinal = 0
+
+    def next_id(self, salt: bytes = b"") -> str:
+        """The id of the next message that this handler sends: the same in every attempt at the message."""
+        self._ordinal += 1
+        return derived_id(self.message_id, str(self.agent_id), self._ordinal, salt)
+
+
+current: ContextVar[Activation | None] = ContextVar("callboard_activation", default=None)

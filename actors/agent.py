@@ -1,0 +1,348 @@
+"""The base class of agents."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, final
+
+from broker.errors import DuplicateSubscriptionError
+from broker.ids import AgentId, AgentType, TopicId
+from broker.subscriptions import TypePrefixSubscription, TypeSubscription
+
+from .cancellation import CancellationToken
+from .context import MessageContext
+from .errors import AlreadyBoundError, DescriptionError, NotBoundError
+from .instantiation import AgentInstantiationContext
+from .runtime_protocol import Agent, AgentMetadata, AgentRuntime, MessageType
+from .state import (
+    dump_state,
+    find_state_model,
+    get_state,
+    restore_state,
+    set_state,
+    state_from_mapping,
+    state_model,
+    state_to_mapping,
+)
+from .subscriptions import UnboundSubscription, bind_subscriptions, direct_message_prefix
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+__all__ = ["Agent", "AgentMetadata", "BaseAgent", "dump_state", "handles", "restore_state", "state_model"]
+
+StateModel: TypeAlias = "type[BaseModel]"
+
+AgentClassT = TypeVar("AgentClassT", bound="type[BaseAgent]")
+
+
+class BaseAgent(ABC, Agent):
+    """An agent that is given its id and runtime, sends, publishes and registers itself.
+
+    Derive from `RoutedAgent` for handlers by message type, or from this and write `on_message_impl`.
+
+    A nested pydantic model called ``State`` makes the agent persistent: ``self.state`` is loaded when the
+    agent wakes up, and stored together with everything else that handling a message did.
+
+    ```python
+    class Counter(RoutedAgent):
+        class State(BaseModel):
+            total: int = 0
+    ```
+
+    Args:
+        description: What the agent is for, in a sentence.
+
+    Raises:
+        DescriptionError: The description is not a string.
+    """
+
+    internal_unbound_subscriptions_list: ClassVar[list[UnboundSubscription]] = []
+    internal_extra_handles_types: ClassVar[list[MessageType]] = []
+    _state_model: ClassVar[StateModel | None] = None
+
+    _id: AgentId
+    _runtime: AgentRuntime
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # Lists of its own for every class: what a base class subscribes to is not inherited.
+        cls.internal_unbound_subscriptions_list = []
+        cls.internal_extra_handles_types = []
+        model = find_state_model(cls)
+        if model is not None:
+            cls._state_model = model
+
+    def __init__(self, description: str = "") -> None:
+        if AgentInstantiationContext.is_in_factory_call():
+            self._runtime = AgentInstantiationContext.current_runtime()
+            self._id = AgentInstantiationContext.current_agent_id()
+        # Programs without a type checker pass other things, and would hear of it much later.
+        if not isinstance(description, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DescriptionError(type(description).__name__)
+        self._description = description
+
+    @property
+    def metadata(self) -> AgentMetadata:
+        """Type, key and description."""
+        return AgentMetadata(type=self.id.type, key=self.id.key, description=self._description)
+
+    @property
+    def id(self) -> AgentId:
+        """The agent's address.
+
+        Raises:
+            NotBoundError: No runtime has given it one (an AttributeError).
+        """
+        try:
+            return self._id
+        except AttributeError:
+            raise NotBoundError(type(self).__name__) from None
+
+    @property
+    def type(self) -> str:
+        """The agent type, as in `id`."""
+        return self.id.type
+
+    @property
+    def runtime(self) -> AgentRuntime:
+        """The runtime that the agent lives in.
+
+        Raises:
+            NotBoundError: It is in none yet (an AttributeError).
+        """
+        try:
+            return self._runtime
+        except AttributeError:
+            raise NotBoundError(self.__class__.__name__) from None
+
+    @property
+    def state(self) -> Any:
+        """The persistent state: an instance of the nested `State`, made with its defaults at the first use.
+
+        Assigning another instance replaces it.
+
+        Raises:
+            StateMissingError: The class has no `State` (an AttributeError).
+            StateError: A field of it has no default, or what was assigned is something else (a TypeError).
+        """
+        return get_state(self)
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        set_state(self, value)
+
+    async def bind_id_and_runtime(self, id: AgentId, runtime: AgentRuntime) -> None:
+        """Give the agent its id and runtime; doing it again with the same ones changes nothing.
+
+        Raises:
+            AlreadyBoundError: It has others (a RuntimeError).
+        """
+        if getattr(self, "_id", id) != id:
+            raise AlreadyBoundError(self.__class__.__name__, "ID")
+        if getattr(self, "_runtime", runtime) is not runtime:
+            raise AlreadyBoundError(self.__class__.__name__, "runtime")
+        self._id = id
+        self._runtime = runtime
+
+    @final
+    async def on_message(self, message: Any, ctx: MessageContext) -> Any:
+        """Handle one message. Only runtimes call this."""
+        return await self.on_message_impl(message, ctx)
+
+    @abstractmethod
+    async def on_message_impl(self, message: Any, ctx: MessageContext) -> Any:
+        """Handle one message; to be written by subclasses."""
+        ...
+
+    async def send_message(
+        self,
+        message: Any,
+        recipient: AgentId,
+        *,
+        cancellation_token: CancellationToken | None = None,
+        message_id: str | None = None,
+    ) -> Any:
+        """Send a request to another agent and wait for its response; see `AgentRuntime.send_message`.
+
+        Args:
+            message: The request.
+            recipient: The agent to ask.
+            cancellation_token: Pass `ctx.cancellation_token` on, so that cancelling reaches this request as
+                well.
+            message_id: An id of your own; None: one that is the same in every attempt.
+
+        Returns:
+            The response.
+        """
+        return await self.runtime.send_message(
+            message, recipient, sender=self.id, cancellation_token=cancellation_token, message_id=message_id
+        )
+
+    async def publish_message(
+        self,
+        message: Any,
+        topic_id: TopicId,
+        *,
+        cancellation_token: CancellationToken | None = None,
+        message_id: str | None = None,
+        delay: float | None = None,
+        at: datetime | None = None,
+        now: bool = False,
+    ) -> None:
+        """Publish a message to a topic; see `AgentRuntime.publish_message`.
+
+        Args:
+            message: The message.
+            topic_id: Where to.
+            cancellation_token: Cancels the call as long as the message has not left.
+            message_id: An id of your own; None: one that is the same in every attempt.
+            delay: Seconds to wait before it is delivered.
+            at: When to deliver it, with a time zone.
+            now: True sends at once instead of together with everything else this handler did.
+        """
+        await self.runtime.publish_message(
+            message,
+            topic_id,
+            sender=self.id,
+            cancellation_token=cancellation_token,
+            message_id=message_id,
+            delay=delay,
+            at=at,
+            now=now,
+        )
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """The persistent state as plain data; with no `State`, a warning and ``{}``."""
+        if state_model(self.__class__) is not None:
+            return state_to_mapping(self)
+        warnings.warn(f"save_state not implemented in {self.__class__.__name__}", stacklevel=2)
+        return {}
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save_state` returned; with no `State`, only a warning."""
+        if state_model(self.__class__) is not None:
+            state_from_mapping(self, state)
+            return
+        warnings.warn(f"load_state not implemented in {self.__class__.__name__}", stacklevel=2)
+
+    async def close(self) -> None:
+        """Called once when the runtime closes or puts the agent to sleep. Does nothing here."""
+
+    @classmethod
+    def message_types(cls) -> tuple[MessageType, ...]:
+        """The message classes that the agent takes or returns, for a runtime's registry."""
+        return tuple(dict.fromkeys(cls._handles_types()))
+
+    @classmethod
+    def class_subscriptions(cls) -> tuple[UnboundSubscription, ...]:
+        """What decorators subscribe this class to; not what they say of its base classes."""
+        return tuple(cls._unbound_subscriptions())
+
+    @classmethod
+    def _handles_types(cls) -> list[MessageType]:
+        return list(cls.internal_extra_handles_types)
+
+    @classmethod
+    def _unbound_subscriptions(cls) -> list[UnboundSubscription]:
+        return cls.internal_unbound_subscriptions_list
+
+    @classmethod
+    async def register(
+        cls,
+        runtime: AgentRuntime,
+        type: str,
+        factory: Callable[[], Self | Awaitable[Self]],
+        *,
+        skip_class_subscriptions: bool = False,
+        skip_direct_message_subscription: bool = False,
+    ) -> AgentType:
+        """Register this class under an agent type, with its message types and subscriptions.
+
+        Args:
+            runtime: Where to.
+            type: The agent type.
+            factory: Makes one agent; it may be async.
+            skip_class_subscriptions: Leave out what `@type_subscription` and `@default_subscription` say.
+            skip_direct_message_subscription: Leave out the subscription to topic types that start with
+                ``"<type>:"``.
+
+        Returns:
+            The agent type.
+
+        Raises:
+            ValueError: The type is taken.
+            HandlerDeclarationError: A handler is declared wrongly (an AssertionError).
+        """
+        message_types = cls.message_types()
+        agent_type = await runtime.register_factory(AgentType(type), factory, expected_class=cls)
+        runtime.add_message_types(message_types)
+        if not skip_class_subscriptions:
+            for subscription in await bind_subscriptions(cls.class_subscriptions(), agent_type):
+                await runtime.add_subscription(subscription)
+        if not skip_direct_message_subscription:
+            prefix = direct_message_prefix(agent_type.type)
+            await runtime.add_subscription(TypePrefixSubscription(prefix, agent_type.type))
+        return agent_type
+
+    async def register_instance(
+        self,
+        runtime: AgentRuntime,
+        agent_id: AgentId,
+        *,
+        skip_class_subscriptions: bool = True,
+        skip_direct_message_subscription: bool = False,
+    ) -> AgentId:
+        """Register this one object under an id; it also subscribes to the topic type that its key names.
+
+        Args:
+            runtime: Where to.
+            agent_id: Its address.
+            skip_class_subscriptions: Leave out the class's subscriptions, as is usual for an instance.
+            skip_direct_message_subscription: Leave out the subscription to topic types that start with
+                ``"<type>:"``.
+
+        Returns:
+            The id.
+
+        Raises:
+            ValueError: The id or its type is taken in a way that does not go together.
+        """
+        message_types = self.message_types()
+        agent_id = await runtime.register_agent_instance(self, agent_id)
+        runtime.add_message_types(message_types)
+        await runtime.add_subscription(TypeSubscription(agent_id.key, agent_id.type))
+        if not skip_class_subscriptions:
+            for subscription in await bind_subscriptions(
+                self.class_subscriptions(), AgentType(agent_id.type)
+            ):
+                await runtime.add_subscription(subscription)
+        if not skip_direct_message_subscription:
+            await self._subscribe_to_direct_messages(runtime, agent_id)
+        return agent_id
+
+    @staticmethod
+    async def _subscribe_to_direct_messages(runtime: AgentRuntime, agent_id: AgentId) -> None:
+        prefix = direct_message_prefix(agent_id.type)
+        try:
+            await runtime.add_subscription(TypePrefixSubscription(prefix, agent_id.type))
+        except DuplicateSubscriptionError:
+            # Another instance of the type brought it along.
+            return
+
+
+def handles(*types: type[Any]) -> Callable[[AgentClassT], AgentClassT]:
+    """Class decorator: make message classes known that no handler of the agent names.
+
+    Args:
+        *types: The classes.
+    """
+
+    def decorate(agent_class: AgentClassT) -> AgentClassT:
+        agent_class.internal_extra_handles_types.extend(types)
+        return agent_class
+
+    return decorate

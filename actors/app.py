@@ -1,0 +1,326 @@
+"""The App: which agent types there are, how they are made and what they subscribe to. It does no IO."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar, Unpack
+
+from broker.ids import AGENT_TYPE, AgentType
+
+from .closure import Closure, ClosureAgent, UnknownTypePolicy, closure_message_types, closure_signature
+from .declaration import (
+    AgentClass,
+    AgentDeclaration,
+    AgentOptions,
+    AgentSettings,
+    Factory,
+    Topics,
+    check_agent_class,
+    factory_of,
+    message_types_of,
+    name_subscriptions,
+)
+from .errors import DuplicateAgentTypeError, SettingValueError, UnknownAgentTypeError
+from .runtime_protocol import MessageType
+
+if TYPE_CHECKING:
+    from broker.settings import BrokerSettings
+
+    from .intervention import InterventionHandler
+    from .runtime import RedisAgentRuntime
+
+__all__ = ["AgentDeclaration", "AgentOptions", "AgentSettings", "App"]
+
+AgentClassT = TypeVar("AgentClassT", bound=AgentClass)
+ClosureT = TypeVar("ClosureT", bound=Closure)
+
+
+class App:
+    """Declares the agent types of an application.
+
+    ```python
+    app = App("counting")
+
+    @app.agent("counter", topics=["visits"])
+    class Counter(RoutedAgent): ...
+    ```
+
+    Args:
+        name: Letters, digits, ``_``, ``-`` and ``.``.
+        namespace: What keeps it apart from others on one server. None: the one in `settings`, else the name.
+        settings: Everything else about its use of the server; None: from the environment.
+
+    Raises:
+        SettingValueError: The name or the namespace has other characters (a ValueError).
+    """
+
+    def __init__(
+        self, name: str, *, namespace: str | None = None, settings: BrokerSettings | None = None
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self._namespace = namespace
+        self._declarations: dict[str, AgentDeclaration] = {}
+        self._messages: dict[MessageType, None] = {}
+        for what, value in (("name", name), ("namespace", self.namespace)):
+            if not AGENT_TYPE.match(value):
+                raise SettingValueError(what, repr(value), "letters, digits, '_', '-' and '.'")
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that its processes use unless they are told another."""
+        if self._namespace is not None:
+            return self._namespace
+        settings = self.settings
+        if settings is not None and settings.namespace != type(settings)().namespace:
+            return settings.namespace
+        return self.name
+
+    @property
+    def declarations(self) -> tuple[AgentDeclaration, ...]:
+        """The agent types, in the order in which they were declared."""
+        return tuple(self._declarations.values())
+
+    def __getitem__(self, agent_type: str) -> AgentDeclaration:
+        """The declaration of one agent type.
+
+        Raises:
+            UnknownAgentTypeError: There is none (a LookupError); the text names the nearest.
+        """
+        try:
+            return self._declarations[agent_type]
+        except KeyError:
+            raise UnknownAgentTypeError(agent_type, self._declarations) from None
+
+    def __contains__(self, agent_type: object) -> bool:
+        return agent_type in self._declarations
+
+    def __iter__(self) -> Iterator[AgentDeclaration]:
+        return iter(self.declarations)
+
+    def __len__(self) -> int:
+        return len(self._declarations)
+
+    def agent(
+        self,
+        type: str,
+        *,
+        topics: Topics = (),
+        prefixes: Iterable[str] = (),
+        processes: int = 1,
+        description: str | None = None,
+        **settings: Unpack[AgentOptions],
+    ) -> Callable[[AgentClassT], AgentClassT]:
+        """Class decorator: declare a class as an agent type.
+
+        The agents are made without arguments, or with `description` if the constructor takes one. What
+        `@type_subscription` and `@default_subscription` say of the class counts as well.
+
+        Args:
+            type: The agent type.
+            topics: Topic types it subscribes to, or subscriptions.
+            prefixes: It subscribes to all topic types that begin with one of these.
+            processes: How many processes `callboard up` runs for it.
+            description: What its agents are for.
+            **settings: The fields of AgentSettings.
+
+        Raises:
+            DuplicateAgentTypeError: The type is declared already (a ValueError).
+            AgentClassError: The decorated thing is no class of agents (a TypeError).
+            AgentArgumentsError: Its constructor needs arguments (a TypeError).
+            UnknownSettingError, SettingValueError: A setting does not exist, or has a value that can't work.
+            SubscriptionKindError, InvalidIdError: A topic is not a topic type.
+        """
+        limits = AgentSettings.of(settings)
+        named = name_subscriptions(AgentType(type).type, topics, prefixes)
+
+        def declare(agent_class: AgentClassT) -> AgentClassT:
+            check_agent_class(type, agent_class)
+            self._declare(
+                AgentDeclaration(
+                    type=type,
+                    factory=factory_of(type, agent_class, description),
+                    agent_class=agent_class,
+                    processes=processes,
+                    settings=limits,
+                    named=named,
+                    message_types=message_types_of(agent_class),
+                )
+            )
+            return agent_class
+
+        return declare
+
+    def register(
+        self,
+        type: str,
+        factory: Factory,
+        *,
+        expected_class: AgentClass,
+        subscriptions: Topics = (),
+        processes: int = 1,
+        settings: AgentSettings | None = None,
+    ) -> AgentDeclaration:
+        """Declare an agent type by the function that makes its agents.
+
+        Args:
+            type: The agent type.
+            factory: Makes one agent; it may be async.
+            expected_class: The class of what it makes; its handlers and class subscriptions count.
+            subscriptions: Topic types or subscriptions.
+            processes: How many processes `callboard up` runs for it.
+            settings: Its limits; None: the defaults.
+
+        Returns:
+            The declaration.
+
+        Raises:
+            DuplicateAgentTypeError: The type is declared already (a ValueError).
+            AgentClassError: `expected_class` is no class of agents (a TypeError).
+            SubscriptionKindError, InvalidIdError: A topic is not a topic type.
+        """
+        check_agent_class(type, expected_class)
+        return self._declare(
+            AgentDeclaration(
+                type=AgentType(type).type,
+                factory=factory,
+                agent_class=expected_class,
+                processes=processes,
+                settings=settings or AgentSettings(),
+                named=name_subscriptions(type, subscriptions),
+                message_types=message_types_of(expected_class),
+            )
+        )
+
+    def closure(
+        self,
+        type: str,
+        *,
+        topics: Topics = (),
+        prefixes: Iterable[str] = (),
+        processes: int = 1,
+        description: str = "",
+        unknown_type_policy: UnknownTypePolicy = "warn",
+        **settings: Unpack[AgentOptions],
+    ) -> Callable[[ClosureT], ClosureT]:
+        """Decorator: declare a function as an agent type.
+
+        ```python
+        @app.closure("printer", topics=["results"])
+        async def printer(agent: ClosureContext, message: Result, ctx: MessageContext) -> None: ...
+        ```
+
+        Args:
+            type: The agent type.
+            topics: Topic types it subscribes to, or subscriptions.
+            prefixes: It subscribes to all topic types that begin with one of these.
+            processes: How many processes `callboard up` runs for it.
+            description: What it is for.
+            unknown_type_policy: What happens to messages that it does not declare.
+            **settings: The fields of AgentSettings.
+
+        Raises:
+            HandlerDeclarationError: The function can't be a closure (an AssertionError).
+            DuplicateAgentTypeError: The type is declared already (a ValueError).
+            UnknownSettingError, SettingValueError: A setting does not exist, or has a value that can't work.
+            SubscriptionKindError, InvalidIdError: A topic is not a topic type.
+        """
+        limits = AgentSettings.of(settings)
+        named = name_subscriptions(AgentType(type).type, topics, prefixes)
+
+        def declare(closure: ClosureT) -> ClosureT:
+            signature = closure_signature(closure, depth=2)
+            self._declare(
+                AgentDeclaration(
+                    type=type,
+                    factory=lambda: ClosureAgent(
+                        description, closure, unknown_type_policy=unknown_type_policy, signature=signature
+                    ),
+                    agent_class=ClosureAgent,
+                    processes=processes,
+                    settings=limits,
+                    named=named,
+                    message_types=lambda: closure_message_types(signature.types),
+                )
+            )
+            return closure
+
+        return declare
+
+    def messages(self, *classes: MessageType) -> None:
+        """Make message classes known that no handler names.
+
+        What the app only sends, for example, or a subclass of what it takes.
+
+        Args:
+            *classes: pydantic models or dataclasses.
+        """
+        self._messages.update(dict.fromkeys(classes))
+
+    def message_classes(self) -> tuple[MessageType, ...]:
+        """All message classes of the app, each once.
+
+        Raises:
+            HandlerDeclarationError: The annotations of a handler can't be read (an AssertionError).
+        """
+        handled = (cls for declaration in self.declarations for cls in declaration.message_types())
+        return tuple(dict.fromkeys((*handled, *self._messages)))
+
+    def message_types(self) -> dict[str, MessageType]:
+        """All message classes of the app by wire name.
+
+        Raises:
+            MessageNameTakenError: Two of them have one name.
+        """
+        from broker.registry import MessageRegistry
+
+        registry = MessageRegistry()
+        return {registry.name_of(cls): cls for cls in self.message_classes()}
+
+    @asynccontextmanager
+    async def running(
+        self,
+        url: str | None = None,
+        *,
+        namespace: str | None = None,
+        settings: BrokerSettings | None = None,
+        types: Collection[str] | None = None,
+        intervention_handlers: Sequence[InterventionHandler] | None = None,
+    ) -> AsyncIterator[RedisAgentRuntime]:
+        """Run the app in this process: ``async with app.running() as runtime:``.
+
+        Args:
+            url: The server. None: CALLBOARD_URL, else REDIS_URL, else the embedded server.
+            namespace: Instead of the app's.
+            settings: Instead of the app's.
+            types: Agent types to run here; None: all.
+            intervention_handlers: See InterventionHandler.
+
+        Yields:
+            The runtime, started; it is drained and closed at the end.
+        """
+        # Imported here: whoever only declares does not need the Redis half.
+        from .runtime import RedisAgentRuntime
+
+        runtime = RedisAgentRuntime.from_app(
+            self,
+            url,
+            namespace=namespace,
+            settings=settings,
+            types=types,
+            intervention_handlers=intervention_handlers,
+        )
+        async with runtime:
+            runtime.start()
+            await runtime.ready()
+            yield runtime
+
+    def _declare(self, declaration: AgentDeclaration) -> AgentDeclaration:
+        if declaration.type in self._declarations:
+            raise DuplicateAgentTypeError(declaration.type)
+        self._declarations[declaration.type] = declaration
+        return declaration
+
+    def __repr__(self) -> str:
+        return f"<App {self.name}: {', '.join(self._declarations) or 'nothing declared'}>"

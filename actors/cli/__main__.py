@@ -1,0 +1,6 @@
+"""`python -m actors.cli`: the same as `callboard`."""
+
+from . import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Puts the commands together, and turns whatever ends one into an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from . import ask, dead, demo, init, publish, server, status, tail, topics, up, worker
+from .exits import BAD_USE, BROKEN_PIPE, INTERRUPTED, code_of, complain, sentence_of
+
+DEBUG = "--debug"
+
+app = typer.Typer(
+    name="callboard",
+    help="Durable actors on Redis: every message is handled exactly once in effect.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+for _module in (init, up, worker, publish, ask, status, topics, tail, demo):
+    _module.add_to(app)
+app.add_typer(dead.app, name="dead")
+app.add_typer(server.app, name="server")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(f"callboard {version('callboard')}")
+        except PackageNotFoundError:
+            print("callboard (from a checkout that is not installed)")
+        raise typer.Exit
+
+
+@app.callback(
+    epilog="An app is named module:app, such as counting:app for `app = App(...)` in counting.py. "
+    "The server is --url, else CALLBOARD_URL, else REDIS_URL, else one that callboard starts by itself in .callboard/."
+)
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option(DEBUG, help="Log what happens, and show tracebacks; also after a command's name.")
+    ] = False,
+) -> None:
+    """Durable actors on Redis: every message is handled exactly once in effect.
+
+    \b
+    A first app:
+      callboard init hello && cd hello
+      callboard up app:app                                in one terminal
+      callboard publish app:app visits Visit name=Ada     in another
+      callboard ask app:app counter/default HowMany
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs the command line and exits.
+
+    Args:
+        arguments: Without the program's name; None: those of this process.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    own = given[: given.index("--")] if "--" in given else given
+    debug = DEBUG in own
+    if debug:
+        given.remove(DEBUG)
+    _set_up_logging(debug)
+    sys.exit(_run(given, debug))
+
+
+def _run(arguments: list[str], debug: bool) -> int:
+    try:
+        result = app(arguments, prog_name="callboard", standalone_mode=False)
+        sys.stdout.flush()
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        _forget_stdout()
+        return BROKEN_PIPE
+    except typer.Exit as error:
+        return error.exit_code
+    except Exception as error:  # noqa: BLE001 - the one place where any error becomes a sentence and an exit code
+        return _explain(error, debug)
+    return result if isinstance(result, int) else 0
+
+
+def _explain(error: Exception, debug: bool) -> int:
+    from typer._click.exceptions import ClickException
+
+    if isinstance(error, ClickException):
+        error.show()
+        return BAD_USE
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    complain(sentence_of(error))
+    return code_of(error)
+
+
+def _forget_stdout() -> None:
+    # Python flushes stdout at exit and would complain about the closed pipe once more.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _set_up_logging(debug: bool) -> None:
+    import logging
+
+    logging.basicConfig(
+        level=logging.DEBUG if debug else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s" if debug else "%(levelname)s %(name)s: %(message)s",
+    )

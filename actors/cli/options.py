@@ -1,0 +1,64 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .exits import bad_use
+
+if TYPE_CHECKING:
+    from broker import BrokerSettings
+
+    from ..app import App
+
+Target = Annotated[
+    str, typer.Argument(metavar="MODULE:APP", help="The app, such as counting:app for `app = App(...)` in counting.py.")
+]
+OptionalTarget = Annotated[
+    str | None, typer.Argument(metavar="[MODULE:APP]", help="The app, for its namespace; or give --namespace.")
+]
+Url = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Server: redis://, rediss:// or unix://. Default: CALLBOARD_URL, REDIS_URL, embedded."),
+]
+Namespace = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Instead of the app's namespace (for commands without app: of `main`).")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Grace = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS", min=0, help="How long running handlers may go on when it stops. Default: drain_grace, 30."
+    ),
+]
+Fields = Annotated[
+    list[str] | None, typer.Argument(metavar="[FIELD=VALUE]...", help="Its fields; values are JSON where possible, else text.")
+]
+
+
+def check_types(app: App, names: list[str]) -> None:
+    """Refuses agent types that the app does not declare.
+
+    Raises:
+        UnknownAgentTypeError: with the nearest name that it has.
+    """
+    for name in names:
+        app[name]
+
+
+def split_counts(texts: list[str], option: str) -> dict[str, int]:
+    """`writer=3` as a name and a number."""
+    counts: dict[str, int] = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        if not name or not number.isdecimal():
+            bad_use(f"{option} {text} can't be read: write {option} {name or 'writer'}=3")
+        counts[name] = int(number)
+    return counts
+
+
+def grace_of(given: float | None, settings: BrokerSettings) -> float:
+    """Seconds of the grace period."""
+    return settings.drain_grace if given is None else given

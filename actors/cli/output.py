@@ -1,0 +1,75 @@
+"""Printing: aligned columns, JSON, and values for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def say(line: str = "") -> None:
+    """One line on stdout, at once, so that a pipe sees it."""
+    print(line, flush=True)
+
+
+def remark(line: str) -> None:
+    """One line on stderr: what is not data."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def print_json(value: Any, *, indent: int | None = 2) -> None:
+    """A value as JSON; what JSON lacks becomes text."""
+    say(to_json(value, indent=indent))
+
+
+def to_json(value: Any, *, indent: int | None = None) -> str:
+    """A message, a model or plain data as JSON."""
+    return json.dumps(plain(value), indent=indent, ensure_ascii=False, default=str)
+
+
+def plain(value: Any) -> Any:
+    """Models, dataclasses and bytes as what JSON has; bytes that are no text as base64."""
+    import pydantic_core
+
+    try:
+        return pydantic_core.to_jsonable_python(value, fallback=str)
+    except (ValueError, pydantic_core.PydanticSerializationError):
+        return pydantic_core.to_jsonable_python(value, fallback=str, bytes_mode="base64")
+
+
+def columns(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
+    """Lines of a table: numbers to the right, the rest to the left.
+
+    Args:
+        header: One name per column.
+        rows: Values; None is shown as `-`.
+    """
+    cells = [["-" if value is None else str(value) for value in row] for row in (listed := [list(row) for row in rows])]
+    right = [bool(listed) and all(isinstance(row[i], int | float | None) for row in listed) for i in range(len(header))]
+    table = [list(header), *cells]
+    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
+    return [
+        "  ".join(
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(row, widths, right, strict=True)
+        ).rstrip()
+        for row in table
+    ]
+
+
+def say_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Prints `columns`."""
+    for line in columns(header, rows):
+        say(line)
+
+
+def duration(seconds: float) -> str:
+    """A time span for people."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -1,0 +1,171 @@
+"""`callboard publish`: messages to a topic."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .exits import BAD_USE, CommandFailed, bad_use
+from .options import Fields, Namespace, Target, Url
+from .output import say
+
+if TYPE_CHECKING:
+    from ..runtime import RedisAgentRuntime
+    from .messages import MessageForm
+
+BATCH = 500  # messages on their way at once
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("publish")(publish)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """Where messages go, and when.
+
+    Attributes:
+        topic: Topic type.
+        key: Topic source: the key of the agents that get it.
+        delay: Seconds, or None.
+        at: When to deliver it, or None.
+        message_id: Idempotency id; for several messages the number of the line is added.
+    """
+
+    topic: str
+    key: str
+    delay: float | None
+    at: datetime | None
+    message_id: str | None
+
+    async def send(self, runtime: RedisAgentRuntime, message: Any, line: int | None = None) -> None:
+        """Publishes one message."""
+        from broker import TopicId
+
+        name = self.message_id if self.message_id is None or line is None else f"{self.message_id}:{line}"
+        topic_id = TopicId(self.topic, self.key)
+        await runtime.publish_message(message, topic_id, message_id=name, delay=self.delay, at=self.at)
+
+
+def publish(
+    target: Target,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic, such as visits.")],
+    message_type: Annotated[str, typer.Argument(metavar="TYPE", help="The message class, such as Visit.")],
+    fields: Fields = None,
+    data: Annotated[
+        str | None, typer.Option("--json", "--data", metavar="JSON", help="The message as JSON, instead of fields.")
+    ] = None,
+    file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Many messages: a file with one JSON text per line; - is stdin.")
+    ] = None,
+    key: Annotated[str, typer.Option(help="Key of the agents that handle it: the source of the topic.")] = "default",
+    delay: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="Deliver it that much later.")] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Deliver it then: ISO 8601, such as 2027-01-31T09:00+01:00; no zone: local time."),
+    ] = None,
+    message_id: Annotated[
+        str | None,
+        typer.Option("--id", metavar="ID", help="Publishing the same id again does nothing. With --file, ID:LINE is used."),
+    ] = None,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Publish a message, or many from a file, after checking it against its class.
+
+    A file is checked as a whole before the first message leaves; stdin line by line, as it comes.
+
+    \b
+      callboard publish counting:app visits Visit name=Ada
+      callboard publish counting:app visits Visit --json '{"name": "Ada"}' --key museum --delay 60
+      callboard publish counting:app visits Visit --file visits.jsonl --id import-7
+      cat visits.jsonl | callboard publish counting:app visits Visit --file -
+    """
+    from ..loading import load_app
+    from .messages import MessageForm
+    from .sessions import publisher, run
+
+    if (data is not None) + (file is not None) + bool(fields) > 1:
+        bad_use("give the fields, --json or --file, only one of them")
+    if delay is not None and at is not None:
+        bad_use("give --delay or --at, not both")
+    destination = Destination(topic=topic, key=key, delay=delay, at=read_time(at), message_id=message_id)
+    app = load_app(target)
+
+    async def work() -> int:
+        async with publisher(app, url, namespace) as runtime:
+            form = MessageForm(runtime.registry, message_type)
+            if file is not None:
+                return await _publish_lines(runtime, form, destination, file)
+            message = form.from_json(data) if data is not None else form.from_fields(fields or [])
+            await destination.send(runtime, message)
+            return 1
+
+    count = run(work())
+    say(f"published {count:,} {message_type} to {topic}/{key}")
+
+
+def read_time(text: str | None) -> datetime | None:
+    """An ISO 8601 time; without a zone it is local."""
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        bad_use(f"--at {text}: not an ISO 8601 time such as 2027-01-31T09:00 or 2027-01-31T09:00+01:00")
+
+
+async def _publish_lines(runtime: RedisAgentRuntime, form: MessageForm, destination: Destination, file: str) -> int:
+    if file == "-":
+        return await _send_all(runtime, destination, _messages(form, _numbered(sys.stdin)))
+    path = Path(file)
+    if not path.is_file():
+        bad_use(f"there is no file {file}")
+    with path.open(encoding="utf-8") as lines:
+        total = sum(1 for _ in _messages(form, _numbered(lines)))
+        lines.seek(0)
+        return await _send_all(runtime, destination, _messages(form, _numbered(lines)), total)
+
+
+def _numbered(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    return ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+
+
+def _messages(form: MessageForm, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Any]]:
+    for number, line in lines:
+        try:
+            yield number, form.from_json(line)
+        except CommandFailed as error:
+            raise CommandFailed(f"line {number}: {error}", BAD_USE) from error
+
+
+async def _send_all(
+    runtime: RedisAgentRuntime,
+    destination: Destination,
+    messages: Iterator[tuple[int, Any]],
+    total: int | None = None,
+) -> int:
+    from .progress import progress
+
+    sent = 0
+    with progress("publishing", total) as advance:
+        try:
+            while batch := await asyncio.to_thread(_take, messages, BATCH if total is not None else 1):
+                await asyncio.gather(*[destination.send(runtime, message, line) for line, message in batch])
+                sent += len(batch)
+                advance(len(batch))
+        except CommandFailed as error:
+            raise CommandFailed(f"{error}; {sent:,} messages before it were published", error.code) from error
+    return sent
+
+
+def _take(messages: Iterator[tuple[int, Any]], most: int) -> list[tuple[int, Any]]:
+    return [message for message, _ in zip(messages, range(most), strict=False)]

@@ -1,0 +1,82 @@
+"""`callboard status`: how a namespace stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from .options import AsJson, Namespace, OptionalTarget, Url
+from .output import duration, print_json, say, say_table
+
+if TYPE_CHECKING:
+    from broker.redis.inspect import Overview
+
+HEADER = ("TYPE", "WORKERS", "QUEUED", "RUNNING", "BACKOFF", "DONE", "RETRIED", "DEAD")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("status")(status)
+
+
+def status(
+    target: OptionalTarget = None, url: Url = None, namespace: Namespace = None, as_json: AsJson = False
+) -> None:
+    """Show agent types, workers and what waits.
+
+    QUEUED is `-` where the server does not know it. The same figures are in redis-cli: see docs/monitoring.md.
+
+    \b
+      callboard status counting:app
+      callboard status --url redis://10.0.0.5:6379 --namespace counting --json
+    """
+    from .sessions import run
+
+    view = run(observe(target, url, namespace))
+    if as_json:
+        print_json(view)
+    else:
+        show(view)
+
+
+async def observe(target: str | None, url: str | None, namespace: str | None) -> Overview:
+    """The namespace at this moment."""
+    from broker.redis.inspect import overview
+
+    from .sessions import observer
+
+    async with observer(target, url, namespace) as transport:
+        return await overview(transport)
+
+
+def show(view: Overview) -> None:
+    """Prints it for people."""
+    say(f"namespace {view.namespace}")
+    if not view.types:
+        say("Nothing is declared in it yet: start an app with `callboard up`, or check --namespace and --url.")
+        return
+    say_table(
+        HEADER,
+        [
+            (one.type, one.workers, one.queued, one.running, one.backing_off, one.done, one.retried, one.dead)
+            for one in view.types
+        ],
+    )
+    say()
+    if view.workers:
+        say_table(
+            ("WORKER", "TYPES", "HOLDS", "RUNNING", "LEASE", "UP"),
+            [
+                (
+                    *(one.name, " ".join(one.types), one.held, one.running),
+                    *(f"{one.lease_ms_left / 1000:.1f} s", duration((view.at - one.started) / 1000)),
+                )
+                for one in view.workers
+            ],
+        )
+    else:
+        say("no workers: start some with `callboard up` or `callboard worker`")
+    if view.timers:
+        due = "" if view.next_due is None else f", the next in {duration(max(0, view.next_due - view.at) / 1000)}"
+        say(f"{view.timers} timers{due}")

@@ -1,0 +1,46 @@
+"""`callboard topics`: the topics of a namespace and how far everybody is."""
+
+from __future__ import annotations
+
+import typer
+
+from .options import AsJson, Namespace, OptionalTarget, Url
+from .output import print_json, say, say_table
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("topics")(topics)
+
+
+def topics(
+    target: OptionalTarget = None, url: Url = None, namespace: Namespace = None, as_json: AsJson = False
+) -> None:
+    """Show topics, who subscribes, and how far they are.
+
+    LENGTH counts handled messages that are kept as well; UNREAD and PENDING (given to a worker, not finished) are
+    those of each agent type.
+
+    \b
+      callboard topics counting:app
+      callboard topics --namespace counting --json
+    """
+    from .sessions import run
+    from .status import observe
+
+    view = run(observe(target, url, namespace))
+    if as_json:
+        print_json(view.topics)
+        return
+    if not view.topics:
+        say(f"namespace {view.namespace} has no topics yet")
+        return
+    rows: list[tuple[object, ...]] = []
+    for topic in view.topics:
+        names = sorted({*topic.subscribers, *(group.type for group in topic.groups)}) or [None]
+        groups = {group.type: group for group in topic.groups}
+        for number, name in enumerate(names):
+            group = groups.get(name) if name else None
+            first = (topic.type, topic.length) if number == 0 else ("", None)
+            rows.append((*first, name, group and group.unread, group and group.pending, topic.last_id or None))
+    say_table(("TOPIC", "LENGTH", "SUBSCRIBER", "UNREAD", "PENDING", "LAST"), rows)

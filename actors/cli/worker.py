@@ -1,0 +1,57 @@
+"""`callboard worker`: one process."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .exits import INTERRUPTED
+from .options import Grace, Namespace, Target, Url, check_types
+from .output import remark
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("worker")(worker)
+
+
+def worker(
+    target: Target,
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="TYPE", help="An agent type that it runs; may be repeated. Default: all."),
+    ] = None,
+    url: Url = None,
+    namespace: Namespace = None,
+    grace: Grace = None,
+    watch: Annotated[int | None, typer.Option(hidden=True)] = None,
+) -> int:
+    """Run agents in this process, until SIGTERM or Ctrl-C.
+
+    Then it takes nothing new, lets running handlers finish within the grace period and gives the rest to other workers,
+    without counting an attempt. A second signal stops it at once. `callboard up` runs and supervises one for each type.
+
+    \b
+      callboard worker counting:app --type counter
+      callboard worker counting:app --type counter --url redis://10.0.0.5:6379 --grace 10
+
+    Exit codes: 0 drained, 1 failed, 2 wrong use, 3 no server, 130 stopped at once by a second signal.
+    """
+    from ..loading import load_app
+    from ..runtime import RedisAgentRuntime
+    from ..worker import WorkerEnding, run_worker
+    from .sessions import run, settings_for
+
+    app = load_app(target)
+    check_types(app, types or [])
+    settings = settings_for(app, url, namespace)
+    label = ", ".join(types) if types else "all types"
+
+    async def work() -> WorkerEnding:
+        runtime = RedisAgentRuntime.from_app(
+            app, settings.url, namespace=settings.namespace, settings=settings, types=types
+        )
+        return await run_worker(runtime, grace=grace, watch=watch, announce=lambda text: remark(f"{label}: {text}"))
+
+    return 0 if run(work()) is WorkerEnding.DRAINED else INTERRUPTED

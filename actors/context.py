@@ -1,0 +1,120 @@
+"""What a handler learns about the message it handles, and which agent is handling right now."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast
+
+from .errors import OutsideContextError, StaticClassError
+
+if TYPE_CHECKING:
+    from broker.ids import AgentId, TopicId
+
+    from .cancellation import CancellationToken
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class OnceRecorder(Protocol):
+    """Runs a call with effects outside Redis once per message and remembers its result."""
+
+    async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Return the recorded result of `name`, or await `call`, record what it returned and return that."""
+        ...
+
+
+@dataclass(slots=True)
+class MessageContext:
+    """The circumstances of one message.
+
+    Attributes:
+        sender: The agent that sent it; None when it came from outside any agent.
+        topic_id: The topic it was published to; None for a direct message.
+        is_rpc: Whether the sender waits for an answer.
+        cancellation_token: Cancelled when the sender cancels; pass it on to nested sends.
+        message_id: The id of the message; the same in every attempt.
+        attempt: Which attempt this is, from 1.
+        deadline: Unix time in seconds, on the server's clock, after which the sender no longer waits; None:
+            no limit.
+        recorder: What `once` records with. The runtime sets it; without one `once` just runs the function.
+    """
+
+    sender: AgentId | None
+    topic_id: TopicId | None
+    is_rpc: bool
+    cancellation_token: CancellationToken
+    message_id: str
+    attempt: int = 1
+    deadline: float | None = None
+    recorder: OnceRecorder | None = field(default=None, repr=False, compare=False)
+
+    async def once(
+        self, name: str, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run an async function with effects outside Redis once for this message.
+
+        Its result is recorded before it is used, so that another attempt at the message gets the recorded
+        result instead of the effect a second time.
+
+        Args:
+            name: Tells the calls of one handler apart; the same in every attempt.
+            function: What to run.
+            *args: Its arguments.
+            **kwargs: Its keyword arguments.
+
+        Returns:
+            What the function returned, now or in an earlier attempt.
+        """
+        if self.recorder is None:
+            return await function(*args, **kwargs)
+        return cast("T", await self.recorder(name, lambda: function(*args, **kwargs)))
+
+
+class ContextScope(Generic[T]):
+    """Sets a context variable for the length of a `with` block.
+
+    A class and not a generator: it is entered once per message, and costs a third of one.
+    """
+
+    __slots__ = ("_token", "_value", "_variable")
+
+    def __init__(self, variable: ContextVar[T], value: T) -> None:
+        self._variable = variable
+        self._value = value
+        self._token: Token[T] | None = None
+
+    def __enter__(self) -> None:
+        self._token = self._variable.set(self._value)
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._token is not None:
+            self._variable.reset(self._token)
+
+
+class MessageHandlerContext:
+    """Tells code that runs inside a message handler which agent it runs for."""
+
+    _current: ClassVar[ContextVar[AgentId]] = ContextVar("callboard_message_handler")
+
+    def __init__(self) -> None:
+        raise StaticClassError(type(self).__name__)
+
+    @classmethod
+    def populate_context(cls, ctx: AgentId) -> ContextScope[AgentId]:
+        """Make `ctx` the current agent for a `with` block. For runtimes."""
+        return ContextScope(cls._current, ctx)
+
+    @classmethod
+    def agent_id(cls) -> AgentId:
+        """The agent whose handler is running.
+
+        Raises:
+            OutsideContextError: No handler is running here.
+        """
+        try:
+            return cls._current.get()
+        except LookupError as error:
+            raise OutsideContextError("MessageHandlerContext.agent_id()", "a message handler") from error

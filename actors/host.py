@@ -1,0 +1,299 @@
+"""Handles deliveries: decode, find or make the agent, run its handler, and say how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import traceback
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from broker import AgentId, BrokerSettings, MessageRegistry, TopicId
+from broker.codec import from_values, head_of_reply
+from broker.delivery import Delivery
+from broker.envelope import Envelope
+from broker.errors import BrokerError, DeadlineExceededError
+from broker.limits import Limits
+from broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Retry
+from broker.redis.lane import Turn, WorkerLane
+from broker.remote_errors import encode_error
+from broker.retry import RetryPolicy
+
+from .activation import Activation, current
+from .cancellation import CancellationToken
+from .context import MessageContext, MessageHandlerContext
+from .instantiation import AgentInstantiationContext
+from .registration import AgentTypeEntry, LiveAgent
+from .runtime_errors import MaxRuntimeError
+from .runtime_protocol import AgentRuntime
+from .state import dump_state, restore_state
+
+logger = logging.getLogger("callboard.actors")
+
+NOTHING = Commit()
+
+
+class AgentHost:
+    """The consumer's host for one worker: every failure becomes an outcome."""
+
+    def __init__(
+        self,
+        runtime: AgentRuntime,
+        types: Mapping[str, AgentTypeEntry],
+        registry: MessageRegistry,
+        settings: BrokerSettings,
+        *,
+        declare: Callable[[], Awaitable[None]],
+        now_ms: Callable[[], int],
+        on_turn: Callable[[Turn], None],
+        token_of: Callable[[str], CancellationToken | None],
+    ) -> None:
+        self._runtime = runtime
+        self._types = types
+        self._registry = registry
+        self._settings = settings
+        self._limits = Limits.of(settings)
+        self._declare = declare
+        self._now_ms = now_ms
+        self._on_turn = on_turn
+        self._token_of = token_of
+        self._by_raw_type: dict[bytes, AgentTypeEntry] = {}
+        self._loop = asyncio.get_running_loop()
+        self.lane: WorkerLane | None = None
+        self.handled = 0
+        self.failed = 0
+        self.first_error: BaseException | None = None
+
+    # What the consumer asks for
+
+    async def declare(self) -> None:
+        await self._declare()
+
+    def fenced(self, running: Sequence[Delivery]) -> None:
+        """Persistent agents may have been changed elsewhere: they are loaded again when needed."""
+        for entry in self._types.values():
+            if entry.is_persistent():
+                entry.live.clear()
+
+    def on_turn(self, turn: Turn) -> None:
+        self._on_turn(turn)
+
+    async def handle(self, delivery: Delivery) -> Outcome:
+        """Handles one entry."""
+        try:
+            envelope, message = self._decode(delivery)
+        except BrokerError as error:
+            return self._undecodable(delivery, error)
+        entry = self._entry(delivery)
+        if envelope.deadline is not None and self._now_ms() > envelope.deadline:
+            return self._expired(envelope)
+        agent_id = AgentId(entry.type, envelope.key)
+        if envelope.sender is not None and envelope.kind == "event" and envelope.sender == str(agent_id):
+            return NOTHING
+        try:
+            live = await self._activate(entry, agent_id, delivery)
+        except Exception as error:
+            return self._failed(entry, delivery, envelope, error)
+        return await self._run(entry, live, agent_id, delivery, envelope, message)
+
+    # Decoding
+
+    def _decode(self, delivery: Delivery) -> tuple[Envelope, Any]:
+        values = (
+            delivery.message_id or delivery.entry,
+            delivery.message_type,
+            delivery.raw_key,
+            delivery.sender,
+            delivery.at or delivery.entry.split(b"-", 1)[0],
+            delivery.head,
+            delivery.body,
+        )
+        envelope = from_values(values, self._limits)
+        message = self._registry.decode(envelope.type, envelope.version, envelope.body, self._limits)
+        return envelope, message
+
+    def _undecodable(self, delivery: Delivery, error: BrokerError) -> Outcome:
+        self.failed += 1
+        reply = None
+        try:
+            values = (delivery.message_id, b"-", delivery.raw_key, delivery.sender, b"0", delivery.head, b"")
+            reply = self._error_reply(from_values(values, self._limits), error)
+        except BrokerError:
+            logger.debug("the head of an undecodable message is broken too")
+        info = ErrorInfo(type(error).__name__, str(error), "")
+        return DeadLetter(f"decode: {error}"[:500], info, reply=reply)
+
+    def _entry(self, delivery: Delivery) -> AgentTypeEntry:
+        entry = self._by_raw_type.get(delivery.raw_type)
+        if entry is None:
+            entry = self._by_raw_type[delivery.raw_type] = self._types[delivery.raw_type.decode()]
+        return entry
+
+    # Agents
+
+    async def _activate(self, entry: AgentTypeEntry, agent_id: AgentId, delivery: Delivery) -> LiveAgent:
+        live = entry.live.get(agent_id.key)
+        if live is None:
+            live = await self.make(entry, agent_id)
+        live.used = self._loop.time()
+        if entry.persistent and live.mailbox is not delivery.mailbox:
+            await self._load(live, agent_id, delivery)
+            live.mailbox = delivery.mailbox
+        return live
+
+    async def make(self, entry: AgentTypeEntry, agent_id: AgentId) -> LiveAgent:
+        """Makes an agent, once even when several ask at the same time."""
+        making = entry.making.get(agent_id.key)
+        if making is None:
+            making = asyncio.ensure_future(self._make(entry, agent_id))
+            entry.making[agent_id.key] = making
+            making.add_done_callback(lambda _: entry.making.pop(agent_id.key, None))
+        live: LiveAgent = await asyncio.shield(making)
+        return live
+
+    async def _make(self, entry: AgentTypeEntry, agent_id: AgentId) -> LiveAgent:
+        with AgentInstantiationContext.populate_context((self._runtime, agent_id)):
+            agent = entry.construct(agent_id)
+            if inspect.isawaitable(agent):
+                agent = await agent
+        entry.check(agent)
+        await agent.bind_id_and_runtime(agent_id, self._runtime)
+        live = LiveAgent(agent, used=self._loop.time())
+        entry.live[agent_id.key] = live
+        return live
+
+    async def _load(self, live: LiveAgent, agent_id: AgentId, delivery: Delivery) -> None:
+        """Brings a persistent agent to the state that its last commit left, wherever that was."""
+        version, data = delivery.state_version, delivery.state
+        if delivery.state_unknown or (data is None and live.version != version):
+            assert self.lane is not None
+            version, data = await self.lane.load_state(agent_id.type, agent_id.key)
+        if data is None:
+            return
+        live.saved = data or None
+        live.version = version
+        restore_state(live.agent, live.saved)
+
+    # Running
+
+    async def _run(
+        self,
+        entry: AgentTypeEntry,
+        live: LiveAgent,
+        agent_id: AgentId,
+        delivery: Delivery,
+        envelope: Envelope,
+        message: Any,
+    ) -> Outcome:
+        activation = Activation(agent_id, envelope.id, envelope.chain, envelope.deadline)
+        ctx = self._context(delivery, envelope)
+        token = current.set(activation)
+        try:
+            with MessageHandlerContext.populate_context(agent_id):
+                if entry.settings.max_runtime is None:
+                    result = await live.agent.on_message(message, ctx)
+                else:
+                    result = await self._run_within(entry.settings.max_runtime, live.agent, message, ctx)
+            return self._succeeded(entry, live, envelope, activation, result)
+        except asyncio.CancelledError as error:
+            self._roll_back(entry, live)
+            if ctx.cancellation_token.is_cancelled():
+                return self._failed(entry, delivery, envelope, error)
+            raise
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a handler that calls sys.exit() fails like any other
+            self._roll_back(entry, live)
+            return self._failed(entry, delivery, envelope, error)
+        finally:
+            current.reset(token)
+
+    async def _run_within(self, seconds: float, agent: Any, message: Any, ctx: MessageContext) -> Any:
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                return await agent.on_message(message, ctx)
+        except TimeoutError as error:
+            if limit.expired():
+                raise MaxRuntimeError(seconds) from error
+            raise
+
+    def _context(self, delivery: Delivery, envelope: Envelope) -> MessageContext:
+        sender = AgentId.from_str(envelope.sender) if envelope.sender else None
+        is_rpc = envelope.kind == "request"
+        topic = None
+        if not is_rpc:
+            topic_type = envelope.topic or delivery.stream.decode().partition(":")[2]
+            topic = TopicId(topic_type, envelope.key)
+        token = self._token_of(envelope.id) if is_rpc else None
+        deadline = envelope.deadline / 1000 if envelope.deadline is not None else None
+        return MessageContext(
+            sender, topic, is_rpc, token or CancellationToken(), envelope.id, delivery.attempt, deadline
+        )
+
+    def _succeeded(
+        self, entry: AgentTypeEntry, live: LiveAgent, envelope: Envelope, activation: Activation, result: Any
+    ) -> Outcome:
+        reply = self._reply(activation.agent_id, envelope, result) if envelope.kind == "request" else None
+        state = None
+        if entry.persistent:
+            data = dump_state(live.agent)
+            if data is not None and data != live.saved:
+                live.version += 1
+                live.saved = data
+                state = (live.version, data)
+        self.handled += 1
+        if reply is None and state is None and not activation.outgoing:
+            return NOTHING
+        return Commit(reply, state, tuple(activation.outgoing))
+
+    def _roll_back(self, entry: AgentTypeEntry, live: LiveAgent) -> None:
+        """A persistent agent goes back to its last committed state: the handler may have changed half of it."""
+        if entry.persistent:
+            restore_state(live.agent, live.saved)
+
+    # Endings
+
+    def _failed(
+        self, entry: AgentTypeEntry, delivery: Delivery, envelope: Envelope, error: BaseException
+    ) -> Outcome:
+        if envelope.kind == "request":
+            self.failed += 1
+            return Commit(self._error_reply(envelope, error))
+        policy = RetryPolicy.of(self._settings, max_attempts=entry.settings.max_attempts)
+        info = ErrorInfo(type(error).__name__, str(error), "".join(traceback.format_exception(error))[-8000:])
+        outcome = policy.decide(delivery.attempt, error, info)
+        where = f"{entry.type}/{envelope.key}"
+        if isinstance(outcome, Retry):
+            logger.warning(
+                "%s failed on %s (attempt %d): %s; trying again in %.1f s",
+                where,
+                envelope.type,
+                delivery.attempt,
+                info.type,
+                outcome.delay,
+            )
+        else:
+            self.failed += 1
+            self.first_error = self.first_error or error
+            logger.error("%s failed on %s: %s; it is a dead letter now", where, envelope.type, info.type)
+        return outcome
+
+    def _expired(self, envelope: Envelope) -> Outcome:
+        error = DeadlineExceededError(envelope.type, envelope.id)
+        if envelope.kind == "request":
+            return Commit(self._error_reply(envelope, error))
+        return DeadLetter("expired", ErrorInfo(type(error).__name__, str(error), ""))
+
+    def _reply(self, agent_id: AgentId, envelope: Envelope, result: Any) -> tuple[Any, ...]:
+        entry = self._registry.entry_for(result)
+        head = head_of_reply(entry.version, error=False)
+        call_id = envelope.id if envelope.recorded else ""
+        return (envelope.reply_to or "", call_id, envelope.id, entry.name, str(agent_id), head, entry.encode(result))
+
+    def _error_reply(self, envelope: Envelope, error: BaseException) -> tuple[Any, ...] | None:
+        if envelope.kind != "request" or not envelope.reply_to:
+            return None
+        head = head_of_reply(1, error=True)
+        call_id = envelope.id if envelope.recorded else ""
+        return (envelope.reply_to, call_id, envelope.id, "error", "", head, encode_error(error))

@@ -1,0 +1,62 @@
+"""A handle on one agent."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import Any
+
+from broker.ids import AgentId
+
+from .cancellation import CancellationToken
+from .runtime_protocol import AgentMetadata, AgentRuntime
+
+
+class AgentProxy:
+    """Stands for an agent, wherever it lives.
+
+    Args:
+        agent: Its id.
+        runtime: The runtime to reach it through.
+    """
+
+    def __init__(self, agent: AgentId, runtime: AgentRuntime) -> None:
+        self._agent = agent
+        self._runtime = runtime
+
+    @property
+    def id(self) -> AgentId:
+        """The agent this stands for."""
+        return self._agent
+
+    @property
+    def metadata(self) -> Awaitable[AgentMetadata]:
+        """Who the agent is; to be awaited."""
+        return self._runtime.agent_metadata(self._agent)
+
+    async def send_message(
+        self,
+        message: Any,
+        *,
+        sender: AgentId | None = None,
+        cancellation_token: CancellationToken | None = None,
+        message_id: str | None = None,
+    ) -> Any:
+        """Send the agent a request and wait for its response; see `AgentRuntime.send_message`."""
+        return await self._runtime.send_message(
+            message,
+            self._agent,
+            sender=sender,
+            cancellation_token=cancellation_token,
+            message_id=message_id,
+        )
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """The agent's state, as something that fits into JSON."""
+        return await self._runtime.agent_save_state(self._agent)
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Give the agent a state that `save_state` returned."""
+        await self._runtime.agent_load_state(self._agent, state)
+
+    def __repr__(self) -> str:
+        return f"AgentProxy({self._agent!r})"

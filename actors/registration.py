@@ -1,0 +1,86 @@
+"""The agent types of one runtime: how agents are made, and those that are alive."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from broker import AgentId
+from broker.mailbox import Mailbox
+
+from .app import AgentSettings
+from .runtime_errors import FactoryResultError, UnknownInstanceError
+from .runtime_protocol import Agent
+from .state import state_model
+
+Factory = Callable[[], Any | Awaitable[Any]]
+
+
+@dataclass(slots=True)
+class LiveAgent:
+    """An agent in this process.
+
+    Attributes:
+        agent: the object.
+        saved: its persistent state as last committed; None: the default.
+        version: how many commits that state has seen.
+        mailbox: the mailbox of the last message; as long as it is the same, nobody else handled this agent.
+        used: when it was last used, loop time in seconds.
+    """
+
+    agent: Agent
+    saved: bytes | None = None
+    version: int = 0
+    mailbox: Mailbox | None = None
+    used: float = 0.0
+
+
+@dataclass(slots=True)
+class AgentTypeEntry:
+    """One agent type. It has a factory, or instances that exist already.
+
+    Attributes:
+        type: the agent type.
+        factory: makes one agent; None for instances.
+        expected_class: what it has to make; for instances their class.
+        settings: limits of this type.
+        live: agents by key.
+        making: agents being made, by key.
+    """
+
+    type: str
+    factory: Factory | None
+    expected_class: type[Any] | None
+    settings: AgentSettings
+    live: dict[str, LiveAgent] = field(default_factory=dict)
+    making: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def persistent(self) -> bool:
+        """Whether its agents keep their state in Redis."""
+        return self.expected_class is not None and state_model(self.expected_class) is not None
+
+    def construct(self, agent_id: AgentId) -> Any:
+        """Calls the factory; may return an awaitable.
+
+        Raises:
+            UnknownInstanceError: the type has instances only, and this key is not one of them.
+        """
+        if self.factory is None:
+            raise UnknownInstanceError(str(agent_id))
+        return self.factory()
+
+    def check(self, agent: object) -> None:
+        """Checks what the factory made.
+
+        Raises:
+            FactoryResultError: it is not an instance of the expected class.
+        """
+        expected = self.expected_class or Agent
+        if not isinstance(agent, expected):
+            raise FactoryResultError(self.type, expected.__name__, type(agent).__name__)
+
+    def limits(self) -> dict[str, Any]:
+        """What other processes need to know of the type."""
+        return {} if self.settings.max_attempts is None else {"max_attempts": self.settings.max_attempts}

@@ -1,0 +1,80 @@
+"""What can go wrong in using a runtime."""
+
+from __future__ import annotations
+
+from .errors import ActorError
+
+
+class RuntimeStateError(ActorError, RuntimeError):
+    """Something was asked of a runtime that is not running, or running already."""
+
+
+class FactoryResultError(ActorError, ValueError):
+    """A factory made something else than it was registered for."""
+
+    permanent = True
+
+    def __init__(self, agent_type: str, expected: str, given: str) -> None:
+        super().__init__(agent_type, expected, given)
+        self.agent_type = agent_type
+        self.expected = expected
+        self.given = given
+
+    def __str__(self) -> str:
+        return f"the factory of {self.agent_type!r} made a {self.given}; it was registered for {self.expected}"
+
+
+class UnknownInstanceError(ActorError, RuntimeError):
+    """An agent type that has instances only was asked for another key."""
+
+    permanent = True
+
+    def __init__(self, agent_id: str) -> None:
+        super().__init__(agent_id)
+        self.agent_id = agent_id
+
+    def __str__(self) -> str:
+        return (
+            f"there is no agent {self.agent_id}: its type has registered instances only; "
+            "register a factory for agents that are made when needed"
+        )
+
+
+class AgentInstanceError(ActorError, ValueError):
+    """An agent instance can't be registered."""
+
+    def __init__(self, agent_id: str, reason: str) -> None:
+        super().__init__(agent_id, reason)
+        self.agent_id = agent_id
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.agent_id} can't be registered: {self.reason}"
+
+
+class WrongAgentClassError(ActorError, TypeError):
+    """An agent was asked for as an instance of a class that it is not."""
+
+    def __init__(self, agent_id: str, expected: str, given: str) -> None:
+        super().__init__(agent_id, expected, given)
+        self.agent_id = agent_id
+        self.expected = expected
+        self.given = given
+
+    def __str__(self) -> str:
+        return f"{self.agent_id} is a {self.given}, not a {self.expected}"
+
+
+class MaxRuntimeError(ActorError, TimeoutError):
+    """A handler ran longer than `max_runtime` and was cancelled."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"the handler ran longer than max_runtime={self.seconds:g} s"
+
+
+class ScheduleError(ActorError, ValueError):
+    """A time to send a message at that can't work."""

@@ -1,0 +1,367 @@
+"""Keeps processes running: starts them, restarts what dies, drains them, and leaves none behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import os
+import signal
+import sys
+import sysconfig
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from broker.errors import BrokerError
+
+from .errors import ActorError
+
+WATCHED_PIPE = "{watched}"
+"""Stands in a command for the number of the descriptor whose end of file says that the supervisor is gone."""
+
+LONGEST_LINE = 16_384  # characters of output kept together as one line
+LAST_OUTPUT = 0.5  # seconds to wait for what a dead process had written
+KILL_MARGIN = 5.0  # seconds a process gets beyond the grace period before it is killed
+
+State = Literal["new", "running", "waiting", "draining", "ended"]
+
+
+class GaveUpError(ActorError):
+    """A process died more often than the policy allows.
+
+    Attributes:
+        name: Of the process.
+        restarts: How often it was started again.
+        ending: How it died the last time.
+    """
+
+    def __init__(self, name: str, restarts: int, ending: str) -> None:
+        super().__init__(name, restarts, ending)
+        self.name = name
+        self.restarts = restarts
+        self.ending = ending
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.ending} and was restarted {self.restarts} times: giving up, see its output above"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPolicy:
+    """When to start a dead process again.
+
+    Attributes:
+        limit: Restarts in a row, without a healthy time between, after which the supervisor gives up.
+        base: Seconds before the first restart; doubles with each further one.
+        cap: Longest pause, seconds.
+        healthy_after: Seconds of life after which earlier deaths no longer count.
+    """
+
+    limit: int = 5
+    base: float = 0.25
+    cap: float = 30.0
+    healthy_after: float = 30.0
+
+    def pause(self, restarts: int) -> float | None:
+        """Seconds before restart number `restarts` (from 1); None: no more."""
+        if restarts > self.limit:
+            return None
+        return min(self.base * 2.0 ** (restarts - 1), self.cap)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessPlan:
+    """One process to keep running.
+
+    Attributes:
+        name: Prefix of its output; unique.
+        group: The agent type that it runs.
+        command: Program and arguments; `WATCHED_PIPE` in them is replaced.
+    """
+
+    name: str
+    group: str
+    command: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Child:
+    """What the supervisor knows of one process.
+
+    Attributes:
+        plan: What to run.
+        state: `new`, `running`, `waiting` (for its restart), `draining` or `ended`.
+        pid: Of the running process; 0 when there is none.
+        restarts: In a row.
+        deaths: All in all, not counting the one that the supervisor asked for.
+    """
+
+    plan: ProcessPlan
+    state: State = "new"
+    pid: int = 0
+    restarts: int = 0
+    deaths: int = 0
+    process: asyncio.subprocess.Process | None = field(default=None, repr=False)
+
+
+class Ending(enum.Enum):
+    """How a supervised run ended."""
+
+    DRAINED = "drained"
+    KILLED = "killed"
+
+
+class Listener(Protocol):
+    """Who is told what happens."""
+
+    def output(self, child: Child, line: str) -> None:
+        """A process wrote a line, on stdout or stderr."""
+        ...
+
+    def notice(self, text: str) -> None:
+        """The supervisor did something that a person should know."""
+        ...
+
+
+Release = Callable[[int, bool], Awaitable[None]]
+"""Called with the pid of a dead process, and whether what it ran counts as an attempt."""
+
+
+class Supervisor:
+    """Runs processes until stopped.
+
+    Every process gets a session of its own, so that Ctrl-C in the terminal reaches the supervisor alone, and one end of a
+    pipe whose other end only the supervisor has: it reads end of file when the supervisor is gone, however it went.
+
+    Args:
+        plans: The processes.
+        listener: Who is told what happens.
+        release: Gives back at once what a dead process held.
+        grace: Seconds that running handlers get when the processes are drained.
+        policy: When to restart.
+        environ: Environment of the processes; None: that of this one.
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[ProcessPlan],
+        *,
+        listener: Listener,
+        release: Release,
+        grace: float,
+        policy: RestartPolicy | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.children = [Child(plan) for plan in plans]
+        self._listener = listener
+        self._release = release
+        self._grace = grace
+        self._policy = policy or RestartPolicy()
+        self._environ = None if environ is None else dict(environ)
+        self._stopping = asyncio.Event()
+        self._killing = asyncio.Event()
+
+    @property
+    def running(self) -> int:
+        """Processes that run now."""
+        return sum(child.pid != 0 for child in self.children)
+
+    @property
+    def is_stopping(self) -> bool:
+        """True once it was told to stop, or gave up."""
+        return self._stopping.is_set()
+
+    def stop(self) -> None:
+        """Drains the processes; called again, kills them at once."""
+        if self._stopping.is_set():
+            self._killing.set()
+        self._stopping.set()
+
+    def forward(self, number: int) -> None:
+        """Passes a signal on to every process."""
+        for child in self.children:
+            self._signal(child, number)
+
+    async def run(self) -> Ending:
+        """Starts the processes and returns when all have ended after `stop`.
+
+        Raises:
+            GaveUpError: One died too often; the others were drained.
+        """
+        watched, held = os.pipe()
+        tasks = [asyncio.create_task(self._keep(child, watched)) for child in self.children]
+        closing = asyncio.create_task(self._close_down())
+        try:
+            await asyncio.gather(*tasks)
+            return Ending.KILLED if self._killing.is_set() else Ending.DRAINED
+        except GaveUpError:
+            self._stopping.set()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+        finally:
+            # However this ends, no process is left: what still runs is killed, and what it held is given back.
+            self._stopping.set()
+            self._killing.set()
+            await asyncio.gather(*tasks, closing, return_exceptions=True)
+            os.close(watched)
+            os.close(held)
+
+    # One process
+
+    async def _keep(self, child: Child, watched: int) -> None:
+        while not self._stopping.is_set():
+            lived, code = await self._run_once(child, watched)
+            if self._stopping.is_set():
+                break
+            child.deaths += 1
+            child.restarts = 1 if lived >= self._policy.healthy_after else child.restarts + 1
+            await self._pause(child, describe_exit(code))
+        child.state = "ended"
+
+    async def _run_once(self, child: Child, watched: int) -> tuple[float, int]:
+        loop = asyncio.get_running_loop()
+        since = loop.time()
+        reading, writing = os.pipe()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *[part.replace(WATCHED_PIPE, str(watched)) for part in child.plan.command],
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=writing,
+                stderr=writing,
+                pass_fds=(watched,),
+                start_new_session=True,
+                env=self._environ,
+            )
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        child.process, child.pid, child.state = process, process.pid, "running"
+        copying = asyncio.create_task(self._copy_output(child, reading))
+        if self._stopping.is_set():
+            self._signal(child, signal.SIGKILL if self._killing.is_set() else signal.SIGTERM)
+        code = await process.wait()
+        await self._bury(child, code)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(copying, LAST_OUTPUT)
+        return loop.time() - since, code
+
+    async def _bury(self, child: Child, code: int) -> None:
+        pid, child.pid, child.process = child.pid, 0, None
+        if code == 0:
+            return
+        try:
+            await self._release(pid, not self._killing.is_set())
+        except BrokerError as error:
+            self._listener.notice(f"{child.plan.name}: what process {pid} held is free when its lease ends ({error})")
+
+    async def _pause(self, child: Child, ending: str) -> None:
+        pause = self._policy.pause(child.restarts)
+        if pause is None:
+            child.state = "ended"
+            raise GaveUpError(child.plan.name, child.restarts - 1, ending)
+        child.state = "waiting"
+        self._listener.notice(f"{child.plan.name} {ending}, starts again in {pause:g} s")
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), pause)
+
+    async def _copy_output(self, child: Child, descriptor: int) -> None:
+        async with _reader(descriptor) as reader:
+            async for line in _lines(reader):
+                self._listener.output(child, line)
+
+    # All of them
+
+    async def _close_down(self) -> None:
+        await self._stopping.wait()
+        for child in self.children:
+            if child.pid:
+                child.state = "draining"
+        self.forward(signal.SIGTERM)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._killing.wait(), self._grace + KILL_MARGIN)
+        if self.running and not self._killing.is_set():
+            self._listener.notice("the grace period is over: killing what still runs")
+        self.forward(signal.SIGKILL)
+
+    @staticmethod
+    def _signal(child: Child, number: int) -> None:
+        # Only through the process object: it knows when the process has been waited for and its pid may be another's.
+        if child.process is not None and child.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                child.process.send_signal(number)
+
+
+@contextlib.asynccontextmanager
+async def _reader(descriptor: int) -> AsyncIterator[asyncio.StreamReader]:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(loop=loop)
+    pipe = os.fdopen(descriptor, "rb", buffering=0)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), pipe)
+    try:
+        yield reader
+    finally:
+        transport.close()
+
+
+async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[str]:
+    rest = ""
+    while chunk := await reader.read(65_536):
+        *whole, rest = (rest + chunk.decode(errors="replace")).split("\n")
+        for line in whole:
+            yield line.rstrip("\r")
+        if len(rest) > LONGEST_LINE:
+            yield rest
+            rest = ""
+    if rest:
+        yield rest
+
+
+def describe_exit(code: int) -> str:
+    """How a process ended, as the end of a sentence that begins with its name."""
+    if code == 0:
+        return "ended by itself"
+    if code > 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+def worker_command(
+    target: str, agent_type: str, *, namespace: str, grace: float, options: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The command that runs one agent type of `module:app` in a process of its own.
+
+    The server's URL is not part of it, because a command line is public and a URL may hold a password: see `environment`.
+
+    Args:
+        target: `module:app`.
+        agent_type: What it runs.
+        namespace: Where on the server.
+        grace: Seconds that running handlers get when it drains.
+        options: Further options of `callboard worker`.
+    """
+    # -P: a file named like one of our packages in the current folder is not picked up instead of it.
+    return (
+        *(sys.executable, "-P", "-m", "actors.cli", "worker", target, "--type", agent_type),
+        *("--namespace", namespace, "--grace", f"{grace:g}", "--watch", WATCHED_PIPE),
+        *options,
+    )
+
+
+def environment(url: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """An environment in which `python -m actors.cli` finds the server, and this very package, installed or not.
+
+    Args:
+        url: Of the server.
+        environ: What to begin with; None: the environment of this process.
+    """
+    result = {**(os.environ if environ is None else environ), "CALLBOARD_URL": url, "PYTHONUNBUFFERED": "1"}
+    root = str(Path(__file__).resolve().parent.parent)
+    if root not in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):
+        result["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [result.get("PYTHONPATH")])])
+    return result

@@ -1,0 +1,458 @@
+"""A worker's loop: take entries, have them handled, commit what is finished.
+
+One turn is one call to the server that commits what is done and takes new entries; while it is under way the handlers
+run, so that server and worker work at the same time. Handlers of different keys run at once, handlers of one key one
+after the other. Runners are tasks that handle one entry after another; another runner is woken only when a handler
+waits for something, so a handler that never waits costs no task switch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from .delivery import Delivery
+from .errors import CommandError, ConnectionLostError, FencedError, OverloadedError, ServerUnavailableError
+from .mailbox import Mailbox, Mailboxes
+from .outcome import Commit, DeadLetter, Outcome, Release, Retry
+from .redis.lane import Done, Turn, WorkerLane, Want
+from .settings import BrokerSettings
+
+logger = logging.getLogger("callboard.broker")
+
+AHEAD = 0.05  # seconds of work that a worker may hold beyond what runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeLimits:
+    """How one agent type is consumed. `concurrency`: handlers at once in this process, None for the worker's own."""
+
+    persistent: bool = False
+    concurrency: int | None = None
+
+
+class Host(Protocol):
+    """What the consumer works for."""
+
+    async def declare(self) -> None:
+        """Makes agent types and subscriptions known; called again after the server lost its data."""
+
+    async def handle(self, delivery: Delivery) -> Outcome:
+        """Handles one entry; every failure is an outcome, nothing is raised but CancelledError."""
+
+    def fenced(self, running: Sequence[Delivery]) -> None:
+        """The lease was lost while these were being handled; nothing of them will be committed."""
+
+    def on_turn(self, turn: Turn) -> None:
+        """A turn was answered."""
+
+
+class Consumer:
+    """One worker for some agent types."""
+
+    def __init__(
+        self, lane: WorkerLane, types: Mapping[str, TypeLimits], host: Host, settings: BrokerSettings
+    ) -> None:
+        self._lane = lane
+        self._types = dict(types)
+        self._limits = _concurrency(types)
+        self._host = host
+        self._settings = settings
+        self._boxes = Mailboxes()
+        self._finished: list[tuple[Mailbox, Delivery, Outcome]] = []
+        self._wake = asyncio.Event()
+        self._bell: asyncio.Task[None] | None = None
+        self._runners: set[asyncio.Task[None]] = set()
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._helper_coming = False
+        self._running_by_type: dict[bytes, int] = {}
+        self._held_back: dict[bytes, deque[Mailbox]] = {}
+        self.running = 0
+        self._draining = False
+        self._ramp = 1
+        self._scan = True
+        self._hungry = True
+        self._next_poll = settings.idle_poll
+        self._wait_empty = False
+        self._rate = 0.0
+        self._completed = 0
+        self._last_turn = 0.0
+        self.loop = asyncio.get_running_loop()
+        self.joined = asyncio.Event()
+
+    # What others may ask or tell
+
+    @property
+    def worker(self) -> str:
+        """Name of the current incarnation."""
+        return self._lane.worker
+
+    @property
+    def held(self) -> int:
+        """Entries that this worker holds."""
+        return self._boxes.held
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is held and the last turn brought nothing."""
+        return not self._boxes.held and not self._finished and not self._hungry
+
+    def nudge(self) -> None:
+        """Takes a turn soon."""
+        self._hungry = True
+        self._wake.set()
+
+    async def add_types(self, types: Mapping[str, TypeLimits]) -> None:
+        """Works for these agent types as well."""
+        self._types.update(types)
+        self._limits.update(_concurrency(types))
+        if self.joined.is_set():
+            await self._lane.announce(list(self._types))
+        self._scan = True
+        self.nudge()
+
+    def drain(self) -> None:
+        """Takes nothing new; `run` ends when what runs has ended."""
+        self._draining = True
+        self._boxes.close_all()
+        for waiting in self._held_back.values():
+            waiting.clear()
+        self._wake.set()
+
+    def give_up(self) -> None:
+        """Cancels what still runs; it goes to other workers and counts no attempt."""
+        for mailbox in self._boxes:
+            if mailbox.task is not None:
+                mailbox.task.cancel("released")
+
+    # The loop
+
+    async def run(self) -> None:
+        """Works until drained."""
+        try:
+            await self._join()
+            while not (self._draining and not self._boxes.held and not self._finished):
+                await self._wait_for_a_reason()
+                await self._take_turn()
+            await self._lane.leave()
+        finally:
+            await self._end_tasks()
+
+    async def _join(self) -> None:
+        while True:
+            try:
+                await self._host.declare()
+                await self._lane.join(list(self._types))
+                self.joined.set()
+                return
+            except (ConnectionLostError, ServerUnavailableError) as error:
+                if not self.joined.is_set():
+                    raise
+                logger.warning("cannot join again: %s", error)
+                await self._reconnect()
+
+    async def _wait_for_a_reason(self) -> None:
+        if self._finished or self._has_leftovers() or (self._hungry and self._room() > 0):
+            return
+        if self._draining and not self._boxes.held:
+            return
+        if self._bell is None and self._room() > 0:
+            self._bell = self.loop.create_task(self._listen(), name="callboard-bell")
+        await self._wake.wait()
+        self._wake.clear()
+
+    def _has_leftovers(self) -> bool:
+        return self._draining and any(box.task is None for box in self._boxes)
+
+    async def _listen(self) -> None:
+        """Waits for the bell once. A token that comes when there is no room any more is passed on."""
+        rang = await self._lane.wait_for_bell(list(self._types), self._next_poll)
+        self._bell = None
+        if rang and self._room() <= 0 and not self._draining:
+            await self._lane.ring(next(iter(self._types)))
+        self._scan = self._scan or not rang
+        self.nudge()
+
+    def _room(self) -> int:
+        """How many entries this worker would take now."""
+        if self._draining or self._wait_empty:
+            return 0
+        unstarted = self._boxes.held - self.running
+        room = max(self._settings.concurrency - self._boxes.held, int(self._rate * AHEAD) - unstarted)
+        return min(self._ramp, room, self._settings.prefetch - self._boxes.held)
+
+    async def _take_turn(self) -> None:
+        self._wake.clear()
+        sent = self._finished
+        self._finished = []
+        done = self._commits(sent)
+        room = self._room()
+        wants = [Want(name, room, limits.persistent) for name, limits in self._types.items()] if room > 0 else []
+        scan, self._scan = self._scan and room > 0, self._scan and room <= 0
+        self._measure()
+        try:
+            turn = await self._lane.turn(done, wants, self._boxes.held, scan, not self._draining)
+        except FencedError:
+            await self._start_again()
+        except (ConnectionLostError, ServerUnavailableError, CommandError, OverloadedError) as error:
+            await self._recover(sent, error)
+        else:
+            self._receive(turn, room)
+
+    def _measure(self) -> None:
+        now = self.loop.time()
+        elapsed = now - self._last_turn
+        if elapsed > 0.001:
+            self._rate = 0.5 * self._rate + 0.5 * self._completed / elapsed
+            self._completed = 0
+            self._last_turn = now
+
+    def _commits(self, sent: Sequence[tuple[Mailbox, Delivery, Outcome]]) -> list[Done]:
+        """What is finished, as the server wants it, and what goes back with it."""
+        done = []
+        back: list[Delivery] = []
+        for mailbox, delivery, outcome in sent:
+            self._boxes.sent(mailbox)
+            is_free, rest = self._boxes.close_if_done(mailbox)
+            back += rest
+            done.append(_done(delivery, outcome, is_free))
+        if self._draining:
+            for mailbox in self._boxes:
+                back += self._boxes.close_if_done(mailbox)[1]
+        done += [Done(delivery, "L", ()) for delivery in back]
+        return done
+
+    def _receive(self, turn: Turn, room: int) -> None:
+        brought = len(turn.deliveries)
+        self._wait_empty = turn.suspects_wait and self._boxes.held > 0
+        if brought:
+            for delivery in turn.deliveries:
+                self._boxes.add(delivery)
+            self._help()
+        self._hungry = turn.more or brought >= room > 0
+        if self._hungry or brought:
+            self._ramp = min(self._ramp * 2, max(1, self._settings.prefetch // 2))
+        elif room > 0:
+            self._ramp = 1
+        poll = self._settings.idle_poll
+        if turn.next_due_ms is not None:
+            poll = min(poll, max(0.001, (turn.next_due_ms - turn.server_ms) / 1000))
+        self._next_poll = poll
+        self._host.on_turn(turn)
+
+    # When something is wrong with the server
+
+    async def _reconnect(self) -> None:
+        while True:
+            try:
+                await self._lane.reconnect(self._settings.socket_timeout)
+                return
+            except ServerUnavailableError as error:
+                logger.warning("no connection to the server, trying again: %s", error)
+                if self._draining:
+                    raise
+
+    async def _recover(self, sent: Sequence[tuple[Mailbox, Delivery, Outcome]], error: Exception) -> None:
+        """The answer of a turn was lost: finds out what of it was carried out."""
+        logger.warning("a turn failed, asking the server where we are: %s", error)
+        while True:
+            await self._reconnect()
+            try:
+                held = await self._lane.resync()
+                break
+            except FencedError:
+                await self._start_again()
+                return
+            except (ConnectionLostError, ServerUnavailableError, CommandError) as again:
+                logger.warning("asking again: %s", again)
+                await asyncio.sleep(0.1)
+        self._take_stock(sent, {delivery.reference: delivery for delivery in held})
+        if not isinstance(error, ConnectionLostError):
+            await asyncio.sleep(0.1)  # the server refuses for now; do not ask in a loop
+
+    def _take_stock(
+        self,
+        sent: Sequence[tuple[Mailbox, Delivery, Outcome]],
+        held: dict[tuple[bytes, bytes, bytes], Delivery],
+    ) -> None:
+        again = [item for item in sent if item[1].reference in held]
+        for mailbox, _, _ in again:
+            self._boxes.restore(mailbox)
+        self._finished = again + self._finished
+        known = {delivery.reference for _, delivery, _ in self._finished}
+        for mailbox in self._boxes:
+            known.update(delivery.reference for delivery in mailbox.queue)
+        for reference, delivery in held.items():
+            if reference not in known:
+                self._boxes.add(delivery)
+        self._hungry = True
+        self._help()
+
+    async def _start_again(self) -> None:
+        """The lease was lost: forget everything, become a new incarnation."""
+        running = self._boxes.fence()
+        for mailbox in running:
+            logger.warning(
+                "fenced: the worker %s lost its lease; what it did for %s/%s is dropped, another worker does it",
+                self._lane.worker,
+                mailbox.key[0].decode(errors="replace"),
+                mailbox.key[1].decode(errors="replace"),
+            )
+            if mailbox.task is not None:
+                mailbox.task.cancel("fenced")
+        self._finished.clear()
+        self._held_back.clear()
+        self._wait_empty = False
+        self._hungry = self._scan = True
+        self._host.fenced([mailbox.queue[0] for mailbox in running if mailbox.queue])
+        await self._join()
+
+    # Runners
+
+    def _help(self) -> None:
+        """Sees to it that somebody takes the next runnable mailbox."""
+        if self._helper_coming or not self._boxes.runnable:
+            return
+        if self._idle:
+            self._helper_coming = True
+            self._idle.popleft().set_result(None)
+        elif len(self._runners) < self._settings.concurrency:
+            self._helper_coming = True
+            runner = self.loop.create_task(self._run_handlers(), name="callboard-runner")
+            self._runners.add(runner)
+            runner.add_done_callback(self._runners.discard)
+
+    async def _run_handlers(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        while True:
+            self._helper_coming = False
+            while self._boxes.runnable:
+                mailbox = self._next_mailbox()
+                if mailbox is None:
+                    break
+                if self._boxes.runnable:
+                    self._help()
+                await self._handle_first(mailbox, task)
+            rest: asyncio.Future[None] = self.loop.create_future()
+            self._idle.append(rest)
+            await rest
+
+    def _next_mailbox(self) -> Mailbox | None:
+        """The next mailbox whose agent type may run one more handler."""
+        while self._boxes.runnable:
+            mailbox = self._boxes.runnable.popleft()
+            limit = self._limits.get(mailbox.key[0])
+            if limit is None:
+                return mailbox
+            running = self._running_by_type.get(mailbox.key[0], 0)
+            if running < limit:
+                self._running_by_type[mailbox.key[0]] = running + 1
+                return mailbox
+            self._held_back.setdefault(mailbox.key[0], deque()).append(mailbox)
+        return None
+
+    async def _handle_first(self, mailbox: Mailbox, task: asyncio.Task[None]) -> None:
+        delivery = mailbox.queue[0]
+        mailbox.task = task
+        self.running += 1
+        try:
+            outcome = await self._host.handle(delivery)
+        except asyncio.CancelledError:
+            if not mailbox.fenced and not (self._draining or mailbox.closing):
+                raise
+            task.uncancel()
+            outcome = Release("the worker stops")
+        finally:
+            mailbox.task = None
+            self.running -= 1
+            if self._limits:
+                self._let_next_in(mailbox.key[0])
+        self._finish(mailbox, delivery, outcome)
+
+    def _let_next_in(self, agent_type: bytes) -> None:
+        if agent_type not in self._limits:
+            return
+        self._running_by_type[agent_type] -= 1
+        waiting = self._held_back.get(agent_type)
+        if waiting:
+            self._boxes.runnable.append(waiting.popleft())
+
+    def _finish(self, mailbox: Mailbox, delivery: Delivery, outcome: Outcome) -> None:
+        if mailbox.fenced:
+            return
+        self._completed += 1
+        if not isinstance(outcome, Commit | DeadLetter):
+            mailbox.closing = True
+        self._boxes.finish(mailbox)
+        self._finished.append((mailbox, delivery, outcome))
+        if self._wait_empty and not self.running:
+            self._wait_empty = False
+            self._hungry = True
+        self._wake.set()
+
+    async def _end_tasks(self) -> None:
+        tasks = set(self._runners)
+        if self._bell is not None:
+            tasks.add(self._bell)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._lane.close()
+
+
+def _concurrency(types: Mapping[str, TypeLimits]) -> dict[bytes, int]:
+    return {name.encode(): limits.concurrency for name, limits in types.items() if limits.concurrency}
+
+
+def _done(delivery: Delivery, outcome: Outcome, is_free: bool) -> Done:
+    """The mode letters and their arguments; their order is the one in step.lua."""
+    more = "" if is_free else "M"
+    if isinstance(outcome, Commit):
+        return _committed(delivery, outcome, more)
+    if isinstance(outcome, DeadLetter):
+        return _dead(delivery, outcome, more)
+    if isinstance(outcome, Retry):
+        delay = max(1, math.ceil(outcome.delay * 1000))
+        reason = outcome.reason[:200]
+        return Done(delivery, "R" + more, (delay, delivery.attempt, delivery.first_tried, reason))
+    return Done(delivery, "L" + more, ())
+
+
+def _committed(delivery: Delivery, outcome: Commit, more: str) -> Done:
+    mode = "C" + more
+    if delivery.tries:
+        mode += "T"
+    if outcome.state is None and outcome.reply is None and not outcome.outgoing:
+        return Done(delivery, mode, ())
+    extras: list[Any] = []
+    if outcome.state is not None:
+        mode += "S"
+        extras += outcome.state
+    if outcome.reply is not None:
+        mode += "P"
+        extras += outcome.reply
+    if outcome.outgoing:
+        mode += "O"
+        extras.append(len(outcome.outgoing))
+        for posting in outcome.outgoing:
+            extras += (posting.stream, posting.due, *posting.values)
+    return Done(delivery, mode, extras)
+
+
+def _dead(delivery: Delivery, outcome: DeadLetter, more: str) -> Done:
+    error = outcome.error
+    shown = f"{error.type}: {error.message}" if error else ""
+    trace = error.traceback if error else ""
+    extras: list[Any] = [outcome.reason, shown, trace, delivery.attempt, delivery.first_tried]
+    mode = "D" + more
+    if outcome.reply is not None:
+        mode += "P"
+        extras += outcome.reply
+    return Done(delivery, mode, extras)

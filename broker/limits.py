@@ -1,0 +1,148 @@
+"""Reading msgpack and JSON that anybody may have written: what is too deep, too large or odd is refused.
+
+A small body can't do harm in the C decoder (its own stack ends at 1,024 levels, and a header that promises more than the
+body holds reserves memory in proportion to the body), so it is decoded first and looked at afterwards. A large one is
+walked through before anything is made of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import isfinite
+from typing import Any, Final, NoReturn
+
+import msgpack
+
+from .errors import DecodeError
+from .json_limits import from_json
+from .msgpack_walk import walk
+from .settings import BrokerSettings
+
+SMALL: Final = 4_096  # bytes; 819 nested array headers of 5 bytes reserve at most 27 MB in it
+RESERVED: Final = 4_000_000  # list slots (8 bytes each) that the headers of a larger body may ask for without a walk
+LONG_HEADERS: Final = bytes([0xDC, 0xDD, 0xDE, 0xDF])  # array16, array32, map16, map32
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a body may be.
+
+    Attributes:
+        max_bytes: its length.
+        max_depth: containers within containers; a list in a map is 2.
+        max_elements: values in it, all levels together.
+        allow_nan: NaN and infinity are accepted.
+    """
+
+    max_bytes: int = 1_048_576
+    max_depth: int = 32
+    max_elements: int = 100_000
+    allow_nan: bool = False
+
+    @classmethod
+    @lru_cache(maxsize=16)
+    def of(cls, settings: BrokerSettings) -> Limits:
+        """The limits that the settings name."""
+        return cls(settings.max_payload, settings.max_depth, settings.max_elements)
+
+    @lru_cache(maxsize=16)  # noqa: B019  (a handful of frozen values live for ever anyway)
+    def with_nan(self) -> Limits:
+        """The same, but NaN and infinity are accepted."""
+        return Limits(self.max_bytes, self.max_depth, self.max_elements, allow_nan=True)
+
+
+DEFAULT: Final = Limits()
+
+
+def unpack(body: bytes, limits: Limits = DEFAULT) -> Any:
+    """Decodes msgpack, or JSON.
+
+    A body of two bytes or more that begins with an ASCII character can't be msgpack, so it is JSON.
+
+    Args:
+        body: what an entry of a stream holds.
+        limits: what it may be.
+
+    Raises:
+        DecodeError: it is neither, or beyond the limits. Nothing else is raised, whatever the bytes are.
+    """
+    size = len(body)
+    if size > limits.max_bytes:
+        raise DecodeError(f"the body has {size:,} bytes, the limit is {limits.max_bytes:,}")
+    if not size:
+        raise DecodeError("the body is empty")
+    if body[0] < 0x80 and size > 1:
+        return from_json(body, limits.max_depth, limits.max_elements, limits.allow_nan)
+    try:
+        if size > limits.max_elements or (size > SMALL and _reserves_much(body)):
+            walk(body, limits.max_depth, limits.max_elements, limits.allow_nan)
+            return msgpack.unpackb(body, ext_hook=_refuse_extension, max_ext_len=0)
+        value = msgpack.unpackb(body, ext_hook=_refuse_extension, max_ext_len=0)
+        if type(value) is dict and _is_flat(body, value, limits):
+            return value
+        return _unpack_checked(body, limits)
+    except DecodeError:
+        raise
+    except (ValueError, TypeError, RecursionError, MemoryError, OverflowError) as error:
+        raise DecodeError(f"broken msgpack: {str(error) or type(error).__name__}") from error
+
+
+def _reserves_much(body: bytes) -> bool:
+    size = len(body)
+    return (size - len(body.translate(None, LONG_HEADERS))) * size > RESERVED
+
+
+def _is_flat(body: bytes, value: dict[str, Any], limits: Limits) -> bool:
+    """Whether a map holds each key once, no other container and no odd number: then nothing is left to check."""
+    first = body[0]
+    announced = first & 0x0F if first < 0x90 else int.from_bytes(body[1 : 3 if first == 0xDE else 5], "big")
+    if announced != len(value) or not limits.max_depth:
+        return False
+    for key, item in value.items():
+        kind = type(item)
+        if kind is dict or kind is list or type(key) is not str:
+            return False
+        if kind is float and not isfinite(item) and not limits.allow_nan:
+            return False
+    return True
+
+
+def _unpack_checked(body: bytes, limits: Limits) -> Any:
+    value = msgpack.unpackb(body, object_pairs_hook=_map_of, ext_hook=_refuse_extension, max_ext_len=0)
+    depth = 0
+    level = [value] if type(value) is dict or type(value) is list else []
+    if not level:
+        _check_scalars((value,), limits)
+    while level:
+        depth += 1
+        if depth > limits.max_depth:
+            raise DecodeError(f"the body is nested deeper than {limits.max_depth}")
+        below: list[Any] = []
+        for container in level:
+            items = container.values() if type(container) is dict else container
+            below += [item for item in items if type(item) is dict or type(item) is list]
+            _check_scalars(items, limits)
+        level = below
+    return value
+
+
+def _check_scalars(items: Any, limits: Limits) -> None:
+    if limits.allow_nan:
+        return
+    for item in items:
+        if type(item) is float and not isfinite(item):
+            raise DecodeError(f"{item} is not accepted as a number")
+
+
+def _map_of(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise DecodeError("a map has the same key twice")
+    if bytes in map(type, made):
+        raise DecodeError("a map key is not text")
+    return made
+
+
+def _refuse_extension(code: int, data: bytes) -> NoReturn:
+    raise DecodeError(f"extension types are not accepted (type {code})")

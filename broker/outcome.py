@@ -1,0 +1,58 @@
+"""How one delivery ended, as a value. The consumer makes it happen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """What went wrong. `traceback` may be ""."""
+
+    type: str
+    message: str
+    traceback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """It was handled.
+
+    Attributes:
+        reply: process, call id or "", id, type, from, head, body; None when nobody waits.
+        state: new version and data of a persistent agent; None when it did not change.
+        outgoing: postings that leave with this commit.
+    """
+
+    reply: tuple[Any, ...] | None = None
+    state: tuple[int, bytes] | None = None
+    outgoing: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """It failed and is tried again after `delay` seconds; its key waits, others go on."""
+
+    delay: float
+    reason: str
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """It failed for good. `reply` tells a requester, as in Commit."""
+
+    reason: str
+    error: ErrorInfo | None = None
+    reply: tuple[Any, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """It was not finished here and counts no attempt."""
+
+    reason: str
+
+
+Outcome: TypeAlias = Commit | Retry | DeadLetter | Release

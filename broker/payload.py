@@ -1,0 +1,225 @@
+"""How the values of one class become bytes and come back."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgpack
+import pydantic
+import pydantic_core
+
+from .errors import DecodeError, EncodeError, UnsupportedVersionError
+from .limits import DEFAULT, Limits, unpack
+from .plain import MAX_ELEMENTS, ODD_FLOAT, UnknownTypeError, check, packed, plain, substitute
+from .shape import Shape
+
+Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
+SIMPLE: Final[Mapping[type, str]] = {
+    str: "str",
+    int: "int",
+    float: "float",
+    bool: "bool",
+    bytes: "bytes",
+    list: "list",
+    dict: "dict",
+    type(None): "none",
+}
+CAN_FAIL: Final = (
+    TypeError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+    AttributeError,
+    pydantic_core.PydanticSerializationError,
+)
+
+
+def pack(value: Any) -> bytes:
+    """msgpack of plain data; dates, UUIDs, decimals, sets, enums, paths become what JSON has for them.
+
+    Raises:
+        EncodeError: something in it can't be written.
+    """
+    try:
+        return packed(plain(value))
+    except EncodeError:
+        raise
+    except CAN_FAIL as error:
+        raise EncodeError(type(value).__name__, _why(error)) from error
+
+
+class MessageEntry:
+    """One registered class: its wire name, its version, and the two functions.
+
+    Attributes:
+        cls: the class.
+        name: wire name.
+        version: version that is written.
+        encode: value -> bytes; raises EncodeError when something in the value can't be written.
+        upgrades: older version -> function from its data to the next version's.
+    """
+
+    __slots__ = ("_allows_nan", "_validate", "cls", "encode", "name", "upgrades", "version")
+
+    def __init__(self, cls: type[Any], name: str, version: int, upgrades: Mapping[int, Upgrade]) -> None:
+        self.cls = cls
+        self.name = name
+        self.version = version
+        self.upgrades = dict(upgrades)
+        self._allows_nan = False
+        self.encode: Callable[[Any], bytes]
+        self._validate: Callable[[Any], Any]
+        if cls in SIMPLE:
+            self.encode, self._validate = pack, self._check_simple
+        else:
+            self._choose()
+
+    def _choose(self) -> None:
+        schema, serializer, validator = _core_of(self.cls)
+        shape = Shape.of(schema)
+        self._allows_nan = shape.allows_nan
+        self.encode = _encoder(self.cls, serializer, shape)
+        self._validate = _validator(validator, shape)
+
+    def _check_simple(self, data: Any) -> Any:
+        if type(data) is int and self.cls is float:
+            return float(data)
+        if type(data) is not self.cls:
+            raise DecodeError(f"{self.name}: the body holds {type(data).__name__}")
+        return data
+
+    def decode(self, body: bytes, version: int | None = None, limits: Limits = DEFAULT) -> Any:
+        """Reads a body.
+
+        Args:
+            body: msgpack or JSON.
+            version: the version it was written as; None for the current one.
+            limits: what a body may be.
+
+        Raises:
+            DecodeError: it can't be read or does not fit the class; the text names the fields, not their values.
+            UnsupportedVersionError: the version is newer, or has no upgrade.
+        """
+        if self._allows_nan:
+            limits = limits.with_nan()
+        data = unpack(body, limits)
+        if version is not None and version != self.version:
+            data = self._upgrade(data, version)
+        try:
+            return self._validate(data)
+        except DecodeError:
+            raise
+        except pydantic_core.ValidationError as error:
+            raise DecodeError(f"{self.name}: {_sentence(error)}") from error
+        except Exception as error:  # a validator of the class may raise anything
+            raise DecodeError(f"{self.name}: a validator failed with {type(error).__name__}") from error
+
+    def _upgrade(self, data: Any, version: int) -> Any:
+        while version != self.version:
+            step = self.upgrades.get(version)
+            if step is None:
+                raise UnsupportedVersionError(self.name, version, (*self.upgrades, self.version))
+            if not isinstance(data, dict):
+                raise DecodeError(f"{self.name}: only maps can be upgraded, the body holds {type(data).__name__}")
+            try:
+                data = step(data)
+            except Exception as error:  # it is the application's function
+                failure = f"the upgrade from version {version} failed with {type(error).__name__}"
+                raise DecodeError(f"{self.name}: {failure}") from error
+            version += 1
+        return data
+
+
+def _core_of(cls: type[Any]) -> tuple[Any, pydantic_core.SchemaSerializer, pydantic_core.SchemaValidator]:
+    """The schema of a class and the two objects pydantic made of it."""
+    try:
+        if issubclass(cls, pydantic.BaseModel):
+            if not cls.__pydantic_complete__:
+                cls.model_rebuild()
+            return cls.__pydantic_core_schema__, cls.__pydantic_serializer__, cls.__pydantic_validator__
+        adapter: Any = pydantic.TypeAdapter(cls)
+    except (pydantic.errors.PydanticUserError, NameError) as error:
+        reason = str(error).partition("\n")[0]
+        raise EncodeError(cls.__name__, f"pydantic can't describe the class: {reason}") from error
+    return adapter.core_schema, adapter.serializer, adapter.validator
+
+
+def _encoder(
+    cls: type[Any], serializer: pydantic_core.SchemaSerializer, shape: Shape
+) -> Callable[[Any], bytes]:
+    to_python, packb, odd_float = serializer.to_python, msgpack.packb, ODD_FLOAT.search
+    allow_nan, is_open = shape.allows_nan, shape.is_open
+
+    def encode(value: Any) -> bytes:
+        try:
+            data = to_python(value, by_alias=False, round_trip=True)
+            made: bytes = packb(plain(data) if is_open else data, default=substitute)
+        except EncodeError:
+            raise
+        except (UnknownTypeError, pydantic_core.PydanticSerializationError) as error:
+            made = _encode_as_json(cls, serializer, value, error)
+        except CAN_FAIL as error:
+            raise EncodeError(cls.__name__, _why(error)) from error
+        if len(made) > MAX_ELEMENTS or (odd_float(made) is not None and not allow_nan):
+            check(made, allow_nan)
+        return made
+
+    return encode
+
+
+def _encode_as_json(
+    cls: type[Any], serializer: pydantic_core.SchemaSerializer, value: Any, cause: Exception
+) -> bytes:
+    """Some types only say how they are written in JSON; bytes are no text there, hence it is not the first choice."""
+    try:
+        data = serializer.to_python(value, mode="json", by_alias=False, round_trip=True)
+        made: bytes = msgpack.packb(data)
+    except CAN_FAIL:
+        raise EncodeError(cls.__name__, _why(cause)) from cause
+    return made
+
+
+def _validator(validator: pydantic_core.SchemaValidator, shape: Shape) -> Callable[[Any], Any]:
+    """How data become a value: as python objects, or as JSON where the class takes them only in this way."""
+    names: dict[str, bool] = {}
+    if shape.has_aliases:
+        names = {"by_alias": not shape.has_crossed_aliases, "by_name": True}
+
+    def from_json(data: Any) -> Any:
+        return validator.validate_json(pydantic_core.to_json(data, inf_nan_mode="constants"), **names)
+
+    def from_python_or_json(data: Any) -> Any:
+        try:
+            return validator.validate_python(data, **names)
+        except pydantic_core.ValidationError:
+            if shape.has_bytes:
+                raise
+        return from_json(data)
+
+    if shape.is_strict:
+        # Strict fields take a date or a UUID as text only from JSON. With bytes that way is closed.
+        return (lambda data: validator.validate_python(data, strict=False, **names)) if shape.has_bytes else from_json
+    if shape.is_json_only:
+        return from_python_or_json
+    if names:
+        return lambda data: validator.validate_python(data, **names)
+    return validator.validate_python
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deep or holds itself"
+    if isinstance(error, OverflowError):
+        return "it holds a whole number beyond 64 bits"
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def _sentence(error: pydantic_core.ValidationError) -> str:
+    parts = []
+    for item in error.errors(include_url=False, include_context=False, include_input=False)[:5]:
+        where = ".".join(str(part) for part in item["loc"]) or "the value"
+        parts.append(f"{where}: {item['msg']}")
+    more = error.error_count() - len(parts)
+    return "; ".join(parts) + (f"; and {more} more" if more > 0 else "")

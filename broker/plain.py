@@ -1,0 +1,137 @@
+"""Python values as msgpack has them: what `payload` does with dates, sets, enums and maps with other keys than text."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
+from typing import Any, Final
+from uuid import UUID
+
+import msgpack
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from .errors import DecodeError, EncodeError
+from .msgpack_walk import walk
+
+MAX_DEPTH: Final = 32  # what every reader accepts, see BrokerSettings.max_depth
+MAX_ELEMENTS: Final = 100_000  # see BrokerSettings.max_elements
+ODD_FLOAT: Final = re.compile(rb"(?s:\xcb[\x7f\xff][\xf0-\xff]|\xca[\x7f\xff][\x80-\xff])")
+
+_AS_IS: Final = frozenset({str, int, float, bool, bytes, type(None)})
+_LISTS: Final = (list, tuple, set, frozenset, deque)
+_TEXT: Final[Mapping[type, Callable[[Any], Any]]] = {
+    datetime: datetime.isoformat,
+    date: date.isoformat,
+    time: time.isoformat,
+    UUID: str,
+    Decimal: str,
+    set: list,
+    frozenset: list,
+    deque: list,
+}
+
+
+class UnknownTypeError(TypeError):
+    """msgpack has nothing for a value, and pydantic neither."""
+
+
+def substitute(value: Any) -> Any:
+    """What msgpack writes for a value that it does not have.
+
+    Raises:
+        EncodeError: it is a secret.
+        UnknownTypeError: nothing is known for its type.
+    """
+    known = _TEXT.get(type(value))
+    if known is not None:
+        return known(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    _refuse_secret(value)
+    try:
+        return to_jsonable_python(value)
+    except (PydanticSerializationError, ValueError) as error:
+        raise UnknownTypeError(f"there is a {type(value).__name__} in it") from error
+
+
+def _refuse_secret(value: Any) -> None:
+    from pydantic import Secret, SecretBytes, SecretStr
+
+    if isinstance(value, SecretStr | SecretBytes | Secret):
+        raise EncodeError(
+            type(value).__name__,
+            "secrets stay out of messages; send a name to look it up by, or reveal it in a field_serializer",
+        )
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """A value made only of what msgpack has, with text as map keys.
+
+    Raises:
+        EncodeError: two keys become the same text, a key can't become text, or it is nested too deep.
+        UnknownTypeError: nothing is known for the type of a value.
+    """
+    if type(value) in _AS_IS:
+        return value
+    if isinstance(value, str | int | float | bytes | bytearray | memoryview) and not isinstance(value, Enum):
+        return value
+    if depth >= MAX_DEPTH and isinstance(value, (Mapping, *_LISTS)):
+        raise EncodeError("message", f"it is nested deeper than {MAX_DEPTH}")
+    if isinstance(value, Mapping):
+        made = {key_text(key): plain(item, depth + 1) for key, item in value.items()}
+        if len(made) != len(value):
+            raise EncodeError("message", "two keys of a map are the same as text")
+        return made
+    if isinstance(value, _LISTS):
+        return [plain(item, depth + 1) for item in value]
+    return plain(substitute(value), depth)
+
+
+def key_text(key: Any) -> str:
+    """A map key as text, as JSON has it."""
+    if type(key) is str:
+        return key
+    if isinstance(key, Enum):
+        return key_text(key.value)
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if key is None:
+        return "None"
+    if isinstance(key, int | float | str):
+        return str(key)
+    if isinstance(key, bytes):
+        return key.decode()
+    text = substitute(key)
+    if not isinstance(text, str):
+        raise EncodeError("message", f"a map has a {type(key).__name__} as key, which can't become text")
+    return text
+
+
+def packed(value: Any, allow_nan: bool = False) -> bytes:
+    """msgpack of a value that consists of what msgpack has, checked as its readers will.
+
+    Raises:
+        EncodeError: its readers would refuse it.
+        UnknownTypeError, TypeError, ValueError, OverflowError: msgpack does not have it.
+    """
+    made: bytes = msgpack.packb(value, default=substitute)
+    if len(made) > MAX_ELEMENTS or (not allow_nan and ODD_FLOAT.search(made) is not None):
+        check(made, allow_nan)
+    return made
+
+
+def check(body: bytes, allow_nan: bool) -> None:
+    """Raises EncodeError when readers would refuse a body."""
+    try:
+        walk(body, MAX_DEPTH, MAX_ELEMENTS, allow_nan)
+    except DecodeError as error:
+        raise EncodeError("message", error.reason) from error

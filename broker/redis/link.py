@@ -1,0 +1,127 @@
+"""A link to the server that makes its connection again when it breaks, and knows the scripts.
+
+A call that was under way when the connection broke fails with ConnectionLostError: whether it was carried out is
+unknown, and only the caller knows how to find out. What to do next (send again, ask what happened) is decided there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ..errors import CommandError, ConnectionLostError, ServerUnavailableError
+from ..settings import BrokerSettings
+from .endpoint import Endpoint
+from .keys import Keys
+from .scripts import Script, script
+from .wire import Argument, Wire
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds between attempts to connect
+
+
+class Channel(Protocol):
+    """What a link needs of a connection: Wire, or its stand-in for memory://."""
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def call(self, arguments: Sequence[Argument]) -> asyncio.Future[Any]: ...
+
+    async def call_within(self, arguments: Sequence[Argument], timeout: float) -> Any: ...
+
+    def close(self, reason: str = "closed") -> None: ...
+
+
+async def open_channel(endpoint: Endpoint, name: str, settings: BrokerSettings) -> Channel:
+    """One connection, by the scheme of the URL."""
+    if endpoint.scheme == "memory":
+        from .memory_server import MemoryChannel
+
+        return MemoryChannel(endpoint)
+    return await Wire.open(endpoint, name, settings.connect_timeout)
+
+
+class Link:
+    """One connection at a time, opened when first needed."""
+
+    def __init__(self, endpoint: Endpoint, keys: Keys, settings: BrokerSettings, name: str = "callboard") -> None:
+        self.endpoint = endpoint
+        self.keys = keys
+        self.settings = settings
+        self._name = name
+        self._channel: Channel | None = None
+        self._opening = asyncio.Lock()
+        self._closed = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._channel is not None and self._channel.is_open
+
+    async def channel(self) -> Channel:
+        """The open connection; connects once when there is none.
+
+        Raises:
+            ServerUnavailableError: no server answers at the URL.
+        """
+        if self._channel is not None and self._channel.is_open:
+            return self._channel
+        async with self._opening:
+            if self._closed:
+                raise ConnectionLostError(self.endpoint.shown, "the link was closed")
+            if self._channel is None or not self._channel.is_open:
+                self._channel = await open_channel(self.endpoint, self._name, self.settings)
+            return self._channel
+
+    async def reconnect(self, within: float) -> None:
+        """Tries to connect until it works, with growing pauses.
+
+        Raises:
+            ServerUnavailableError: it did not work in `within` seconds.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + within
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                await self.channel()
+                return
+            except ServerUnavailableError:
+                if loop.time() + pause > deadline:
+                    raise
+            await asyncio.sleep(pause * (0.5 + random.random()))
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def command(self, *arguments: Argument, timeout: float | None = None) -> Any:
+        """Runs one command. `timeout` in seconds, default the socket timeout of the settings."""
+        channel = await self.channel()
+        return await channel.call_within(arguments, self.settings.socket_timeout if timeout is None else timeout)
+
+    async def run(self, name: str, arguments: Sequence[Argument], timeout: float | None = None) -> Any:
+        """Runs the script `name` with the namespace's prefix as its key."""
+        channel = await self.channel()
+        text = script(name)
+        limit = self.settings.socket_timeout if timeout is None else timeout
+        try:
+            return await channel.call_within(self._evalsha(text, arguments), limit)
+        except CommandError as error:
+            if not str(error).startswith("NOSCRIPT"):
+                raise
+        await channel.call_within(("SCRIPT", "LOAD", text.text), limit)
+        return await channel.call_within(self._evalsha(text, arguments), limit)
+
+    def _evalsha(self, text: Script, arguments: Sequence[Argument]) -> list[Argument]:
+        return ["EVALSHA", text.digest, 1, self.keys.prefix, *arguments]
+
+    def break_off(self, reason: str) -> None:
+        """Drops the connection; the next call makes a new one."""
+        if self._channel is not None:
+            self._channel.close(reason)
+
+    def close(self) -> None:
+        """Ends the link for good."""
+        self._closed = True
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None

@@ -1,0 +1,79 @@
+-- A worker's heartbeat: extends its lease, reaps those whose lease ended, fires timers, trims what everybody has handled.
+--
+-- ARGV: worker, lease (ms), retain (entries), max_unclaimed, held, running
+-- Returns {'OK', server ms, workers reaped} or {'FENCED'}.
+
+local worker, lease, retain, max_unclaimed = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+
+local function reap_expired()
+  local expired = call('ZRANGEBYSCORE', P .. 'workers', '-inf', text(now() - 1), 'LIMIT', 0, 8)
+  for i = 1, #expired do reap(expired[i], true) end
+  return #expired
+end
+
+local function lowest(a, b) return (not a or sortable(b) < sortable(a)) and b or a end
+
+-- The first id that some group still needs, or nil when no group reads the stream.
+local function needed_from(stream)
+  local found = redis.pcall('XINFO', 'GROUPS', stream)
+  if failure(found) then return nil end
+  local bound = nil
+  for i = 1, #found do
+    local group = {}
+    for j = 1, #found[i], 2 do group[found[i][j]] = found[i][j + 1] end
+    bound = lowest(bound, group['last-delivered-id'])
+    if tonumber(group.pending) > 0 then bound = lowest(bound, call('XPENDING', stream, group.name)[2]) end
+  end
+  return bound
+end
+
+-- One old entry that is still pending must not keep all the newer ones: look at a part of them, one by one.
+local SWEEP = 1000
+local function sweep(stream, suffix, bound)
+  local from = call('HGET', P .. 'config', 'sweep:' .. suffix) or bound
+  if sortable(from) < sortable(bound) then from = bound end
+  local entries = call('XRANGE', stream, from, '+', 'COUNT', SWEEP)
+  if #entries == 0 then return call('HDEL', P .. 'config', 'sweep:' .. suffix) end
+  local last = entries[#entries][1]
+  local keep, reach = {}, nil
+  for _, info in ipairs(call('XINFO', 'GROUPS', stream)) do
+    reach = lowest(reach, info[8])
+    for _, pending in ipairs(call('XPENDING', stream, info[2], from, last, SWEEP)) do keep[pending[1]] = true end
+  end
+  local gone = {}
+  for i = 1, #entries do
+    local id = entries[i][1]
+    if not keep[id] and sortable(id) <= sortable(reach) then gone[#gone + 1] = id end
+  end
+  bulk('XDEL', stream, gone)
+  call('HSET', P .. 'config', 'sweep:' .. suffix, #entries == SWEEP and last or bound)
+end
+
+local function trim(suffix)
+  local stream = P .. suffix
+  local length = call('XLEN', stream)
+  if length <= retain + 100 then return end
+  local bound = needed_from(stream)
+  if not bound then return end
+  call('XTRIM', stream, 'MINID', '~', bound, 'LIMIT', length - retain)
+  if call('XLEN', stream) > 2 * retain + 2000 and call('XRANGE', stream, '-', '+', 'COUNT', 1)[1][1] == bound then
+    sweep(stream, suffix, bound)
+  end
+end
+
+local function look_after(agent_type)
+  local streams = call('SMEMBERS', P .. 'streams:' .. agent_type)
+  bulk('SADD', P .. 'fresh:' .. agent_type, streams)
+  for i = 1, #streams do trim(streams[i]) end
+end
+
+if not call('ZSCORE', P .. 'workers', worker) then return { 'FENCED' } end
+allow_when_full()
+call('ZADD', P .. 'workers', text(now() + lease), worker)
+call('HSET', P .. 'worker:' .. worker, 'held', ARGV[5], 'running', ARGV[6])
+local reaped = reap_expired()
+fire_due()
+for _, agent_type in ipairs(words(call('HGET', P .. 'worker:' .. worker, 'types') or '')) do look_after(agent_type) end
+announce(max_unclaimed)
+save_clock()
+return { 'OK', text(now()), reaped }

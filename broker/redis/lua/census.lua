@@ -1,0 +1,34 @@
+-- How the namespace stands, at one moment. Writes nothing.
+--
+-- ARGV: nothing
+-- Returns {server ms, timers, next due ms or '', types, workers, topics}
+--   types: for each {type, settings, streams, parked, early, keys held, keys waiting, ready, suspects, letters, stats}
+--   workers: for each {worker, lease deadline (ms), fields of worker:<worker>, entries held}
+--   topics: topic type, subscribers, topic type, subscribers, ...
+
+local function total(key)
+  local sum = 0
+  for _, number in ipairs(call('HVALS', key)) do sum = sum + tonumber(number) end
+  return sum
+end
+
+local function agent_type_facts(agent_type, settings)
+  local held, waiting = 0, 0
+  for _, worker in ipairs(call('HVALS', P .. 'busy:' .. agent_type)) do
+    if worker == '' then waiting = waiting + 1 else held = held + 1 end
+  end
+  return { agent_type, settings, call('SMEMBERS', P .. 'streams:' .. agent_type), total(P .. 'parked:' .. agent_type),
+    call('ZCARD', P .. 'early:' .. agent_type), held, waiting, call('LLEN', P .. 'ready:' .. agent_type),
+    call('LLEN', P .. 'suspects:' .. agent_type), call('XLEN', P .. 'dead:' .. agent_type),
+    call('HGETALL', P .. 'stats:' .. agent_type) }
+end
+
+local types, workers = {}, {}
+local declared = call('HGETALL', P .. 'types')
+for i = 1, #declared, 2 do types[#types + 1] = agent_type_facts(declared[i], declared[i + 1]) end
+local leases = call('ZRANGE', P .. 'workers', 0, -1, 'WITHSCORES')
+for i = 1, #leases, 2 do
+  workers[#workers + 1] = { leases[i], text(tonumber(leases[i + 1])), call('HGETALL', P .. 'worker:' .. leases[i]),
+    call('HLEN', P .. 'own:' .. leases[i]) }
+end
+return { text(now()), call('ZCARD', P .. 'timers'), next_due(), types, workers, call('HGETALL', P .. 'topics') }

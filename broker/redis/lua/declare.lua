@@ -1,0 +1,60 @@
+-- Makes the agent types and subscriptions of an application known, before anything is published. Safe to repeat.
+--
+-- config              hash    what is fixed for the namespace: shards
+-- worker keys: see common.lua
+--
+-- ARGV: shards, number of types, then for each: type, settings as JSON,
+--   number of subscriptions, then for each: type, 'topic' or 'prefix', name, start ('' default, '0', '$' or an id)
+-- Returns 'OK' or {'MISMATCH', shards of the namespace}.
+
+local at = 1
+local function read()
+  local value = ARGV[at]
+  at = at + 1
+  return value
+end
+
+local function add_word(key, field, word)
+  local types = words(call('HGET', key, field) or '')
+  if contains(types, word) then return false end
+  types[#types + 1] = word
+  call('HSET', key, field, table.concat(types, ' '))
+  return true, #types == 1
+end
+
+-- Without a start given: the first group of a topic begins at its first entry, a later one at the end.
+local function subscribe_topic(agent_type, topic, start)
+  local known = call('HEXISTS', P .. 'topics', topic) == 1
+  if not known then subscribers(topic) end
+  local added, first = add_word(P .. 'topics', topic, agent_type)
+  if not added then return end
+  if start == '' then start = first and '0' or '$' end
+  create_group('topic:' .. topic, agent_type, start)
+  call('SADD', P .. 'fresh:' .. agent_type, 'topic:' .. topic)
+end
+
+local function subscribe_prefix(agent_type, prefix, start)
+  if not add_word(P .. 'prefixes', prefix, agent_type) then return end
+  for _, topic in ipairs(call('HKEYS', P .. 'topics')) do
+    if string.sub(topic, 1, #prefix) == prefix then subscribe_topic(agent_type, topic, start) end
+  end
+end
+
+local shards = read()
+local fixed = call('HGET', P .. 'config', 'shards')
+if fixed and fixed ~= shards then return { 'MISMATCH', fixed } end
+call('HSET', P .. 'config', 'shards', shards)
+for _ = 1, tonumber(read()) do
+  local agent_type, settings = read(), read()
+  call('HSET', P .. 'types', agent_type, settings)
+  create_group('inbox:' .. agent_type, agent_type, '0')
+end
+for _ = 1, tonumber(read()) do
+  local agent_type, kind, name, start = read(), read(), read(), read()
+  if kind == 'prefix' then
+    subscribe_prefix(agent_type, name, start)
+  else
+    subscribe_topic(agent_type, name, start)
+  end
+end
+return 'OK'

@@ -1,0 +1,83 @@
+-- How long streams are and how far each group is. Writes nothing.
+--
+-- ARGV: stream suffixes
+-- Returns for each {suffix, length, last id given or '', groups}, groups: agent type, pending, last id delivered, unread, ...
+--   unread is -1 where it is not known: the server does not say (after deletions, or a group made in the middle), and both
+--   sides of the group's position are too long to be counted here.
+
+local PAGE, MOST, MOST_BYTES = 100, 1000, 8000000
+
+local function fields_of(flat)
+  local fields = {}
+  for i = 1, #flat, 2 do fields[flat[i]] = flat[i + 1] end
+  return fields
+end
+
+local function bytes_of(entries)
+  local size = 0
+  for i = 1, #entries do
+    for j = 1, #entries[i][2] do size = size + #entries[i][2][j] end
+  end
+  return size
+end
+
+-- The number of entries between two ids, or nil when there are too many.
+local function count_between(stream, from, to)
+  local count, size = 0, 0
+  while count <= MOST and size <= MOST_BYTES do
+    local entries = call('XRANGE', stream, from, to, 'COUNT', PAGE)
+    count, size = count + #entries, size + bytes_of(entries)
+    if #entries < PAGE then return count end
+    from = '(' .. entries[#entries][1]
+  end
+  return nil
+end
+
+local function count_unread(stream, info, position)
+  if info.length == 0 or sortable(info['last-entry'][1]) <= sortable(position) then return 0 end
+  if sortable(info['first-entry'][1]) > sortable(position) then return info.length end
+  local after = count_between(stream, '(' .. position, '+')
+  if after then return after end
+  local before = count_between(stream, '-', position)
+  return before and info.length - before or -1
+end
+
+local function readers(suffix)
+  local topic = string.match(suffix, '^topic:(.*)$')
+  if topic then return words(call('HGET', P .. 'topics', topic) or '') end
+  return { string.match(suffix, '^inbox:(.*)$') }
+end
+
+local function add(groups, agent_type, pending, position, unread)
+  local n = #groups
+  groups[n + 1], groups[n + 2], groups[n + 3], groups[n + 4] = agent_type, pending, position, unread
+end
+
+-- A group that is gone will be made again where it was: see cursor:<type>.
+local function add_missing(groups, suffix, info, present)
+  for _, agent_type in ipairs(readers(suffix)) do
+    if not present[agent_type] then
+      local position = call('HGET', P .. 'cursor:' .. agent_type, suffix) or '0-0'
+      add(groups, agent_type, 0, position, count_unread(P .. suffix, info, position))
+    end
+  end
+end
+
+local function measure(suffix)
+  local stream, groups, present = P .. suffix, {}, {}
+  if call('EXISTS', stream) == 0 then return { suffix, 0, '', groups } end
+  local info = fields_of(call('XINFO', 'STREAM', stream))
+  for _, flat in ipairs(call('XINFO', 'GROUPS', stream)) do
+    local group = fields_of(flat)
+    local position = group['last-delivered-id']
+    local unread = tonumber(group.lag or nil) or count_unread(stream, info, position)
+    present[group.name] = true
+    add(groups, group.name, group.pending, position, unread)
+  end
+  add_missing(groups, suffix, info, present)
+  return { suffix, info.length, info['last-generated-id'], groups }
+end
+
+local result = {}
+for i = 1, #ARGV do result[i] = measure(ARGV[i]) end
+return result

@@ -1,0 +1,74 @@
+-- Adds a batch of messages to their streams (or to the timers), each once.
+--
+-- sent:<producer>     string  number of the producer's last batch: a batch that is sent again after a lost answer adds nothing
+-- dedupe:<bucket>     set     idempotency ids, two rotating buckets
+-- call:<id>           hash    a request made by a handler: who waits for the reply (`to`), the reply once there is one
+-- reply:<process>     stream  replies to one process
+--
+-- ARGV: producer, batch number, dedupe window (ms), max_unclaimed, count, then for each message ten values:
+--   stream suffix, due (ms or 0), idempotency id or '', waiting process or '', id, type, key, from, head, body
+-- Returns {server ms, topic that is full or '', index, status, index, status, ...} for messages that were not added:
+--   'duplicate' or 'undeliverable'.
+
+local producer, batch, window, max_unclaimed, count = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local FIRST, WIDTH = 6, 10
+
+local function seen(id)
+  local bucket = math.floor(now() / window)
+  local current, last = P .. 'dedupe:' .. text(bucket), P .. 'dedupe:' .. text(bucket - 1)
+  if call('SISMEMBER', last, id) == 1 or call('SADD', current, id) == 0 then return true end
+  call('PEXPIRE', current, text(window * 2))
+  return false
+end
+
+-- A handler that runs again asks again: it gets the recorded reply, or takes the place of the one who waited.
+local function wait_again(id, process)
+  local key = P .. 'call:' .. id
+  call('HSET', key, 'to', process)
+  local reply = call('HMGET', key, 'id', 'type', 'from', 'head', 'body')
+  if reply[1] then
+    call('XADD', P .. 'reply:' .. process, 'MAXLEN', '~', 100000, '*', 'id', reply[1], 'type', reply[2], 'key', '',
+      'from', reply[3], 'at', text(now()), 'head', reply[4], 'body', reply[5])
+    call('EXPIRE', P .. 'reply:' .. process, 60)
+  end
+end
+
+local function begin_call(id, process)
+  call('HSET', P .. 'call:' .. id, 'to', process)
+  call('PEXPIRE', P .. 'call:' .. id, text(window))
+end
+
+local deliverable_to = {}
+local function deliverable(suffix)
+  if deliverable_to[suffix] == nil then
+    local agent_type = string.match(suffix, '^inbox:(.*)$')
+    deliverable_to[suffix] = not agent_type or call('HEXISTS', P .. 'types', agent_type) == 1
+  end
+  return deliverable_to[suffix]
+end
+
+local function publish_one(at)
+  local suffix, due, idem, process = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
+  if not deliverable(suffix) then return 'undeliverable' end
+  if idem ~= '' and seen(idem) then
+    if process ~= '' then wait_again(idem, process) end
+    return 'duplicate'
+  end
+  send(suffix, due, ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7], ARGV[at + 8], ARGV[at + 9])
+  if process ~= '' then begin_call(idem, process) end
+end
+
+local last = call('GET', P .. 'sent:' .. producer)
+if last and tonumber(batch) <= tonumber(last) then return { text(now()), '' } end
+local result = { text(now()), '' }
+for i = 0, count - 1 do
+  local status = publish_one(FIRST + i * WIDTH)
+  if status then
+    result[#result + 1] = i
+    result[#result + 1] = status
+  end
+end
+result[2] = announce(max_unclaimed) or ''
+save_clock()
+call('SET', P .. 'sent:' .. producer, batch, 'EX', 3600)
+return result

@@ -1,0 +1,32 @@
+-- Sends dead letters again, to the agent type that failed only, or discards them. A letter goes once however often this runs.
+--
+-- ARGV: type, action ('replay' or 'discard'), then for each letter: id, head to send it with
+-- Returns {id, 'done' | 'gone' | 'not replayable', id, ...}.
+
+local agent_type, action = ARGV[1], ARGV[2]
+local letters = P .. 'dead:' .. agent_type
+
+local function again(fields, head)
+  local letter = {}
+  for i = 1, #fields, 2 do letter[fields[i]] = fields[i + 1] end
+  if letter.type == '' or letter.entry == nil then return false end
+  if string.sub(letter.reason, 1, 12) == 'the payload ' or string.sub(letter.reason, 1, 10) == 'the entry ' then return false end
+  send('inbox:' .. agent_type, 0, letter.id, letter.type, letter.key, letter.from, head, letter.body)
+  return true
+end
+
+local result = {}
+for i = 3, #ARGV, 2 do
+  local found = call('XRANGE', letters, ARGV[i], ARGV[i])
+  local status = 'gone'
+  if found[1] then
+    status = 'done'
+    if action == 'replay' and not again(found[1][2], ARGV[i + 1]) then status = 'not replayable' end
+    if status == 'done' then call('XDEL', letters, ARGV[i]) end
+  end
+  result[#result + 1] = ARGV[i]
+  result[#result + 1] = status
+end
+announce(0)
+save_clock()
+return result

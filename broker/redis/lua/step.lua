@@ -1,0 +1,540 @@
+-- One turn of a worker: commits what it finished (all or nothing per message), fires what is due, takes new work.
+--
+-- workers             zset    worker -> lease deadline; a worker that is not in it is fenced: nothing of its call is written
+-- worker:<worker>     hash    `call`: number of its last turn, so that a late copy of an older turn is refused
+-- state:<type>:<key>  hash    v (version), d (data), w (worker that wrote it)
+-- call:<id>           hash    see publish.lua
+-- reply:<process>     stream  replies to one process
+--
+-- ARGV: worker, call number, max payload (bytes), max_unclaimed, entries held besides the commits below, scan ('1': look at
+--   all streams, not only at those that are known to be fresh), accept ('1': hand over what is parked behind a finished key)
+--   number of types, then for each: type, entries wanted, persistent ('1' or '')
+--   number of groups, then for each: type, stream suffix
+--   number of commits, then for each four values: group, entry id, agent key, mode
+--   then, in the same order, what the letters of each mode ask for:
+--     D  dead letter: reason, error, traceback, attempts, first (ms)
+--     R  retry: due (ms from now), attempts so far, first (ms), reason
+--     L  release: nothing
+--     M  the worker holds more entries of this key: nothing
+--     T  this entry was tried before: nothing
+--     S  state: version, data
+--     P  reply: process, call id or '', id, type, from, head, body
+--     O  outgoing messages: count, then for each eight values: suffix, due, id, type, key, from, head, body
+-- Returns {'OK', server ms, next due ms or '', flags, deliveries, states} or {'FENCED'} or {'STALE'}.
+--   flags: 'm' a stream holds more, 's' a suspect waits for a worker that holds nothing, 'f<topic>' nobody takes that topic
+--   deliveries: eleven values each: type, suffix, entry id, tries or '', id, type, key, from, at, head, body
+--   states: three values each: number of the delivery, version, data or nil when this worker was the last to write it
+
+local worker, call_number, max_body, max_unclaimed = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local held, scan, accept = tonumber(ARGV[5]), ARGV[6] == '1', ARGV[7] == '1'
+local at = 8 -- reading position in ARGV
+
+local function read()
+  local value = ARGV[at]
+  at = at + 1
+  return value
+end
+
+local more, suspects_wait = false, false
+local out, out_n, states = {}, 0, {}
+local wanted, persistent, type_names = {}, {}, {}
+local own_new, own_n = {}, 0 -- field, value, ... for own:<worker>
+
+local function add_state(agent_type, key)
+  local state_key = P .. 'state:' .. agent_type .. ':' .. key
+  local known = call('HMGET', state_key, 'v', 'w')
+  local data = ''
+  if known[1] then
+    data = known[2] ~= worker and call('HGET', state_key, 'd') or false
+  end
+  local n = #states
+  states[n + 1] = out_n / 11
+  states[n + 2] = known[1] or '0'
+  states[n + 3] = data
+end
+
+local function deliver(agent_type, suffix, id, tries, values)
+  if persistent[agent_type] then add_state(agent_type, values[3]) end
+  local n = out_n
+  out[n + 1], out[n + 2], out[n + 3], out[n + 4] = agent_type, suffix, id, tries
+  out[n + 5], out[n + 6], out[n + 7], out[n + 8] = values[1], values[2], values[3], values[4]
+  out[n + 9], out[n + 10], out[n + 11] = values[5], values[6], values[7]
+  out_n = n + 11
+  own_new[own_n + 1], own_new[own_n + 2] = agent_type .. ' ' .. suffix .. ' ' .. id, values[3]
+  own_n = own_n + 2
+end
+
+-- Taking parked entries ------------------------------------------------------------------------------
+
+local function take_one(agent_type, key, ref)
+  local suffix, id = split_ref(ref)
+  local entry = entry_of(suffix, id)
+  if not entry then
+    event('vanished', agent_type, ref)
+    call('XACK', P .. suffix, agent_type, id)
+    return 0
+  end
+  redis.pcall('XCLAIM', P .. suffix, agent_type, worker, 0, id, 'JUSTID')
+  local values = entry_values(entry)
+  values[3] = key
+  deliver(agent_type, suffix, id, call('HGET', P .. 'tries:' .. agent_type, ref) or '', values)
+  return 1
+end
+
+local function take_parked(agent_type, key, most)
+  local list = P .. 'wait:' .. agent_type .. ':' .. key
+  local taken = 0
+  while taken == 0 do
+    local refs = call('LRANGE', list, 0, most - 1)
+    if #refs == 0 then
+      call('HDEL', P .. 'parked:' .. agent_type, key)
+      return 0
+    end
+    call('LTRIM', list, #refs, -1)
+    if call('HINCRBY', P .. 'parked:' .. agent_type, key, -#refs) <= 0 then call('HDEL', P .. 'parked:' .. agent_type, key) end
+    for i = 1, #refs do taken = taken + take_one(agent_type, key, refs[i]) end
+  end
+  return taken
+end
+
+local HANDED_OVER = 16 -- parked entries of one key that a worker gets at once
+
+local function take_key(agent_type, key, most)
+  local busy = P .. 'busy:' .. agent_type
+  if call('HGET', busy, key) ~= '' then return 0 end
+  local taken = take_parked(agent_type, key, most)
+  if taken > 0 then
+    call('HSET', busy, key, worker)
+  else
+    call('HDEL', busy, key)
+  end
+  return taken
+end
+
+-- Commits --------------------------------------------------------------------------------------------
+
+-- A commit is four values at the same place of four lists; most are plain ('C') and need nothing else.
+local groups, commit_group, commit_id, commit_key, commit_mode, commit_n = {}, {}, {}, {}, {}, 0
+
+local function read_commits()
+  for g = 1, tonumber(read()) do groups[g] = { type = read(), suffix = read(), acked = {} } end
+  commit_n = tonumber(read())
+  for i = 1, commit_n do
+    commit_group[i], commit_id[i], commit_key[i], commit_mode[i] =
+      groups[tonumber(ARGV[at])], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+    at = at + 4
+  end
+end
+
+local function is_plain(mode) return mode == 'C' or mode == 'CM' end
+
+local function has(mode, letter) return string.find(mode, letter, 1, true) ~= nil end
+
+local function ref_of(i) return commit_group[i].suffix .. ' ' .. commit_id[i] end
+
+-- Acks come first: they are allowed when memory is full, and they make room.
+local function acknowledge()
+  local fields = {}
+  for i = 1, commit_n do
+    local group, mode = commit_group[i], commit_mode[i]
+    fields[i] = group.type .. ' ' .. group.suffix .. ' ' .. commit_id[i]
+    if is_plain(mode) or not (has(mode, 'R') or has(mode, 'L')) then group.acked[#group.acked + 1] = commit_id[i] end
+  end
+  bulk('HDEL', P .. 'own:' .. worker, fields)
+  for g = 1, #groups do
+    local acked = groups[g].acked
+    for i = 1, #acked, CHUNK do
+      redis.pcall('XACK', P .. groups[g].suffix, groups[g].type, unpack(acked, i, math.min(i + CHUNK - 1, #acked)))
+    end
+  end
+end
+
+local function write_reply()
+  local process, call_id, id, kind, from, head, body = read(), read(), read(), read(), read(), read(), read()
+  if call_id ~= '' then
+    local record = P .. 'call:' .. call_id
+    process = call('HGET', record, 'to') or process
+    call('HSET', record, 'id', id, 'type', kind, 'from', from, 'head', head, 'body', body)
+  end
+  call('XADD', P .. 'reply:' .. process, 'MAXLEN', '~', 100000, '*', 'id', id, 'type', kind, 'key', '', 'from', from,
+    'at', text(now()), 'head', head, 'body', body)
+  call('EXPIRE', P .. 'reply:' .. process, 60)
+end
+
+local function write_outgoing()
+  for _ = 1, tonumber(read()) do
+    send(ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7])
+    at = at + 8
+  end
+end
+
+local function write_dead(i)
+  local letter = { reason = read(), error = read(), traceback = read(), attempts = read(), first = read(), worker = worker }
+  local group = commit_group[i]
+  local entry = entry_of(group.suffix, commit_id[i])
+  local values = entry and entry_values(entry) or { '', '', commit_key[i], '', '', '', '' }
+  if letter.first == '' then letter.first = nil end
+  bury(group.type, group.suffix, commit_id[i], values, letter)
+end
+
+local returned, returned_order = {}, {} -- keys that go back: refs in order, and when they may be taken again
+
+local function give_back(i, delay)
+  local name = commit_group[i].type .. ' ' .. commit_key[i]
+  local back = returned[name]
+  if not back then
+    back = { type = commit_group[i].type, key = commit_key[i], refs = {}, delay = 0 }
+    returned[name] = back
+    returned_order[#returned_order + 1] = back
+  end
+  back.refs[#back.refs + 1] = ref_of(i)
+  if delay > back.delay then back.delay = delay end
+end
+
+local function write_retry(i)
+  local delay, attempts, first, reason = tonumber(read()), read(), read(), read()
+  if first == '' then first = text(now()) end
+  call('HSET', P .. 'tries:' .. commit_group[i].type, ref_of(i), attempts .. ' ' .. first .. ' ' .. reason)
+  call('HINCRBY', P .. 'stats:' .. commit_group[i].type, 'retried', 1)
+  give_back(i, delay)
+end
+
+local function write_state(i)
+  local version, data = read(), read()
+  call('HSET', P .. 'state:' .. commit_group[i].type .. ':' .. commit_key[i], 'v', version, 'd', data, 'w', worker)
+end
+
+local function write_effects(i, mode)
+  if has(mode, 'D') then write_dead(i) end
+  if has(mode, 'R') then write_retry(i) end
+  if has(mode, 'L') then give_back(i, 0) end
+  if has(mode, 'T') then call('HDEL', P .. 'tries:' .. commit_group[i].type, ref_of(i)) end
+  if has(mode, 'S') then write_state(i) end
+  if has(mode, 'P') then write_reply() end
+  if has(mode, 'O') then write_outgoing() end
+end
+
+local function return_keys()
+  for i = 1, #returned_order do
+    local back = returned_order[i]
+    park_in_front(back.type, back.key, back.refs)
+    if back.delay > 0 then
+      call('HSET', P .. 'busy:' .. back.type, back.key, '')
+      call('ZADD', P .. 'timers', text(now() + back.delay), 'k|' .. back.type .. '|' .. back.key)
+    else
+      make_ready(back.type, back.key)
+    end
+  end
+end
+
+-- What waits behind the keys that are free now goes to this worker in the same answer, or to whoever asks next.
+local function release_keys(agent_type, keys)
+  local parked = bulk_get(P .. 'parked:' .. agent_type, keys)
+  local free = {}
+  for i = 1, #keys do
+    if not parked[i] then
+      free[#free + 1] = keys[i]
+    elseif not accept then
+      make_ready(agent_type, keys[i])
+    elseif take_parked(agent_type, keys[i], HANDED_OVER) == 0 then
+      free[#free + 1] = keys[i]
+    end
+  end
+  bulk('HDEL', P .. 'busy:' .. agent_type, free)
+end
+
+local function finish_keys()
+  local by_type, done = {}, {}
+  local any_returned = #returned_order > 0
+  for i = 1, commit_n do
+    local agent_type, key, mode = commit_group[i].type, commit_key[i], commit_mode[i]
+    local keys = by_type[agent_type]
+    if not keys then
+      keys = {}
+      by_type[agent_type], done[agent_type] = keys, 0
+    end
+    local is_last = mode == 'C' or (mode ~= 'CM' and not has(mode, 'M'))
+    if is_last and not (any_returned and returned[agent_type .. ' ' .. key]) then keys[#keys + 1] = key end
+    if is_plain(mode) or string.sub(mode, 1, 1) == 'C' then done[agent_type] = done[agent_type] + 1 end
+  end
+  for agent_type, keys in pairs(by_type) do
+    if #keys > 0 then release_keys(agent_type, keys) end
+    if done[agent_type] > 0 then call('HINCRBY', P .. 'stats:' .. agent_type, 'done', done[agent_type]) end
+  end
+end
+
+local function commit_all()
+  read_commits()
+  if commit_n == 0 then return end
+  acknowledge()
+  for i = 1, commit_n do
+    if not is_plain(commit_mode[i]) then write_effects(i, commit_mode[i]) end
+  end
+  return_keys()
+  finish_keys()
+end
+
+-- Reading new entries --------------------------------------------------------------------------------
+
+-- Pending entries of a group that was destroyed and made again are pending once more, so that trimming spares them.
+local function adopt(agent_type, suffix)
+  local function claim(ref)
+    local its_suffix, id = split_ref(ref)
+    if its_suffix == suffix then redis.pcall('XCLAIM', P .. suffix, agent_type, 'nobody', 0, id, 'FORCE', 'JUSTID') end
+  end
+  for _, key in ipairs(call('HKEYS', P .. 'parked:' .. agent_type)) do
+    for _, ref in ipairs(call('LRANGE', P .. 'wait:' .. agent_type .. ':' .. key, 0, -1)) do claim(ref) end
+  end
+  for _, member in ipairs(call('ZRANGE', P .. 'early:' .. agent_type, 0, -1)) do
+    claim(string.match(member, '^[^|]*|(.*)$'))
+  end
+  for _, other in ipairs(call('ZRANGE', P .. 'workers', 0, -1)) do
+    for _, field in ipairs(call('HKEYS', P .. 'own:' .. other)) do
+      local its_type, ref = string.match(field, '^(%S+) (.*)$')
+      if its_type == agent_type then claim(ref) end
+    end
+  end
+end
+
+-- A group that vanished goes on where it was: what was handled is not handled again.
+local function mend_group(agent_type, suffix)
+  local cursor = call('HGET', P .. 'cursor:' .. agent_type, suffix) or '0'
+  create_group(suffix, agent_type, cursor)
+  if cursor ~= '0' then adopt(agent_type, suffix) end
+  event('group made again', agent_type, suffix, cursor)
+end
+
+local function read_group(agent_type, count, suffixes)
+  local arguments = { 'GROUP', agent_type, worker, 'COUNT', count, 'STREAMS' }
+  for i = 1, #suffixes do
+    arguments[6 + i] = P .. suffixes[i]
+    arguments[6 + #suffixes + i] = '>'
+  end
+  return redis.pcall('XREADGROUP', unpack(arguments))
+end
+
+local function group_is_gone(wrong)
+  return wrong and (string.find(wrong, 'NOGROUP', 1, true) or string.find(wrong, 'requires the key to exist', 1, true))
+end
+
+local function read_one_by_one(agent_type, count, suffixes)
+  local all = {}
+  for i = 1, #suffixes do
+    local got = read_group(agent_type, count, { suffixes[i] })
+    if group_is_gone(failure(got)) then
+      mend_group(agent_type, suffixes[i])
+      got = read_group(agent_type, count, { suffixes[i] })
+    end
+    if failure(got) then
+      event('unreadable', agent_type, suffixes[i], failure(got))
+    elseif got then
+      all[#all + 1] = got[1]
+    end
+  end
+  return all
+end
+
+local function read_streams(agent_type, count, suffixes)
+  local all = {}
+  for i = 1, #suffixes, 1000 do
+    local part = {}
+    for j = i, math.min(i + 999, #suffixes) do part[#part + 1] = suffixes[j] end
+    local got = read_group(agent_type, count, part)
+    if failure(got) then got = read_one_by_one(agent_type, count, part) end
+    for _, stream in ipairs(got or {}) do all[#all + 1] = stream end
+  end
+  return all
+end
+
+local function bury_junk(agent_type, suffix, id, entry, reason)
+  local values = entry_values(entry) or { id, '', '', '', '', '', table.concat(entry, ' ', 1, math.min(#entry, 64)) }
+  if values[1] == '' then values[1] = id end
+  for i = 1, 7 do values[i] = string.sub(values[i], 1, i == 7 and DEAD_BODY or 1024) end
+  call('XACK', P .. suffix, agent_type, id)
+  bury(agent_type, suffix, id, values, { reason = reason, worker = worker })
+end
+
+local MAX_KEY, MAX_HEAD = 1024, 65536 -- bytes
+
+local function check(entry)
+  local values, wrong = entry_values(entry)
+  if not values then return nil, wrong end
+  if #values[7] > max_body then return nil, 'the payload has ' .. #values[7] .. ' bytes, the limit is ' .. max_body end
+  if #values[3] > MAX_KEY or #values[2] + #values[1] + #values[4] + #values[5] > MAX_KEY then
+    return nil, 'the entry has a key, id, type or sender longer than 1024 bytes'
+  end
+  if #values[6] > MAX_HEAD then return nil, 'the entry has a head longer than 65536 bytes' end
+  return values
+end
+
+local function park(agent_type, key, ref)
+  call('RPUSH', P .. 'wait:' .. agent_type .. ':' .. key, ref)
+  call('HINCRBY', P .. 'parked:' .. agent_type, key, 1)
+end
+
+-- Admits entries in their order: an idle key is taken, a key of this worker gets one more, anything else is parked.
+local function admit(agent_type, list)
+  local keys = {}
+  for i = 1, #list do keys[i] = list[i].values[3] end
+  if #keys == 0 then return end
+  local busy = bulk_get(P .. 'busy:' .. agent_type, keys)
+  local mine, behind, taken = {}, {}, {}
+  for i = 1, #list do
+    local entry, key = list[i], keys[i]
+    if not mine[key] and not behind[key] then
+      if not busy[i] then
+        mine[key] = true
+        taken[#taken + 1] = key
+        taken[#taken + 1] = worker
+      elseif busy[i] == worker and call('HEXISTS', P .. 'parked:' .. agent_type, key) == 0 then
+        mine[key] = true
+      else
+        behind[key] = true
+      end
+    end
+    if mine[key] then
+      deliver(agent_type, entry.suffix, entry.id, '', entry.values)
+    else
+      park(agent_type, key, entry.suffix .. ' ' .. entry.id)
+    end
+  end
+  bulk_set(P .. 'busy:' .. agent_type, taken)
+end
+
+-- Everything that was read, as {suffix, id, values}; junk is buried on the way. Also the lowest last id of the streams
+-- that returned as much as was asked for: they may hold more, so what lies above it waits in `early`.
+local function gather(agent_type, streams, count, suffixes)
+  local list, cutoff, drained, cursor = {}, nil, {}, {}
+  for i = 1, #suffixes do drained[P .. suffixes[i]] = suffixes[i] end
+  for _, stream in ipairs(streams) do
+    local suffix, entries = string.sub(stream[1], #P + 1), stream[2]
+    local last = entries[#entries][1]
+    cursor[#cursor + 1] = suffix
+    cursor[#cursor + 1] = last
+    if #entries >= count then
+      drained[stream[1]] = nil
+      more = true
+      if not cutoff or sortable(last) < cutoff then cutoff = sortable(last) end
+    end
+    for i = 1, #entries do
+      local values, wrong = check(entries[i][2])
+      if values then
+        list[#list + 1] = { suffix = suffix, id = entries[i][1], values = values }
+      else
+        bury_junk(agent_type, suffix, entries[i][1], entries[i][2], wrong)
+      end
+    end
+  end
+  local empty = {}
+  for _, suffix in pairs(drained) do empty[#empty + 1] = suffix end
+  bulk('SREM', P .. 'fresh:' .. agent_type, empty)
+  bulk('HSET', P .. 'cursor:' .. agent_type, cursor)
+  return list, cutoff
+end
+
+local function merge_early(agent_type, list, count)
+  for i = 1, #list do list[i].sort = sortable(list[i].id) end
+  for _, member in ipairs(call('ZRANGE', P .. 'early:' .. agent_type, 0, count - 1)) do
+    local order, ref = string.match(member, '^([^|]*)|(.*)$')
+    local suffix, id = split_ref(ref)
+    list[#list + 1] = { suffix = suffix, id = id, sort = order, member = member }
+  end
+  table.sort(list, function(a, b) return a.sort < b.sort end)
+end
+
+local function admit_early(agent_type, item)
+  call('ZREM', P .. 'early:' .. agent_type, item.member)
+  local entry = entry_of(item.suffix, item.id)
+  item.values = entry and entry_values(entry)
+  if item.values then return true end
+  call('XACK', P .. item.suffix, agent_type, item.id)
+end
+
+-- Several streams: in the order of publishing, up to the first gap and to the number wanted.
+local function admit_merged(agent_type, list, cutoff, count)
+  merge_early(agent_type, list, count)
+  local chosen = {}
+  for i = 1, #list do
+    local item = list[i]
+    if #chosen < count and (not cutoff or item.sort <= cutoff) then
+      if not item.member or admit_early(agent_type, item) then chosen[#chosen + 1] = item end
+    elseif not item.member then
+      call('ZADD', P .. 'early:' .. agent_type, 0, item.sort .. '|' .. item.suffix .. ' ' .. item.id)
+      more = true
+    end
+  end
+  if #chosen == count then more = true end
+  admit(agent_type, chosen)
+end
+
+local function pull_new(agent_type, count)
+  if scan then call('SUNIONSTORE', P .. 'fresh:' .. agent_type, P .. 'fresh:' .. agent_type, P .. 'streams:' .. agent_type) end
+  local suffixes = call('SMEMBERS', P .. 'fresh:' .. agent_type)
+  local early = call('EXISTS', P .. 'early:' .. agent_type) == 1
+  if #suffixes == 0 and not early then return end
+  local each = #suffixes > 1 and math.max(8, math.ceil(2 * count / #suffixes)) or count
+  local streams = #suffixes > 0 and read_streams(agent_type, each, suffixes) or {}
+  local list, cutoff = gather(agent_type, streams, each, suffixes)
+  if #streams > 1 or early or #list > count then
+    admit_merged(agent_type, list, cutoff, count)
+  else
+    admit(agent_type, list)
+  end
+end
+
+local function pull_ready(agent_type, count)
+  local taken = 0
+  while taken < count do
+    local key = call('LPOP', P .. 'ready:' .. agent_type)
+    if not key then break end
+    taken = taken + take_key(agent_type, key, math.min(HANDED_OVER, count - taken))
+  end
+  return taken
+end
+
+-- A message whose worker died often is tried alone, so that it takes nobody with it.
+local function pull_suspect(agent_type)
+  local queue = P .. 'suspects:' .. agent_type
+  while call('EXISTS', queue) == 1 do
+    if held > 0 or out_n > 0 then
+      suspects_wait = true
+      return false
+    end
+    if take_key(agent_type, call('LPOP', queue), 1) > 0 then return true end
+  end
+  return false
+end
+
+local function pull_all()
+  for i = 1, #type_names do
+    if wanted[type_names[i]] > 0 and pull_suspect(type_names[i]) then return end
+  end
+  for i = 1, #type_names do
+    local agent_type = type_names[i]
+    local count = wanted[agent_type]
+    if count > 0 then count = count - pull_ready(agent_type, count) end
+    if count > 0 then pull_new(agent_type, count) end
+  end
+end
+
+-- The turn -------------------------------------------------------------------------------------------
+
+if not call('ZSCORE', P .. 'workers', worker) then return { 'FENCED' } end
+local last_call = call('HGET', P .. 'worker:' .. worker, 'call')
+if last_call and tonumber(last_call) >= call_number then return { 'STALE' } end
+allow_when_full()
+for _ = 1, tonumber(read()) do
+  local agent_type = read()
+  type_names[#type_names + 1] = agent_type
+  wanted[agent_type] = tonumber(read())
+  persistent[agent_type] = read() == '1'
+end
+call('HSET', P .. 'worker:' .. worker, 'call', call_number)
+commit_all()
+fire_due()
+local full = announce(max_unclaimed)
+pull_all()
+bulk_set(P .. 'own:' .. worker, own_new)
+save_clock()
+local flags = (more and 'm' or '') .. (suspects_wait and 's' or '') .. (full and 'f' .. full or '')
+return { 'OK', text(now()), next_due(), flags, out, states }

@@ -1,0 +1,158 @@
+"""Publishing: what is handed in while one call is under way goes out together with the next."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ..errors import ConnectionLostError, ServerUnavailableError, UndeliverableError
+from .link import Link
+from .wire import Argument
+
+LARGEST_BATCH = 500  # messages in one call
+LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
+
+
+class Posting(NamedTuple):
+    """A message on its way to a stream.
+
+    Attributes:
+        stream: suffix of the stream, such as `topic:visits`.
+        due: 0 for now, a number of ms to wait, or a time of the server's clock in ms.
+        values: id, type, key, from, head, body.
+        once: idempotency id, or "".
+        waiting: name of the process that waits for the reply of a recorded request, or "".
+    """
+
+    stream: str
+    due: int
+    values: tuple[Argument, ...]
+    once: str = ""
+    waiting: str = ""
+
+
+class Publisher:
+    """Sends postings in order, in batches, each batch once even when its answer was lost."""
+
+    def __init__(self, link: Link, on_full_topic: Callable[[str], None]) -> None:
+        self._link = link
+        self._on_full_topic = on_full_topic
+        self._producer = f"{os.getpid():x}{os.urandom(6).hex()}"
+        self._batch = 0
+        self._queue: deque[tuple[Posting, asyncio.Future[bool]]] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._sending = 0
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that were handed in and are not known to be in the server."""
+        return len(self._queue) + self._sending
+
+    def post(self, posting: Posting) -> asyncio.Future[bool]:
+        """Hands in one message; counts as in flight at once.
+
+        Returns:
+            A future: True when it was added, False when its idempotency id was seen before. It fails with
+            UndeliverableError (unknown agent type), OverloadedError (the server's memory is full) or
+            ServerUnavailableError (no server within `connect_timeout`; it may or may not have been added).
+        """
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._queue.append((posting, future))
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="callboard-publisher")
+        return future
+
+    async def _run(self) -> None:
+        while self._queue:
+            batch = self._take()
+            self._sending = len(batch)
+            try:
+                await self._send(batch)
+            finally:
+                self._sending = 0
+
+    def _take(self) -> list[tuple[Posting, asyncio.Future[bool]]]:
+        batch = []
+        size = 0
+        while self._queue and len(batch) < LARGEST_BATCH and size < LARGEST_BYTES:
+            item = self._queue.popleft()
+            body = item[0].values[5]
+            size += len(body) if isinstance(body, bytes | str) else 8
+            batch.append(item)
+        return batch
+
+    async def _send(self, batch: list[tuple[Posting, asyncio.Future[bool]]]) -> None:
+        self._batch += 1
+        try:
+            answer = await self._call(self._arguments(self._batch, batch))
+        except asyncio.CancelledError:
+            _fail(batch, ConnectionLostError(self._link.endpoint.shown, "the publisher was closed"))
+            raise
+        except Exception as error:
+            _fail(batch, error)
+            return
+        if answer[1]:
+            self._on_full_topic(answer[1].decode())
+        _settle(batch, answer)
+
+    def _arguments(self, number: int, batch: Sequence[tuple[Posting, asyncio.Future[bool]]]) -> list[Argument]:
+        settings = self._link.settings
+        arguments: list[Argument] = [
+            self._producer,
+            number,
+            int(settings.dedupe_window * 1000),
+            settings.max_unclaimed,
+            len(batch),
+        ]
+        for posting, _ in batch:
+            arguments += (posting.stream, posting.due, posting.once, posting.waiting)
+            arguments += posting.values
+        return arguments
+
+    async def _call(self, arguments: list[Argument]) -> list[bytes]:
+        """The same batch number makes it safe to send again when the answer was lost."""
+        deadline = asyncio.get_running_loop().time() + self._link.settings.socket_timeout
+        while True:
+            try:
+                answer: list[bytes] = await self._link.run("publish", arguments)
+                return answer
+            except (ConnectionLostError, ServerUnavailableError):
+                left = deadline - asyncio.get_running_loop().time()
+                if left <= 0:
+                    raise
+                await asyncio.sleep(0.01)
+                await self._link.reconnect(left)
+
+    async def flush(self) -> None:
+        """Waits until everything that was handed in has been sent or has failed."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait({self._task})
+
+    async def close(self) -> None:
+        await self.flush()
+        self._link.close()
+
+
+def _fail(batch: Sequence[tuple[Posting, asyncio.Future[bool]]], error: Exception) -> None:
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(error)
+            future.exception()  # whoever waits gets it; nobody waits for a message that was sent without waiting
+
+
+def _settle(batch: Sequence[tuple[Posting, asyncio.Future[bool]]], answer: list[bytes]) -> None:
+    exceptions = {int(answer[i]): answer[i + 1] for i in range(2, len(answer), 2)}
+    for index, (posting, future) in enumerate(batch):
+        if future.done():
+            continue
+        status = exceptions.get(index)
+        if status == b"undeliverable":
+            future.set_exception(UndeliverableError(posting.stream.partition(":")[2]))
+            future.exception()
+        else:
+            future.set_result(status is None)
+
+

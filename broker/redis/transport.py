@@ -1,0 +1,200 @@
+"""One process's way to the server: publishing, requests and their replies, subscriptions, and lines for workers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..errors import NamespaceMismatchError
+from ..settings import BrokerSettings
+from .endpoint import Endpoint
+from .heartbeat import Heartbeat
+from .keys import Keys
+from .lane import WorkerLane
+from .link import Link
+from .publisher import Posting, Publisher
+from .replies import ReplyReader
+from .wire import Argument
+
+logger = logging.getLogger("callboard.broker")
+
+SHARDS = 1
+DELETED_AT_ONCE = 500  # keys in one UNLINK
+
+
+class Reply(NamedTuple):
+    """The answer to a request. `head` is b"" unless it has a version or is an error."""
+
+    type: bytes
+    sender: bytes
+    head: bytes
+    body: bytes
+
+
+class Declared(NamedTuple):
+    """A subscription as the server keeps it. `kind` is "topic" or "prefix"; `start` is "", "0", "$" or an entry id."""
+
+    agent_type: str
+    kind: str
+    name: str
+    start: str = ""
+
+
+class RedisTransport:
+    """Connects when first used; `close` leaves no connection and no task behind."""
+
+    def __init__(self, url: str, settings: BrokerSettings) -> None:
+        self.endpoint = Endpoint.parse(url)
+        self.keys = Keys(settings.namespace)
+        self.settings = settings
+        self.process = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
+        self.admin = self.link("admin")
+        self._publisher = Publisher(self.link("publisher"), self._warn_of_full_topic)
+        self._replies = ReplyReader(self.link("replies"), self.process, self._on_reply)
+        self._waiting: dict[bytes, asyncio.Future[Reply]] = {}
+        self._warned: set[str] = set()
+        self._offset_ms = 0.0
+        self.late_replies = 0
+
+    def link(self, purpose: str) -> Link:
+        """A connection of its own."""
+        return Link(self.endpoint, self.keys, self.settings, f"callboard-{purpose}")
+
+    # The server's clock
+
+    def observe_clock(self, server_ms: int) -> None:
+        """Learns how far this machine's clock is from the server's."""
+        self._offset_ms = server_ms - time.time() * 1000
+
+    def now_ms(self) -> int:
+        """The server's time, as far as this process knows it."""
+        return int(time.time() * 1000 + self._offset_ms)
+
+    # Declaring
+
+    async def declare(self, types: Mapping[str, Mapping[str, Any]], subscriptions: Iterable[Declared]) -> None:
+        """Makes agent types and subscriptions known, all at once. Safe to repeat.
+
+        Raises:
+            NamespaceMismatchError: the namespace was made with another number of shards.
+        """
+        arguments: list[Argument] = [SHARDS, len(types)]
+        for name, type_settings in types.items():
+            arguments += (name, json.dumps(dict(type_settings)))
+        listed = list(subscriptions)
+        arguments.append(len(listed))
+        for subscription in listed:
+            arguments += subscription
+        answer = await self.admin.run("declare", arguments)
+        if isinstance(answer, list):
+            raise NamespaceMismatchError(self.settings.namespace, int(answer[1]), SHARDS)
+
+    async def unsubscribe(self, subscription: Declared) -> bool:
+        """Ends a subscription; False when there was none."""
+        found = await self.admin.run("unsubscribe", (subscription.agent_type, subscription.kind, subscription.name))
+        return bool(found)
+
+    # Publishing and asking
+
+    def post(self, posting: Posting) -> asyncio.Future[bool]:
+        """Hands in a message; see Publisher.post."""
+        return self._publisher.post(posting)
+
+    def ask(self, posting: Posting) -> asyncio.Future[Reply]:
+        """Hands in a request; the future gets the reply, or the error that kept the request from leaving.
+
+        The id of the posting identifies the request; `forget` it when nobody waits any more.
+        """
+        self._replies.start()
+        request_id = str(posting.values[0]).encode()
+        waiting: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = waiting
+        self._publisher.post(posting).add_done_callback(lambda sent: _pass_error(sent, waiting))
+        return waiting
+
+    def forget(self, request_id: str) -> None:
+        """Nobody waits for this reply any more; when it comes it is counted and dropped."""
+        self._waiting.pop(request_id.encode(), None)
+
+    def _on_reply(self, values: Sequence[bytes]) -> None:
+        request_id, kind, _, sender, _, head, body = values
+        waiting = self._waiting.pop(request_id, None)
+        if waiting is None or waiting.done():
+            self.late_replies += 1
+            return
+        waiting.set_result(Reply(kind, sender, head, body))
+
+    @property
+    def in_flight(self) -> int:
+        """Messages on their way to the server and requests without a reply."""
+        return self._publisher.in_flight + len(self._waiting)
+
+    def _warn_of_full_topic(self, topic: str) -> None:
+        if topic not in self._warned:
+            self._warned.add(topic)
+            logger.warning(
+                "nobody subscribes to the topic %r: only its newest %d messages are kept",
+                topic,
+                self.settings.max_unclaimed,
+            )
+
+    # Working
+
+    def lane(self) -> WorkerLane:
+        """A line for one worker."""
+        return WorkerLane(self.link("worker"), self.link("bell"))
+
+    def heartbeat(self, pulse: Callable[[], tuple[str, int, int]], on_fenced: Callable[[str], None]) -> Heartbeat:
+        """The heartbeat of one worker; not started yet."""
+        return Heartbeat(self.endpoint, self.keys, self.settings, pulse, on_fenced)
+
+    async def idle(self) -> tuple[int, int, int, bytes]:
+        """What is to be done in the namespace: unread streams, held keys, due timers; and a mark of the last message."""
+        unread, pending, due, mark = await self.admin.run("idle", ())
+        return unread, pending, due, mark
+
+    async def names_after(self, prefix: str) -> list[str]:
+        """What follows `prefix` in the names of the keys that begin with it."""
+        found = []
+        cursor: bytes | int = 0
+        while True:
+            cursor, names = await self.admin.command("SCAN", cursor, "MATCH", _literally(prefix) + "*", "COUNT", 1000)
+            found += [name.decode()[len(prefix) :] for name in names]
+            if int(cursor) == 0:
+                return found
+
+    async def delete_namespace(self) -> None:
+        """Removes every key of the namespace."""
+        names = [self.keys.prefix + name for name in await self.names_after(self.keys.prefix)]
+        for start in range(0, len(names), DELETED_AT_ONCE):
+            await self.admin.command("UNLINK", *names[start : start + DELETED_AT_ONCE])
+
+    async def close(self, delete_namespace: bool = False) -> None:
+        """Sends what is still to be sent, then closes every connection."""
+        await self._publisher.close()
+        await self._replies.close()
+        for waiting in self._waiting.values():
+            waiting.cancel()
+        self._waiting.clear()
+        if delete_namespace:
+            await self.delete_namespace()
+        self.admin.close()
+
+
+def _literally(text: str) -> str:
+    """The text as a glob pattern of its own."""
+    return "".join(f"\\{letter}" if letter in "*?[]\\" else letter for letter in text)
+
+
+def _pass_error(sent: asyncio.Future[bool], waiting: asyncio.Future[Reply]) -> None:
+    if waiting.done() or sent.cancelled():
+        return
+    error = sent.exception()
+    if error is not None:
+        waiting.set_exception(error)

@@ -1,0 +1,114 @@
+"""Every default, once, with its unit; and the only place that reads the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from .errors import SettingsError
+
+PREFIX = "CALLBOARD_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """How this process uses the server.
+
+    Attributes:
+        url: redis://, rediss://, unix:// or memory://; None: the embedded server.
+        namespace: what keeps applications on one server apart.
+        lease: seconds a silent worker keeps what it holds.
+        beat_every: seconds between two heartbeats.
+        prefetch: entries that a worker may hold.
+        concurrency: handlers that run at once in one process.
+        max_attempts: how often a message is tried before it becomes a dead letter.
+        retry_base: seconds before the second attempt; doubles with each further one.
+        retry_cap: longest pause between attempts, seconds.
+        request_timeout: seconds a request waits for its reply.
+        max_payload: largest body of a message, bytes.
+        max_depth: deepest nesting of a body.
+        max_elements: most values in a body.
+        retain: handled entries that stay in a stream, to be looked at.
+        max_unclaimed: entries kept in a topic that nobody subscribes to.
+        dedupe_window: seconds an idempotency id is remembered.
+        drain_grace: seconds that running handlers get when a worker stops.
+        idle_poll: seconds after which an idle worker looks by itself for entries that were added by hand.
+        passivate_after: seconds after which an idle persistent agent leaves the memory.
+        connect_timeout: seconds to wait for a connection.
+        socket_timeout: seconds to wait for an answer.
+    """
+
+    url: str | None = None
+    namespace: str = "main"
+    lease: float = 5.0
+    beat_every: float = 1.0
+    prefetch: int = 512
+    concurrency: int = 100
+    max_attempts: int = 3
+    retry_base: float = 0.1
+    retry_cap: float = 30.0
+    request_timeout: float = 30.0
+    max_payload: int = 1_048_576
+    max_depth: int = 32
+    max_elements: int = 100_000
+    retain: int = 1_000
+    max_unclaimed: int = 100_000
+    dedupe_window: float = 86_400.0
+    drain_grace: float = 30.0
+    idle_poll: float = 0.5
+    passivate_after: float = 300.0
+    connect_timeout: float = 5.0
+    socket_timeout: float = 10.0
+
+    def __post_init__(self) -> None:
+        for spec in fields(self):
+            self._check(spec.name, getattr(self, spec.name))
+        if self.beat_every * 2 > self.lease:
+            raise SettingsError(
+                f"beat_every={self.beat_every:g} s is too long for lease={self.lease:g} s: "
+                "a worker has to beat at least twice in a lease"
+            )
+
+    @staticmethod
+    def _check(name: str, value: Any) -> None:
+        if name in ("url", "namespace"):
+            return
+        least = 0 if name in ("retain", "max_unclaimed", "drain_grace", "retry_base") else None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise SettingsError(f"{name}={value!r} has to be a number")
+        if value != value or (value < least if least is not None else value <= 0):
+            raise SettingsError(f"{name}={value!r} has to be {'at least 0' if least == 0 else 'more than 0'}")
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> BrokerSettings:
+        """Settings from CALLBOARD_URL, else REDIS_URL, and CALLBOARD_<NAME> for every other; `overrides` win.
+
+        An override that is None counts as not given.
+
+        Raises:
+            SettingsError: a value can't be read or makes no sense.
+        """
+        source = os.environ if environ is None else environ
+        values: dict[str, Any] = {}
+        for spec in fields(cls):
+            text = source.get(PREFIX + spec.name.upper())
+            if text:
+                values[spec.name] = _read(spec.name, text, spec.default)
+        if "url" not in values and source.get("REDIS_URL"):
+            values["url"] = source["REDIS_URL"]
+        values.update({name: value for name, value in overrides.items() if value is not None})
+        unknown = set(values) - {spec.name for spec in fields(cls)}
+        if unknown:
+            raise SettingsError(f"there is no setting {', '.join(sorted(unknown))}")
+        return cls(**values)
+
+
+def _read(name: str, text: str, default: Any) -> Any:
+    if isinstance(default, str) or default is None:
+        return text
+    try:
+        return type(default)(text)
+    except ValueError as error:
+        raise SettingsError(f"{PREFIX}{name.upper()}={text!r} has to be a number") from error

