@@ -252,7 +252,10 @@ class StateError(ActorError, TypeError):
     Attributes:
         agent: Class of the agent.
         reason: What is wrong and what to do.
+        permanent: True: another attempt meets the same state.
     """
+
+    permanent = True
 
     def __init__(self, agent: str, reason: str) -> None:
         super().__init__(agent, reason)

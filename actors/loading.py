@@ -57,7 +57,9 @@ class ModuleMissingError(LoadingError, LookupError):
 
     def __str__(self) -> str:
         advice = did_you_mean(self.module, self.nearby) if self.nearby else "There are no Python files in it."
-        return f"there is no module {self.module!r} in {self.folder} or among the installed packages. {advice}"
+        return (
+            f"there is no module {self.module!r} in {self.folder} or among the installed packages. {advice}"
+        )
 
 
 class ModuleFailedError(LoadingError):
@@ -97,7 +99,7 @@ class AppMissingError(LoadingError, LookupError):
 
     def __str__(self) -> str:
         if not self.apps:
-            return f"the module {self.module!r} has no {self.name!r} and no other App: add `{self.name} = App(...)` to it"
+            return f"the module {self.module!r} has no {self.name!r}: add `{self.name} = App(...)` to it"
         return f"the module {self.module!r} has no {self.name!r}. Its apps: {', '.join(self.apps)}."
 
 
@@ -155,7 +157,9 @@ def split_target(target: str) -> tuple[str, str]:
         dotted = ".".join(Path(module).with_suffix("").parts).strip("./")
         raise BadTargetError(target, f"write the module, not the file: {dotted}:{name or DEFAULT_NAME}")
     if not all(part.isidentifier() for part in module.split(".")):
-        raise BadTargetError(target, "write module:app, such as counting:app for `app = App(...)` in counting.py")
+        raise BadTargetError(
+            target, "write module:app, such as counting:app for `app = App(...)` in counting.py"
+        )
     if colon and not all(part.isidentifier() for part in name.split(".")):
         raise BadTargetError(target, f"what follows the colon has to be a name in {module}")
     return module, name or DEFAULT_NAME
@@ -174,7 +178,7 @@ def _import(name: str, folder: Path) -> ModuleType:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise ModuleMissingError(name, entry, _modules_in(folder)) from error
         raise ModuleFailedError(name, f"{error}", _place_of(error)) from error
-    except Exception as error:  # noqa: BLE001 - a module may raise anything while it is imported; the cause is kept
+    except Exception as error:
         raise ModuleFailedError(name, f"{type(error).__name__}: {error}", _place_of(error)) from error
 
 

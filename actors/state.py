@@ -7,6 +7,7 @@ The state is stored as JSON, so that a person can read it with redis-cli.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 _STATE = "_persistent_state"
+_ADVICE = (
+    "Give each field what it declares; set ser_json_bytes and val_json_bytes to 'base64' for bytes, "
+    "and ser_json_inf_nan to 'constants' for NaN."
+)
 
 
 def state_model(agent_class: type[Any]) -> type[BaseModel] | None:
@@ -84,14 +89,13 @@ def dump_state(agent: Any) -> bytes | None:
         return None
     state = get_state(agent)
     try:
-        data: bytes = type(state).__pydantic_serializer__.to_json(
-            state, round_trip=True, warnings="error"
-        )
+        data: bytes = type(state).__pydantic_serializer__.to_json(state, round_trip=True, warnings="error")
+        if b"null" in data:
+            # JSON has no NaN: pydantic writes null, which a field may not take back.
+            type(state).__pydantic_validator__.validate_json(data, by_alias=True, by_name=True)
     except ValueError as error:
-        advice = (
-            "Give each field what it declares; for bytes set ser_json_bytes and val_json_bytes to base64."
-        )
-        raise StateError(type(agent).__name__, f"it can't be stored. {advice} ({_summary(error)})") from error
+        reason = f"{_bad_fields(error)} can't be stored. {_ADVICE}"
+        raise StateError(type(agent).__name__, reason) from error
     return data
 
 
@@ -136,13 +140,9 @@ def state_from_mapping(agent: Any, state: Mapping[str, Any]) -> None:
 
 
 def _bad_fields(error: ValueError) -> str:
-    """The fields that a validation error names, without their values."""
-    # A ValidationError, which is not imported for its own sake.
+    """The fields that an error of pydantic names, without their values."""
+    # A ValidationError has them as data, a serialization error only in its text.
     details: list[Any] = getattr(error, "errors", list)()
-    names = dict.fromkeys(".".join(map(str, detail["loc"])) for detail in details)
+    found = [".".join(map(str, detail["loc"])) for detail in details]
+    names = dict.fromkeys(found or re.findall(r"field_name='([^']*)'", str(error)))
     return ", ".join(filter(None, names)) or "the whole of it"
-
-
-def _summary(error: ValueError) -> str:
-    """The first line of an error, which names the type and not the value."""
-    return str(error).partition("\n")[0].partition(" - ")[0]

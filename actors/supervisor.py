@@ -44,7 +44,8 @@ class GaveUpError(ActorError):
         self.ending = ending
 
     def __str__(self) -> str:
-        return f"{self.name} {self.ending} and was restarted {self.restarts} times: giving up, see its output above"
+        times = "once" if self.restarts == 1 else f"{self.restarts} times"
+        return f"{self.name} {self.ending} after it was restarted {times}: giving up, its output says why"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +132,9 @@ Release = Callable[[int, bool], Awaitable[None]]
 class Supervisor:
     """Runs processes until stopped.
 
-    Every process gets a session of its own, so that Ctrl-C in the terminal reaches the supervisor alone, and one end of a
-    pipe whose other end only the supervisor has: it reads end of file when the supervisor is gone, however it went.
+    Every process gets a session of its own, so that Ctrl-C in the terminal reaches the supervisor alone. It
+    also gets one end of a pipe whose other end only the supervisor has: it reads end of file when the
+    supervisor is gone, however it went.
 
     Args:
         plans: The processes.
@@ -200,7 +202,7 @@ class Supervisor:
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
         finally:
-            # However this ends, no process is left: what still runs is killed, and what it held is given back.
+            # However this ends, no process is left, and what it held is given back.
             self._stopping.set()
             self._killing.set()
             await asyncio.gather(*tasks, closing, return_exceptions=True)
@@ -255,7 +257,9 @@ class Supervisor:
         try:
             await self._release(pid, not self._killing.is_set())
         except BrokerError as error:
-            self._listener.notice(f"{child.plan.name}: what process {pid} held is free when its lease ends ({error})")
+            self._listener.notice(
+                f"{child.plan.name}: what process {pid} held is free when its lease ends ({error})"
+            )
 
     async def _pause(self, child: Child, ending: str) -> None:
         pause = self._policy.pause(child.restarts)
@@ -288,7 +292,7 @@ class Supervisor:
 
     @staticmethod
     def _signal(child: Child, number: int) -> None:
-        # Only through the process object: it knows when the process has been waited for and its pid may be another's.
+        # Through the process object: it knows when the pid may belong to another process already.
         if child.process is not None and child.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 child.process.send_signal(number)
@@ -336,7 +340,8 @@ def worker_command(
 ) -> tuple[str, ...]:
     """The command that runs one agent type of `module:app` in a process of its own.
 
-    The server's URL is not part of it, because a command line is public and a URL may hold a password: see `environment`.
+    The server's URL is not part of it: a command line is public, and a URL may hold a password. See
+    `environment`.
 
     Args:
         target: `module:app`.
@@ -354,7 +359,7 @@ def worker_command(
 
 
 def environment(url: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """An environment in which `python -m actors.cli` finds the server, and this very package, installed or not.
+    """An environment in which `python -m actors.cli` finds the server and this very package.
 
     Args:
         url: Of the server.

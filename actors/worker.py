@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .runtime import RedisAgentRuntime
@@ -23,11 +23,12 @@ EXIT_AT_ONCE = 130
 class StopRequest:
     """What this process was asked: to drain, then to stop at once.
 
-    The handlers are plain Python signal handlers: they run although user code blocks the event loop, so that the second
-    signal ends the process in any case.
+    The handlers are plain Python signal handlers: they run although user code blocks the event loop, so that
+    the second signal ends the process in any case.
 
     Args:
-        last_resort: End the process `LAST_RESORT` seconds after the second signal, even when the event loop hangs.
+        last_resort: End the process `LAST_RESORT` seconds after the second signal, although the event loop
+            hangs.
     """
 
     def __init__(self, *, last_resort: bool = False) -> None:
@@ -94,11 +95,12 @@ async def run_worker(
     watch: int | None = None,
     announce: Callable[[str], None] = lambda _: None,
 ) -> WorkerEnding:
-    """Works until SIGTERM, SIGINT or SIGHUP, or until the process that supervises this one is gone; then drains.
+    """Works until SIGTERM, SIGINT or SIGHUP, or until its supervisor is gone; then drains.
 
     Args:
         runtime: Made for the types that this process runs; it is closed in the end.
-        grace: Seconds that running handlers get to finish; None: as the runtime's settings say. A second signal ends it.
+        grace: Seconds that running handlers get to finish; None: as the runtime's settings say. A second
+            signal ends it.
         watch: Descriptor of a pipe whose end of file means that the supervisor is gone.
         announce: Told, in one line each, when it works and when it stops.
 
@@ -135,11 +137,11 @@ async def _drain(runtime: RedisAgentRuntime, grace: float | None, stop: StopRequ
     return in_time
 
 
-async def _before(event: asyncio.Event, work: asyncio.Future[None]) -> bool:
+async def _before(event: asyncio.Event, work: asyncio.Future[Any]) -> bool:
     """Waits for either; True, or its error, when `work` came first."""
-    waiting = asyncio.ensure_future(event.wait())
+    waiting: asyncio.Future[Any] = asyncio.ensure_future(event.wait())
     try:
-        await asyncio.wait({work, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((work, waiting), return_when=asyncio.FIRST_COMPLETED)
         if work.done():
             work.result()
         return work.done()

@@ -4,6 +4,7 @@ BrokerError
 ├── SettingsError (ValueError)              a setting can't work
 ├── BadUrlError (ValueError)                the URL of a server can't be read
 ├── InvalidIdError (ValueError)             an agent type, agent id or topic is not valid
+├── ImmutableIdError (AttributeError)       ids can't be changed
 ├── MissingPackageError                     something optional is not installed
 ├── ServerUnavailableError                  no server answers
 │   └── ConnectionLostError                 a connection broke; whether the call was carried out is unknown
@@ -17,7 +18,8 @@ BrokerError
 │   └── UnsupportedVersionError             its version is not accepted here
 ├── EncodeError (TypeError)                 a message can't be written
 ├── MessageNameTakenError (ValueError)      two classes with one wire name
-├── PayloadTooLargeError                    a message is larger than the limit
+├── MessageVersionError (ValueError)        a class with versions that do not fit together
+├── PayloadTooLargeError (ValueError)       a message is larger than the limit
 ├── UndeliverableError (LookupError)        no such agent type
 ├── RequestTimeoutError (TimeoutError)      no reply in time
 ├── DeadlineExceededError                   the asker no longer waits
@@ -48,7 +50,8 @@ class BadUrlError(BrokerError, ValueError):
         self.reason = reason
 
     def __str__(self) -> str:
-        shown = self.url if "@" not in self.url else f"{self.url.partition('://')[0]}://...@{self.url.rpartition('@')[2]}"
+        scheme, _, address = self.url.partition("://")
+        shown = f"{scheme}://...@{address.rpartition('@')[2]}" if "@" in address else self.url
         return f"the server URL {shown!r} can't be used: {self.reason}"
 
 
@@ -63,6 +66,18 @@ class InvalidIdError(BrokerError, ValueError):
 
     def __str__(self) -> str:
         return f"{self.given!r} is not a valid {self.what}: it has to be made of {self.rule}"
+
+
+class ImmutableIdError(BrokerError, AttributeError):
+    """Ids are compared and hashed, so they can't be changed."""
+
+    def __init__(self, class_name: str, attribute: str) -> None:
+        super().__init__(class_name, attribute)
+        self.class_name = class_name
+        self.attribute = attribute
+
+    def __str__(self) -> str:
+        return f"the {self.attribute} of a {self.class_name} can't be changed: make a new one"
 
 
 class MissingPackageError(BrokerError):
@@ -180,10 +195,10 @@ class UnsupportedVersionError(DecodeError):
     """The version of a message is not accepted in this process."""
 
     def __init__(self, name: str, version: int, accepted: Iterable[int]) -> None:
+        self.accepted = tuple(sorted(accepted))
+        super().__init__(name, version, self.accepted)
         self.name = name
         self.version = version
-        self.accepted = tuple(sorted(accepted))
-        super().__init__(name)
 
     def __str__(self) -> str:
         return f"{self.name} version {self.version} is not accepted here, only {', '.join(map(str, self.accepted))}"
@@ -200,7 +215,7 @@ class EncodeError(BrokerError, TypeError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"a {self.type_name} can't be sent: {self.reason}"
+        return f"{self.type_name} can't be sent: {self.reason}"
 
 
 class MessageNameTakenError(BrokerError, ValueError):
@@ -217,6 +232,19 @@ class MessageNameTakenError(BrokerError, ValueError):
             f"{self.second} can't be registered as {self.name!r}: {self.first} has that name; "
             "give one of them another with @message(name=...)"
         )
+
+
+class MessageVersionError(BrokerError, ValueError):
+    """The version of a message class and its upgrades do not fit together."""
+
+    def __init__(self, name: str, version: int, reason: str) -> None:
+        super().__init__(name, version, reason)
+        self.name = name
+        self.version = version
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.name} can't have version {self.version} with these upgrades: {self.reason}"
 
 
 class PayloadTooLargeError(BrokerError, ValueError):

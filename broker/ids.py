@@ -5,15 +5,50 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from .errors import InvalidIdError
+from .errors import ImmutableIdError, InvalidIdError
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
 
 AGENT_TYPE: Final = re.compile(r"[\w\-.]+\Z")
 TOPIC_TYPE: Final = re.compile(r"[\w\-.:=]+\Z")
+AGENT_RULE: Final = "letters, digits, '_', '-' and '.'"
+TOPIC_RULE: Final = "letters, digits and any of _-.:="
+
+# Names that were found valid. An application has few, and checking one costs more than the rest of making an id.
+_known_types: set[str] = set()
+_MOST_KNOWN: Final = 10_000
 
 
-class AgentType:
+def _check_agent_type(name: object) -> str:
+    if not isinstance(name, str) or not AGENT_TYPE.match(name):
+        raise InvalidIdError("agent type", name, AGENT_RULE)
+    if len(_known_types) < _MOST_KNOWN:
+        _known_types.add(name)
+    return name
+
+
+class _Frozen:
+    """An immutable pair of texts. Both kinds of it are made and compared for every message, hence the slots."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise ImmutableIdError(type(self).__name__, name)
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise ImmutableIdError(type(self).__name__, name)
+
+    def __copy__(self) -> _Frozen:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Frozen:
+        return self
+
+
+class AgentType(_Frozen):
     """The name of a kind of agents.
 
     Raises:
@@ -22,10 +57,13 @@ class AgentType:
 
     __slots__ = ("type",)
 
+    type: str
+
     def __init__(self, type: str) -> None:
-        if not isinstance(type, str) or not AGENT_TYPE.match(type):
-            raise InvalidIdError("agent type", type, "letters, digits, '_', '-' and '.'")
-        self.type: str = type
+        _set_agent_type(self, _check_agent_type(type))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return AgentType, (self.type,)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AgentType) and other.type == self.type
@@ -40,7 +78,7 @@ class AgentType:
         return f"AgentType({self.type!r})"
 
 
-class AgentId:
+class AgentId(_Frozen):
     """The address of one agent: its type and a key that tells it from others of the type.
 
     Args:
@@ -48,18 +86,24 @@ class AgentId:
         key: any text.
 
     Raises:
-        InvalidIdError: the type is not a valid agent type (a ValueError, as in AutoGen).
+        InvalidIdError: the type is not a valid agent type, or the key is no text (a ValueError, as in AutoGen).
     """
 
-    __slots__ = ("_text", "key", "type")
+    __slots__ = ("_hash", "key", "type")
+
+    type: str
+    key: str
+    _hash: int
 
     def __init__(self, type: str | AgentType, key: str) -> None:
         name = type.type if isinstance(type, AgentType) else type
-        if not isinstance(name, str) or not AGENT_TYPE.match(name):
-            raise InvalidIdError("agent type", name, "letters, digits, '_', '-' and '.'")
-        self.type: str = name
-        self.key: str = key
-        self._text = f"{name}/{key}"
+        if name.__class__ is not str or name not in _known_types:
+            name = _check_agent_type(name)
+        if not isinstance(key, str):
+            raise InvalidIdError("agent key", key, "text")
+        _set_type(self, name)
+        _set_key(self, key)
+        _set_hash(self, hash((name, key)))
 
     @classmethod
     def from_str(cls, agent_id: str) -> AgentId:
@@ -73,53 +117,97 @@ class AgentId:
             raise InvalidIdError("agent id", agent_id, "the form type/key")
         return cls(name, key)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return AgentId, (self.type, self.key)
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, AgentId) and other._text == self._text
+        return isinstance(other, AgentId) and other.key == self.key and other.type == self.type
 
     def __hash__(self) -> int:
-        return hash(self._text)
+        return self._hash
 
     def __str__(self) -> str:
-        return self._text
+        return f"{self.type}/{self.key}"
 
     def __repr__(self) -> str:
         return f"AgentId(type={self.type!r}, key={self.key!r})"
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> CoreSchema:
+        return _text_schema(cls)
 
-class TopicId:
+
+class TopicId(_Frozen):
     """Where a message is published: a type that agents subscribe to, and a source that becomes the agent's key.
 
     Raises:
-        InvalidIdError: the type has other characters than letters, digits and `_-.:=` (a ValueError, as in AutoGen).
+        InvalidIdError: the type has other characters than letters, digits and `_-.:=`, or the source is no text
+            (a ValueError, as in AutoGen).
     """
 
     __slots__ = ("source", "type")
 
+    type: str
+    source: str
+
     def __init__(self, type: str, source: str) -> None:
         if not isinstance(type, str) or not TOPIC_TYPE.match(type):
-            raise InvalidIdError("topic type", type, "letters, digits and any of _-.:=")
-        self.type: str = type
-        self.source: str = source
+            raise InvalidIdError("topic type", type, TOPIC_RULE)
+        if not isinstance(source, str):
+            raise InvalidIdError("topic source", source, "text")
+        _set_topic_type(self, type)
+        _set_source(self, source)
 
     @classmethod
     def from_str(cls, topic_id: str) -> TopicId:
-        """Reads `type/source`; only the first slash divides."""
+        """Reads `type/source`; only the first slash divides.
+
+        Raises:
+            InvalidIdError: there is no slash, or the type is not valid.
+        """
         name, slash, source = topic_id.partition("/")
         if not slash:
             raise InvalidIdError("topic id", topic_id, "the form type/source")
         return cls(name, source)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TopicId, (self.type, self.source)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TopicId) and (other.type, other.source) == (self.type, self.source)
 
     def __hash__(self) -> int:
-        return hash((self.type, self.source))
+        return hash((TopicId, self.type, self.source))
 
     def __str__(self) -> str:
         return f"{self.type}/{self.source}"
 
     def __repr__(self) -> str:
         return f"TopicId(type={self.type!r}, source={self.source!r})"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> CoreSchema:
+        return _text_schema(cls)
+
+
+# What sets a slot although the class refuses to set attributes; object.__setattr__ takes twice as long.
+_set_agent_type = AgentType.__dict__["type"].__set__
+_set_type = AgentId.__dict__["type"].__set__
+_set_key = AgentId.__dict__["key"].__set__
+_set_hash = AgentId.__dict__["_hash"].__set__
+_set_topic_type = TopicId.__dict__["type"].__set__
+_set_source = TopicId.__dict__["source"].__set__
+
+
+def _text_schema(cls: type[AgentId] | type[TopicId]) -> CoreSchema:
+    """So that an id can be a field of a message: it travels as `type/key`."""
+    from pydantic_core import core_schema
+
+    from_text = core_schema.no_info_after_validator_function(cls.from_str, core_schema.str_schema())
+    return core_schema.union_schema(
+        [core_schema.is_instance_schema(cls), from_text],
+        serialization=core_schema.plain_serializer_function_ser_schema(str),
+    )
 
 
 DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -142,7 +230,7 @@ class IdSource:
 
     def _renew(self) -> None:
         self._pid = os.getpid()
-        self._prefix = _base36(int.from_bytes(os.urandom(5), "big")).rjust(8, "0")
+        self._prefix = _base36(int.from_bytes(os.urandom(6), "big") % 36**8).rjust(8, "0")
         self._count = 0
 
     def next(self) -> str:
@@ -152,8 +240,16 @@ class IdSource:
         self._count += 1
         return f"{self._prefix}{self._count:x}"
 
+    def derived(self, parent: str, agent: str, ordinal: int, salt: bytes = b"") -> str:
+        """The same as `derived_id`."""
+        return derived_id(parent, agent, ordinal, salt)
+
 
 def derived_id(parent: str, agent: str, ordinal: int, salt: bytes = b"") -> str:
-    """The id of the `ordinal`-th message that `agent` sends while it handles `parent`: the same in every attempt."""
+    """The id of the `ordinal`-th message that `agent` sends while it handles `parent`: the same in every attempt.
+
+    Returns:
+        20 hexadecimal digits: the dedupe window may hold millions of ids, and no two may meet by chance.
+    """
     digest = hashlib.blake2b(f"{parent}\0{agent}\0{ordinal}\0".encode() + salt, digest_size=10)
     return digest.hexdigest()

@@ -17,8 +17,8 @@ def from_json(body: bytes, max_depth: int, max_elements: int, allow_nan: bool) -
     """Decodes JSON.
 
     Raises:
-        DecodeError: it is no JSON, nested too deep, holds too many values, a key twice, a whole number beyond 64 bits,
-            or a NaN or infinity that is not allowed.
+        DecodeError: it is no JSON, nested too deep, holds too many values, a key twice, a whole number beyond
+            64 bits, or a NaN or infinity that is not allowed.
     """
     bare = STRING.sub(b"", body)
     if bare.count(b",") + bare.count(b"[") + bare.count(b"{") > max_elements:

@@ -1,8 +1,8 @@
 """Reading msgpack and JSON that anybody may have written: what is too deep, too large or odd is refused.
 
-A small body can't do harm in the C decoder (its own stack ends at 1,024 levels, and a header that promises more than the
-body holds reserves memory in proportion to the body), so it is decoded first and looked at afterwards. A large one is
-walked through before anything is made of it.
+A small body can't do harm in the C decoder (its own stack ends at 1,024 levels, and a header that promises more
+than the body holds reserves memory in proportion to the body), so it is decoded first and looked at afterwards.
+A large one is walked through before anything is made of it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .json_limits import from_json
 from .msgpack_walk import walk
 from .settings import BrokerSettings
 
-SMALL: Final = 4_096  # bytes; 819 nested array headers of 5 bytes reserve at most 27 MB in it
-RESERVED: Final = 4_000_000  # list slots (8 bytes each) that the headers of a larger body may ask for without a walk
+SMALL: Final = 4_096  # bytes; the 819 nested array headers that fit in reserve at most 27 MB
+RESERVED: Final = 4_000_000  # slots of 8 bytes that headers of a larger body may ask for without a walk
 LONG_HEADERS: Final = bytes([0xDC, 0xDD, 0xDE, 0xDF])  # array16, array32, map16, map32
 
 
@@ -94,7 +94,7 @@ def _reserves_much(body: bytes) -> bool:
 
 
 def _is_flat(body: bytes, value: dict[str, Any], limits: Limits) -> bool:
-    """Whether a map holds each key once, no other container and no odd number: then nothing is left to check."""
+    """Whether a map has each key once, no container and no odd number in it: nothing is left to check."""
     first = body[0]
     announced = first & 0x0F if first < 0x90 else int.from_bytes(body[1 : 3 if first == 0xDE else 5], "big")
     if announced != len(value) or not limits.max_depth:

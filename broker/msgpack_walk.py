@@ -30,7 +30,7 @@ RUN: Final = re.compile(rb"(?s:[\x00-\x7f\xe0-\xff]+|(?:\xcb(?![\x7f\xff][\xf0-\
 class Walk:
     """One body that is gone through; see `walk`."""
 
-    __slots__ = ("_allow_nan", "_at", "_body", "_depth", "_elements", "_max_depth", "_max_elements", "_size")
+    __slots__ = ("_allow_nan", "_at", "_body", "_elements", "_max_depth", "_max_elements", "_open", "_size")
 
     def __init__(self, body: bytes, max_depth: int, max_elements: int, allow_nan: bool) -> None:
         self._body = body
@@ -40,7 +40,7 @@ class Walk:
         self._allow_nan = allow_nan
         self._at = 0
         self._elements = 0
-        self._depth: list[tuple[int, set[bytes] | None]] = []
+        self._open: list[tuple[int, set[bytes] | None]] = []
 
     def run(self) -> None:
         """Raises DecodeError when something is wrong."""
@@ -48,16 +48,16 @@ class Walk:
         left, keys = 1, None
         while True:
             if left == 0:
-                if not self._depth:
+                if not self._open:
                     break
-                left, keys = self._depth.pop()
+                left, keys = self._open.pop()
                 continue
             left -= 1
             if keys is not None:
                 self._key(keys)
             opened = self._value()
             if opened is not None:
-                self._depth.append((left, keys))
+                self._open.append((left, keys))
                 left, keys = opened
                 self._count(left)
             elif keys is None and left:
@@ -66,14 +66,14 @@ class Walk:
             raise DecodeError("there are bytes behind the value")
 
     def _count(self, values: int) -> None:
-        if len(self._depth) > self._max_depth:
+        if len(self._open) > self._max_depth:
             raise DecodeError(f"the body is nested deeper than {self._max_depth}")
         self._elements += values
         if self._elements > self._max_elements:
             raise DecodeError(f"the body holds more than {self._max_elements:,} values")
 
     def _value(self) -> tuple[int, set[bytes] | None] | None:
-        """Passes one value; for a container only its header: number of its values, and a set for a map's keys."""
+        """Passes one value; of a container only the header: how many values, and a set for the keys of a map."""
         first = self._byte()
         size = FIXED[first]
         if size:
@@ -139,7 +139,7 @@ def walk(body: bytes, max_depth: int, max_elements: int, allow_nan: bool) -> Non
     """Checks a body.
 
     Raises:
-        DecodeError: it is no msgpack value, or nested too deep, holds too many values, a key twice, a key that is not
-            text, an extension type, or a NaN or infinity that is not allowed.
+        DecodeError: it is no msgpack value, or nested too deep, holds too many values, a key twice, a key that is
+            not text, an extension type, or a NaN or infinity that is not allowed.
     """
     Walk(body, max_depth, max_elements, allow_nan).run()

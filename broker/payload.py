@@ -12,7 +12,7 @@ import pydantic_core
 
 from .errors import DecodeError, EncodeError, UnsupportedVersionError
 from .limits import DEFAULT, Limits, unpack
-from .plain import MAX_ELEMENTS, ODD_FLOAT, UnknownTypeError, check, packed, plain, substitute
+from .plain import MAX_ELEMENTS, ODD_FLOAT, UnknownTypeError, check, plain, substitute
 from .shape import Shape
 
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
@@ -37,17 +37,18 @@ CAN_FAIL: Final = (
 
 
 def pack(value: Any) -> bytes:
-    """msgpack of plain data; dates, UUIDs, decimals, sets, enums, paths become what JSON has for them.
+    """Packs plain data; dates, UUIDs, decimals, sets, enums, paths become what JSON has for them.
 
     Raises:
         EncodeError: something in it can't be written.
     """
     try:
-        return packed(plain(value))
-    except EncodeError:
-        raise
+        made: bytes = msgpack.packb(plain(value), default=substitute)
+        if len(made) > MAX_ELEMENTS or ODD_FLOAT.search(made) is not None:
+            check(made, allow_nan=False)
     except CAN_FAIL as error:
         raise EncodeError(type(value).__name__, _why(error)) from error
+    return made
 
 
 class MessageEntry:
@@ -99,7 +100,7 @@ class MessageEntry:
             limits: what a body may be.
 
         Raises:
-            DecodeError: it can't be read or does not fit the class; the text names the fields, not their values.
+            DecodeError: it can't be read or does not fit the class; the text names fields, never their values.
             UnsupportedVersionError: the version is newer, or has no upgrade.
         """
         if self._allows_nan:
@@ -122,7 +123,7 @@ class MessageEntry:
             if step is None:
                 raise UnsupportedVersionError(self.name, version, (*self.upgrades, self.version))
             if not isinstance(data, dict):
-                raise DecodeError(f"{self.name}: only maps can be upgraded, the body holds {type(data).__name__}")
+                raise DecodeError(f"{self.name}: only a map can be upgraded, not a {type(data).__name__}")
             try:
                 data = step(data)
             except Exception as error:  # it is the application's function
@@ -156,14 +157,12 @@ def _encoder(
         try:
             data = to_python(value, by_alias=False, round_trip=True)
             made: bytes = packb(plain(data) if is_open else data, default=substitute)
-        except EncodeError:
-            raise
+            if len(made) > MAX_ELEMENTS or (odd_float(made) is not None and not allow_nan):
+                check(made, allow_nan)
         except (UnknownTypeError, pydantic_core.PydanticSerializationError) as error:
-            made = _encode_as_json(cls, serializer, value, error)
+            return _encode_as_json(cls, serializer, value, error)
         except CAN_FAIL as error:
             raise EncodeError(cls.__name__, _why(error)) from error
-        if len(made) > MAX_ELEMENTS or (odd_float(made) is not None and not allow_nan):
-            check(made, allow_nan)
         return made
 
     return encode
@@ -172,13 +171,11 @@ def _encoder(
 def _encode_as_json(
     cls: type[Any], serializer: pydantic_core.SchemaSerializer, value: Any, cause: Exception
 ) -> bytes:
-    """Some types only say how they are written in JSON; bytes are no text there, hence it is not the first choice."""
+    """Some types say only how they are written in JSON. Not the first choice: bytes are no text there."""
     try:
-        data = serializer.to_python(value, mode="json", by_alias=False, round_trip=True)
-        made: bytes = msgpack.packb(data)
-    except CAN_FAIL:
+        return pack(serializer.to_python(value, mode="json", by_alias=False, round_trip=True))
+    except (*CAN_FAIL, EncodeError):
         raise EncodeError(cls.__name__, _why(cause)) from cause
-    return made
 
 
 def _validator(validator: pydantic_core.SchemaValidator, shape: Shape) -> Callable[[Any], Any]:
@@ -200,7 +197,9 @@ def _validator(validator: pydantic_core.SchemaValidator, shape: Shape) -> Callab
 
     if shape.is_strict:
         # Strict fields take a date or a UUID as text only from JSON. With bytes that way is closed.
-        return (lambda data: validator.validate_python(data, strict=False, **names)) if shape.has_bytes else from_json
+        if shape.has_bytes:
+            return lambda data: validator.validate_python(data, strict=False, **names)
+        return from_json
     if shape.is_json_only:
         return from_python_or_json
     if names:

@@ -1,4 +1,4 @@
-"""Python values as msgpack has them: what `payload` does with dates, sets, enums and maps with other keys than text."""
+"""Python values as msgpack has them: dates, sets, enums, maps with other keys than text."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from pathlib import PurePath
 from typing import Any, Final
 from uuid import UUID
 
-import msgpack
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from .errors import DecodeError, EncodeError
+from .errors import DecodeError
 from .msgpack_walk import walk
 
 MAX_DEPTH: Final = 32  # what every reader accepts, see BrokerSettings.max_depth
@@ -36,15 +35,19 @@ _TEXT: Final[Mapping[type, Callable[[Any], Any]]] = {
 }
 
 
-class UnknownTypeError(TypeError):
-    """msgpack has nothing for a value, and pydantic neither."""
+class UnwritableError(ValueError):
+    """A value can't be written; the text says why. `payload` makes an EncodeError of it."""
+
+
+class UnknownTypeError(UnwritableError):
+    """There is nothing in msgpack for a value, and pydantic knows nothing either."""
 
 
 def substitute(value: Any) -> Any:
     """What msgpack writes for a value that it does not have.
 
     Raises:
-        EncodeError: it is a secret.
+        UnwritableError: it is a secret.
         UnknownTypeError: nothing is known for its type.
     """
     known = _TEXT.get(type(value))
@@ -67,9 +70,9 @@ def _refuse_secret(value: Any) -> None:
     from pydantic import Secret, SecretBytes, SecretStr
 
     if isinstance(value, SecretStr | SecretBytes | Secret):
-        raise EncodeError(
-            type(value).__name__,
-            "secrets stay out of messages; send a name to look it up by, or reveal it in a field_serializer",
+        raise UnwritableError(
+            f"there is a {type(value).__name__} in it, and secrets stay out of messages: "
+            "send a name to look it up by, or reveal it in a field_serializer"
         )
 
 
@@ -77,7 +80,7 @@ def plain(value: Any, depth: int = 0) -> Any:
     """A value made only of what msgpack has, with text as map keys.
 
     Raises:
-        EncodeError: two keys become the same text, a key can't become text, or it is nested too deep.
+        UnwritableError: two keys become the same text, a key can't become text, or it is nested too deep.
         UnknownTypeError: nothing is known for the type of a value.
     """
     if type(value) in _AS_IS:
@@ -85,11 +88,11 @@ def plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, str | int | float | bytes | bytearray | memoryview) and not isinstance(value, Enum):
         return value
     if depth >= MAX_DEPTH and isinstance(value, (Mapping, *_LISTS)):
-        raise EncodeError("message", f"it is nested deeper than {MAX_DEPTH}")
+        raise UnwritableError(f"it is nested deeper than {MAX_DEPTH}")
     if isinstance(value, Mapping):
         made = {key_text(key): plain(item, depth + 1) for key, item in value.items()}
         if len(made) != len(value):
-            raise EncodeError("message", "two keys of a map are the same as text")
+            raise UnwritableError("two keys of a map are the same as text")
         return made
     if isinstance(value, _LISTS):
         return [plain(item, depth + 1) for item in value]
@@ -112,26 +115,13 @@ def key_text(key: Any) -> str:
         return key.decode()
     text = substitute(key)
     if not isinstance(text, str):
-        raise EncodeError("message", f"a map has a {type(key).__name__} as key, which can't become text")
+        raise UnwritableError(f"a map has a {type(key).__name__} as key, which can't become text")
     return text
 
 
-def packed(value: Any, allow_nan: bool = False) -> bytes:
-    """msgpack of a value that consists of what msgpack has, checked as its readers will.
-
-    Raises:
-        EncodeError: its readers would refuse it.
-        UnknownTypeError, TypeError, ValueError, OverflowError: msgpack does not have it.
-    """
-    made: bytes = msgpack.packb(value, default=substitute)
-    if len(made) > MAX_ELEMENTS or (not allow_nan and ODD_FLOAT.search(made) is not None):
-        check(made, allow_nan)
-    return made
-
-
 def check(body: bytes, allow_nan: bool) -> None:
-    """Raises EncodeError when readers would refuse a body."""
+    """Raises UnwritableError when readers would refuse a body."""
     try:
         walk(body, MAX_DEPTH, MAX_ELEMENTS, allow_nan)
     except DecodeError as error:
-        raise EncodeError("message", error.reason) from error
+        raise UnwritableError(error.reason) from error

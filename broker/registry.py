@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, is_dataclass
+from typing import Any, Final, TypeVar
 
-import pydantic
+from pydantic import BaseModel
 
-from .errors import EncodeError, MessageNameTakenError, SettingsError, UnknownMessageError
+from .errors import (
+    EncodeError,
+    MessageNameTakenError,
+    MessageVersionError,
+    SettingsError,
+    UnknownMessageError,
+)
 from .limits import DEFAULT, Limits
 from .payload import SIMPLE, MessageEntry, Upgrade
 
 T = TypeVar("T")
-WIRE_NAME = re.compile(r"[^\s\x00-\x1f\x7f]{1,128}\Z")
-NAME_ATTRIBUTE = "__callboard_message__"
+WIRE_NAME: Final = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,128}\Z")
+NAME_ATTRIBUTE: Final = "__callboard_message__"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class MessageInfo:
-    """What @message says of a class."""
+    """What @message, or the caller of `register`, says of a class."""
 
     name: str | None = None
     version: int = 1
-    upgrade_from: Mapping[int, Upgrade] = dataclasses.field(default_factory=dict)
+    upgrade_from: Mapping[int, Upgrade] = field(default_factory=dict)
 
 
 def message(
@@ -33,9 +39,9 @@ def message(
     """Gives a message class another wire name or a version.
 
     Args:
-        name: wire name, default the name of the class.
+        name: wire name, 1 to 128 characters without spaces; default the name of the class.
         version: raise it when the fields change.
-        upgrade_from: for each older version that is still accepted, a function from its data to the next version's.
+        upgrade_from: for each older version still accepted, a function from its data to the next version's.
     """
 
     def mark(cls: type[T]) -> type[T]:
@@ -55,39 +61,75 @@ class MessageRegistry:
             self._add(MessageEntry(cls, name, 1, {}))
 
     def _add(self, entry: MessageEntry) -> None:
+        replaced = self._by_name.get(entry.name)
+        if replaced is not None:
+            del self._by_class[replaced.cls]
         self._by_name[entry.name] = entry
         self._by_class[entry.cls] = entry
 
-    def register(self, *classes: type[Any]) -> None:
+    def register(
+        self,
+        *classes: type[Any],
+        name: str | None = None,
+        version: int | None = None,
+        upgrade_from: Mapping[int, Upgrade] | None = None,
+    ) -> None:
         """Makes classes known. Safe to repeat.
 
-        Raises:
-            MessageNameTakenError: another class has the name.
-            EncodeError: it is no pydantic model, dataclass or simple type.
-            SettingsError: its wire name is not valid.
-        """
-        for cls in classes:
-            if cls not in self._by_class:
-                self._register(cls)
+        Args:
+            classes: pydantic models (also generic ones such as Box[int]), dataclasses, named tuples.
+            name: wire name of a single class; default what @message says, else the name of the class.
+            version: version that is written; default what @message says, else 1.
+            upgrade_from: for each older version still accepted, a function from its data to the next version's.
 
-    def _register(self, cls: type[Any]) -> MessageEntry:
-        info = cls.__dict__.get(NAME_ATTRIBUTE) or MessageInfo()
+        Raises:
+            MessageNameTakenError: another class has the name, or the class has another name.
+            MessageVersionError: version and upgrades do not fit together.
+            EncodeError: pydantic can't describe the class.
+            SettingsError: the wire name is not valid, or one name is given for several classes.
+        """
+        if name is None and version is None and upgrade_from is None:
+            for cls in classes:
+                if cls not in self._by_class:
+                    self._register(cls, _info_of(cls))
+            return
+        if len(classes) != 1:
+            raise SettingsError("name, version and upgrade_from are for one class: register the others apart")
+        marked = _info_of(classes[0])
+        upgrades = marked.upgrade_from if upgrade_from is None else upgrade_from
+        info = MessageInfo(name or marked.name, version or marked.version, dict(upgrades))
+        self._register_as(classes[0], info)
+
+    def _register_as(self, cls: type[Any], info: MessageInfo) -> None:
+        known = self._by_class.get(cls)
+        if known is None:
+            self._register(cls, info)
+        elif (known.name, known.version) != (info.name or cls.__name__, info.version):
+            raise MessageNameTakenError(known.name, _full(cls), f"{_full(cls)} (again, as {info.name!r})")
+
+    def _register(self, cls: type[Any], info: MessageInfo) -> MessageEntry:
         name = info.name or cls.__name__
         if not WIRE_NAME.match(name):
             raise SettingsError(f"{name!r} can't be the name of a message: 1 to 128 characters without spaces")
         known = self._by_name.get(name)
         if known is not None and not _is_same(known.cls, cls):
             raise MessageNameTakenError(name, _full(known.cls), _full(cls))
-        if not (issubclass(cls, pydantic.BaseModel) or dataclasses.is_dataclass(cls)):
+        if not _can_be_message(cls):
             raise EncodeError(cls.__name__, "make it a pydantic model or a dataclass")
+        _check_versions(name, info)
         entry = MessageEntry(cls, name, info.version, info.upgrade_from)
         self._add(entry)
         return entry
 
     def entry_for(self, value: object) -> MessageEntry:
-        """The entry for the class of a value; a model or dataclass is registered when it is first seen."""
+        """The entry for the class of a value; a model or dataclass is registered when it is first seen.
+
+        Raises:
+            EncodeError: values of its class can't be sent.
+            MessageNameTakenError: another class has its name.
+        """
         entry = self._by_class.get(type(value))
-        return self._register(type(value)) if entry is None else entry
+        return self._register(type(value), _info_of(type(value))) if entry is None else entry
 
     def entry(self, name: str) -> MessageEntry:
         """The entry of a wire name.
@@ -100,11 +142,11 @@ class MessageRegistry:
         except KeyError:
             raise UnknownMessageError(name) from None
 
-    def decode(self, name: str, version: int, body: bytes, limits: Limits = DEFAULT) -> Any:
-        """Reads a message.
+    def decode(self, name: str, version: int | None, body: bytes, limits: Limits = DEFAULT) -> Any:
+        """Reads a message; `version` None stands for the current one.
 
         Raises:
-            DecodeError: see MessageEntry.decode.
+            DecodeError: see MessageEntry.decode; UnknownMessageError is one of them.
         """
         return self.entry(name).decode(body, version, limits)
 
@@ -118,7 +160,29 @@ class MessageRegistry:
         return self._by_class[cls].name
 
     def __iter__(self) -> Iterator[MessageEntry]:
-        return iter(self._by_name.values())
+        return iter(list(self._by_name.values()))
+
+
+def _info_of(cls: type[Any]) -> MessageInfo:
+    """What @message said of the class itself, not of a base class."""
+    info: MessageInfo | None = cls.__dict__.get(NAME_ATTRIBUTE)
+    return info or MessageInfo()
+
+
+def _can_be_message(cls: type[Any]) -> bool:
+    is_named_tuple = issubclass(cls, tuple) and hasattr(cls, "_fields")
+    return issubclass(cls, BaseModel) or is_dataclass(cls) or is_named_tuple
+
+
+def _check_versions(name: str, info: MessageInfo) -> None:
+    if info.version < 1:
+        raise MessageVersionError(name, info.version, "versions begin with 1")
+    for older in info.upgrade_from:
+        if not 1 <= older < info.version:
+            raise MessageVersionError(name, info.version, f"an upgrade from version {older} leads nowhere")
+        if older + 1 != info.version and older + 1 not in info.upgrade_from:
+            reason = f"each upgrade makes one step, and the one from version {older + 1} is missing"
+            raise MessageVersionError(name, info.version, reason)
 
 
 def _full(cls: type[Any]) -> str:

@@ -69,15 +69,15 @@ def _is_open(part: Mapping[str, Any]) -> bool:
         return part.get("keys_schema", {}).get("type") not in TEXT_KEYS or "values_schema" not in part
     if part.get("type") in ("list", "set", "frozenset", "tuple"):
         return "items_schema" not in part
-    return part.get("extra_fields_behavior") == "allow" or str(part.get("type")).startswith("function-") and (
-        "serialization" in part
-    )
+    if part.get("extra_fields_behavior") == "allow":
+        return True
+    return str(part.get("type")).startswith("function-") and "serialization" in part
 
 
 def _aliases(part: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Field name -> the other names it is read from."""
     fields = part.get("fields", ())
-    named = fields.items() if isinstance(fields, Mapping) else [(field.get("name"), field) for field in fields]
+    named = fields.items() if isinstance(fields, Mapping) else [(field["name"], field) for field in fields]
     found: dict[str, list[Any]] = {}
     for name, field in named:
         alias = field.get("validation_alias")
@@ -86,7 +86,8 @@ def _aliases(part: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def _are_crossed(names: Mapping[str, list[Any]]) -> bool:
-    return any(_first(alias) in names and _first(alias) != name for name, all_ in names.items() for alias in all_)
+    pairs = ((name, _first(alias)) for name, aliases in names.items() for alias in aliases)
+    return any(first in names and first != name for name, first in pairs)
 
 
 def _first(alias: Any) -> Any:

@@ -7,23 +7,28 @@ from typing import Annotated, Any
 import typer
 
 from .exits import FAILED, CommandFailed
-from .options import AsJson, Fields, Namespace, Target, Url
+from .options import AsJson, Fields, Namespace, Target, Url, command
 from .output import print_json, say, to_json
 
 
 def add_to(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("ask")(ask)
+    command(app, "ask", ask)
 
 
 def ask(
     target: Target,
     recipient: Annotated[str, typer.Argument(metavar="TYPE/KEY", help="The agent, such as counter/default.")],
-    message_type: Annotated[str, typer.Argument(metavar="MESSAGE", help="The message class, such as HowMany.")],
+    message_type: Annotated[
+        str, typer.Argument(metavar="MESSAGE", help="The message class, such as HowMany.")
+    ],
     fields: Fields = None,
-    data: Annotated[str | None, typer.Option(metavar="JSON", help="The message as JSON, instead of fields.")] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="JSON", help="The message as JSON, instead of fields.")
+    ] = None,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0.001, help="How long to wait. Default: request_timeout, 30.")
+        float | None,
+        typer.Option(metavar="SECONDS", min=0.001, help="How long to wait. Default: request_timeout, 30."),
     ] = None,
     as_json: AsJson = False,
     url: Url = None,
@@ -31,7 +36,6 @@ def ask(
 ) -> None:
     """Ask an agent and print its reply.
 
-    \b
       callboard ask counting:app counter/default HowMany
       callboard ask counting:app counter/default HowMany --json --timeout 2
 

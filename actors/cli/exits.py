@@ -15,7 +15,7 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 
-class CommandFailed(ActorError):  # noqa: N818 - it is a sentence for a person rather than an error of a program
+class CommandFailed(ActorError):
     """A command can't go on.
 
     Attributes:

@@ -9,22 +9,24 @@ from typing import Annotated
 import typer
 
 from .exits import bad_use
+from .options import command
 from .output import say
 
 
 def add_to(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("init")(init)
+    command(app, "init", init)
 
 
 def init(
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Made when it does not exist.")] = Path(),
 ) -> None:
-    """Write a small app that runs: app.py, and a README with the commands to try. Overwrites nothing.
+    """Write a small app that runs.
 
-    \b
-      callboard init hello
-      cd hello && callboard up app:app
+    That is app.py, a README with the commands to try, and a .gitignore. Nothing is overwritten.
+
+    callboard init hello
+    cd hello && callboard up app:app
     """
     from .templates import APP, GITIGNORE, README
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from . import ask, dead, demo, init, publish, server, status, tail, topics, up, worker
 from .exits import BAD_USE, BROKEN_PIPE, INTERRUPTED, code_of, complain, sentence_of
+from .options import help_of
 
 DEBUG = "--debug"
+_USAGE_ERRORS: tuple[type[Any], ...] = typer.BadParameter.__mro__[2:3]
 
 app = typer.Typer(
     name="callboard",
-    help="Durable actors on Redis: every message is handled exactly once in effect.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -39,10 +40,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(
-    epilog="An app is named module:app, such as counting:app for `app = App(...)` in counting.py. "
-    "The server is --url, else CALLBOARD_URL, else REDIS_URL, else one that callboard starts by itself in .callboard/."
-)
 def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
@@ -53,13 +50,19 @@ def root(
 ) -> None:
     """Durable actors on Redis: every message is handled exactly once in effect.
 
-    \b
-    A first app:
-      callboard init hello && cd hello
-      callboard up app:app                                in one terminal
-      callboard publish app:app visits Visit name=Ada     in another
-      callboard ask app:app counter/default HowMany
+    An app is named module:app, such as counting:app for `app = App(...)` in counting.py. The server is --url,
+    else CALLBOARD_URL, else REDIS_URL, else one that callboard starts by itself and that keeps its data in
+    .callboard/.
+
+      A first app:
+        callboard init hello && cd hello
+        callboard up app:app                                in one terminal
+        callboard publish app:app visits Visit name=Ada     in another
+        callboard ask app:app counter/default HowMany
     """
+
+
+app.callback(help=help_of(root))(root)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -94,9 +97,8 @@ def _run(arguments: list[str], debug: bool) -> int:
 
 
 def _explain(error: Exception, debug: bool) -> int:
-    from typer._click.exceptions import ClickException
-
-    if isinstance(error, ClickException):
+    # What typer raises for wrong use can show itself; where its class lives depends on the version of typer.
+    if isinstance(error, _USAGE_ERRORS):
         error.show()
         return BAD_USE
     if debug:
@@ -117,5 +119,7 @@ def _set_up_logging(debug: bool) -> None:
 
     logging.basicConfig(
         level=logging.DEBUG if debug else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s" if debug else "%(levelname)s %(name)s: %(message)s",
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+        if debug
+        else "%(levelname)s %(name)s: %(message)s",
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,28 +16,50 @@ if TYPE_CHECKING:
     from ..app import App
 
 Target = Annotated[
-    str, typer.Argument(metavar="MODULE:APP", help="The app, such as counting:app for `app = App(...)` in counting.py.")
+    str,
+    typer.Argument(
+        metavar="MODULE:APP", help="The app, such as counting:app for `app = App(...)` in counting.py."
+    ),
 ]
 OptionalTarget = Annotated[
-    str | None, typer.Argument(metavar="[MODULE:APP]", help="The app, for its namespace; or give --namespace.")
+    str | None,
+    typer.Argument(metavar="[MODULE:APP]", help="The app, for its namespace; or give --namespace."),
 ]
 Url = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="Server: redis://, rediss:// or unix://. Default: CALLBOARD_URL, REDIS_URL, embedded."),
+    typer.Option(
+        metavar="URL",
+        help="Server: redis://, rediss:// or unix://. Default: CALLBOARD_URL, REDIS_URL, embedded.",
+    ),
 ]
 Namespace = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Instead of the app's namespace (for commands without app: of `main`).")
+    str | None,
+    typer.Option(metavar="NAME", help="Instead of the app's namespace; without an app: `main`."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Grace = Annotated[
     float | None,
     typer.Option(
-        metavar="SECONDS", min=0, help="How long running handlers may go on when it stops. Default: drain_grace, 30."
+        metavar="SECONDS",
+        min=0,
+        help="How long running handlers may go on when it stops. Default: drain_grace, 30.",
     ),
 ]
 Fields = Annotated[
-    list[str] | None, typer.Argument(metavar="[FIELD=VALUE]...", help="Its fields; values are JSON where possible, else text.")
+    list[str] | None,
+    typer.Argument(metavar="[FIELD=VALUE]...", help="Its fields; values are JSON where possible, else text."),
 ]
+
+
+def command(app: typer.Typer, name: str, function: Callable[..., Any]) -> None:
+    """Adds a command whose help is its function's docstring; indented paragraphs are shown as they are."""
+    app.command(name, help=help_of(function))(function)
+
+
+def help_of(function: Callable[..., Any]) -> str:
+    """The docstring of a function, with the mark that keeps a paragraph's lines where it is indented."""
+    paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+    return "\n\n".join(f"\b\n{text}" if text.startswith("  ") else text for text in paragraphs)
 
 
 def check_types(app: App, names: list[str]) -> None:

@@ -45,8 +45,11 @@ def columns(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
         header: One name per column.
         rows: Values; None is shown as `-`.
     """
-    cells = [["-" if value is None else str(value) for value in row] for row in (listed := [list(row) for row in rows])]
-    right = [bool(listed) and all(isinstance(row[i], int | float | None) for row in listed) for i in range(len(header))]
+    listed = [list(row) for row in rows]
+    cells = [["-" if value is None else str(value) for value in row] for row in listed]
+    right = [
+        listed and all(isinstance(row[i], int | float | None) for row in listed) for i in range(len(header))
+    ]
     table = [list(header), *cells]
     widths = [max(len(row[i]) for row in table) for i in range(len(header))]
     return [

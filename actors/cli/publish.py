@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from .exits import BAD_USE, CommandFailed, bad_use
-from .options import Fields, Namespace, Target, Url
+from .options import Fields, Namespace, Target, Url, command
 from .output import say
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ BATCH = 500  # messages on their way at once
 
 def add_to(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("publish")(publish)
+    command(app, "publish", publish)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,20 +62,33 @@ def publish(
     message_type: Annotated[str, typer.Argument(metavar="TYPE", help="The message class, such as Visit.")],
     fields: Fields = None,
     data: Annotated[
-        str | None, typer.Option("--json", "--data", metavar="JSON", help="The message as JSON, instead of fields.")
+        str | None,
+        typer.Option("--json", "--data", metavar="JSON", help="The message as JSON, instead of fields."),
     ] = None,
     file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Many messages: a file with one JSON text per line; - is stdin.")
+        str | None,
+        typer.Option(metavar="FILE", help="Many messages: a file with one JSON text per line; - is stdin."),
     ] = None,
-    key: Annotated[str, typer.Option(help="Key of the agents that handle it: the source of the topic.")] = "default",
-    delay: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="Deliver it that much later.")] = None,
+    key: Annotated[
+        str, typer.Option(help="Key of the agents that handle it: the source of the topic.")
+    ] = "default",
+    delay: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0, help="Deliver it that much later.")
+    ] = None,
     at: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Deliver it then: ISO 8601, such as 2027-01-31T09:00+01:00; no zone: local time."),
+        typer.Option(
+            metavar="TIME",
+            help="Deliver it then: ISO 8601, such as 2027-01-31T09:00+01:00; no zone: local time.",
+        ),
     ] = None,
     message_id: Annotated[
         str | None,
-        typer.Option("--id", metavar="ID", help="Publishing the same id again does nothing. With --file, ID:LINE is used."),
+        typer.Option(
+            "--id",
+            metavar="ID",
+            help="Publishing the same id again does nothing. With --file, ID:LINE is used.",
+        ),
     ] = None,
     url: Url = None,
     namespace: Namespace = None,
@@ -83,7 +97,6 @@ def publish(
 
     A file is checked as a whole before the first message leaves; stdin line by line, as it comes.
 
-    \b
       callboard publish counting:app visits Visit name=Ada
       callboard publish counting:app visits Visit --json '{"name": "Ada"}' --key museum --delay 60
       callboard publish counting:app visits Visit --file visits.jsonl --id import-7
@@ -100,16 +113,17 @@ def publish(
     destination = Destination(topic=topic, key=key, delay=delay, at=read_time(at), message_id=message_id)
     app = load_app(target)
 
-    async def work() -> int:
+    async def work(lines: TextIO | None) -> int:
         async with publisher(app, url, namespace) as runtime:
             form = MessageForm(runtime.registry, message_type)
-            if file is not None:
-                return await _publish_lines(runtime, form, destination, file)
+            if lines is not None:
+                return await _publish_lines(runtime, form, destination, lines)
             message = form.from_json(data) if data is not None else form.from_fields(fields or [])
             await destination.send(runtime, message)
             return 1
 
-    count = run(work())
+    with _lines(file) as lines:
+        count = run(work(lines))
     say(f"published {count:,} {message_type} to {topic}/{key}")
 
 
@@ -123,16 +137,27 @@ def read_time(text: str | None) -> datetime | None:
         bad_use(f"--at {text}: not an ISO 8601 time such as 2027-01-31T09:00 or 2027-01-31T09:00+01:00")
 
 
-async def _publish_lines(runtime: RedisAgentRuntime, form: MessageForm, destination: Destination, file: str) -> int:
-    if file == "-":
-        return await _send_all(runtime, destination, _messages(form, _numbered(sys.stdin)))
-    path = Path(file)
-    if not path.is_file():
-        bad_use(f"there is no file {file}")
-    with path.open(encoding="utf-8") as lines:
-        total = sum(1 for _ in _messages(form, _numbered(lines)))
-        lines.seek(0)
-        return await _send_all(runtime, destination, _messages(form, _numbered(lines)), total)
+@contextlib.contextmanager
+def _lines(file: str | None) -> Iterator[TextIO | None]:
+    if file is None or file == "-":
+        yield sys.stdin if file else None
+        return
+    try:
+        with Path(file).open(encoding="utf-8") as lines:
+            yield lines
+    except UnicodeDecodeError as error:
+        raise CommandFailed(f"{file} is not UTF-8 text: {error}", BAD_USE) from error
+
+
+async def _publish_lines(
+    runtime: RedisAgentRuntime, form: MessageForm, destination: Destination, lines: TextIO
+) -> int:
+    if not lines.seekable():
+        return await _send_all(runtime, destination, _messages(form, _numbered(lines)))
+    start = lines.tell()
+    total = sum(1 for _ in _messages(form, _numbered(lines)))
+    lines.seek(start)
+    return await _send_all(runtime, destination, _messages(form, _numbered(lines)), total)
 
 
 def _numbered(lines: Iterable[str]) -> Iterator[tuple[int, str]]:

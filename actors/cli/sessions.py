@@ -51,7 +51,9 @@ async def publisher(app: App, url: str | None, namespace: str | None) -> AsyncIt
 
 
 @contextlib.asynccontextmanager
-async def observer(target: str | None, url: str | None, namespace: str | None) -> AsyncIterator[RedisTransport]:
+async def observer(
+    target: str | None, url: str | None, namespace: str | None
+) -> AsyncIterator[RedisTransport]:
     """A transport that looks at a namespace and declares nothing in it.
 
     Args:

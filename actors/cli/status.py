@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from .options import AsJson, Namespace, OptionalTarget, Url
+from .options import AsJson, Namespace, OptionalTarget, Url, command
 from .output import duration, print_json, say, say_table
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ HEADER = ("TYPE", "WORKERS", "QUEUED", "RUNNING", "BACKOFF", "DONE", "RETRIED", 
 
 def add_to(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("status")(status)
+    command(app, "status", status)
 
 
 def status(
@@ -25,9 +25,8 @@ def status(
 ) -> None:
     """Show agent types, workers and what waits.
 
-    QUEUED is `-` where the server does not know it. The same figures are in redis-cli: see docs/monitoring.md.
+    QUEUED is `-` where the server does not know it. docs/monitoring.md has the same for redis-cli.
 
-    \b
       callboard status counting:app
       callboard status --url redis://10.0.0.5:6379 --namespace counting --json
     """
@@ -54,7 +53,9 @@ def show(view: Overview) -> None:
     """Prints it for people."""
     say(f"namespace {view.namespace}")
     if not view.types:
-        say("Nothing is declared in it yet: start an app with `callboard up`, or check --namespace and --url.")
+        say(
+            "Nothing is declared in it yet: start an app with `callboard up`, or check --namespace and --url."
+        )
         return
     say_table(
         HEADER,
@@ -78,5 +79,9 @@ def show(view: Overview) -> None:
     else:
         say("no workers: start some with `callboard up` or `callboard worker`")
     if view.timers:
-        due = "" if view.next_due is None else f", the next in {duration(max(0, view.next_due - view.at) / 1000)}"
+        due = (
+            ""
+            if view.next_due is None
+            else f", the next in {duration(max(0, view.next_due - view.at) / 1000)}"
+        )
         say(f"{view.timers} timers{due}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import AsJson, Namespace, Url
+from .options import AsJson, Namespace, Url, command
 from .output import print_json, say, to_json
 
 if TYPE_CHECKING:
@@ -18,26 +18,31 @@ LONGEST = 400  # characters of a body in a line for people
 
 def add_to(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("tail")(tail)
+    command(app, "tail", tail)
 
 
 def tail(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[MODULE:APP] [TOPIC]...", help="The app, for its namespace; then topics. Default: all."),
+        typer.Argument(
+            metavar="[MODULE:APP] [TOPIC]...", help="The app, for its namespace; then topics. Default: all."
+        ),
     ] = None,
-    from_start: Annotated[bool, typer.Option("--from-start", help="Begin with what is there already.")] = False,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop after so many messages.")] = None,
+    from_start: Annotated[
+        bool, typer.Option("--from-start", help="Begin with what is there already.")
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Stop after so many messages.")
+    ] = None,
     as_json: AsJson = False,
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
     """Show messages as they are published, decoded, until Ctrl-C. Nobody gets less for it.
 
-    \b
-      callboard tail counting:app
-      callboard tail counting:app visits --from-start --limit 10 --json
-      callboard tail visits --namespace counting
+    callboard tail counting:app
+    callboard tail counting:app visits --from-start --limit 10 --json
+    callboard tail visits --namespace counting
     """
     from .sessions import run
 
@@ -61,7 +66,10 @@ async def _follow(
 
     from .sessions import observer
 
-    async with observer(target, url, namespace) as transport, aclosing(follow(transport, topics, from_start)) as entries:
+    async with (
+        observer(target, url, namespace) as transport,
+        aclosing(follow(transport, topics, from_start)) as entries,
+    ):
         shown = 0
         async for entry in entries:
             if as_json:

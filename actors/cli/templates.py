@@ -60,9 +60,9 @@ In another:
     callboard status app:app
     callboard tail app:app --from-start --limit 2
 
-Messages and states are in `.callboard/`, kept by a server that callboard starts by itself; with `CALLBOARD_URL` set,
-such as `redis://localhost:6379`, they are in that server instead. Stop `up` with Ctrl-C, publish meanwhile, start it
-again: nothing is lost and nothing is counted twice.
+Messages and states are in `.callboard/`, kept by a server that callboard starts by itself; with
+`CALLBOARD_URL` set, such as `redis://localhost:6379`, they are in that server instead. Stop `up` with Ctrl-C,
+publish meanwhile, start it again: nothing is lost and nothing is counted twice.
 
 How it looks in Redis:
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from .options import AsJson, Namespace, OptionalTarget, Url
+from .options import AsJson, Namespace, OptionalTarget, Url, command
 from .output import print_json, say, say_table
 
 
 def add_to(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("topics")(topics)
+    command(app, "topics", topics)
 
 
 def topics(
@@ -18,10 +18,9 @@ def topics(
 ) -> None:
     """Show topics, who subscribes, and how far they are.
 
-    LENGTH counts handled messages that are kept as well; UNREAD and PENDING (given to a worker, not finished) are
-    those of each agent type.
+    LENGTH counts handled messages that are kept as well. UNREAD and PENDING (given to a worker and not
+    finished) are those of the subscriber.
 
-    \b
       callboard topics counting:app
       callboard topics --namespace counting --json
     """
@@ -37,10 +36,12 @@ def topics(
         return
     rows: list[tuple[object, ...]] = []
     for topic in view.topics:
-        names = sorted({*topic.subscribers, *(group.type for group in topic.groups)}) or [None]
+        names = sorted({*topic.subscribers, *(group.type for group in topic.groups)}) or [""]
         groups = {group.type: group for group in topic.groups}
         for number, name in enumerate(names):
-            group = groups.get(name) if name else None
+            group = groups.get(name)
             first = (topic.type, topic.length) if number == 0 else ("", None)
-            rows.append((*first, name, group and group.unread, group and group.pending, topic.last_id or None))
+            rows.append(
+                (*first, name, group and group.unread, group and group.pending, topic.last_id or None)
+            )
     say_table(("TOPIC", "LENGTH", "SUBSCRIBER", "UNREAD", "PENDING", "LAST"), rows)

@@ -7,20 +7,22 @@ from typing import Annotated
 import typer
 
 from .exits import INTERRUPTED
-from .options import Grace, Namespace, Target, Url, check_types
+from .options import Grace, Namespace, Target, Url, check_types, command
 from .output import remark
 
 
 def add_to(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("worker")(worker)
+    command(app, "worker", worker)
 
 
 def worker(
     target: Target,
     types: Annotated[
         list[str] | None,
-        typer.Option("--type", metavar="TYPE", help="An agent type that it runs; may be repeated. Default: all."),
+        typer.Option(
+            "--type", metavar="TYPE", help="An agent type that it runs; may be repeated. Default: all."
+        ),
     ] = None,
     url: Url = None,
     namespace: Namespace = None,
@@ -29,10 +31,10 @@ def worker(
 ) -> int:
     """Run agents in this process, until SIGTERM or Ctrl-C.
 
-    Then it takes nothing new, lets running handlers finish within the grace period and gives the rest to other workers,
-    without counting an attempt. A second signal stops it at once. `callboard up` runs and supervises one for each type.
+    Then it takes nothing new, lets running handlers finish within the grace period and gives the rest to
+    other workers, without counting an attempt. A second signal stops it at once. `callboard up` runs and
+    supervises one for each type.
 
-    \b
       callboard worker counting:app --type counter
       callboard worker counting:app --type counter --url redis://10.0.0.5:6379 --grace 10
 
@@ -52,6 +54,8 @@ def worker(
         runtime = RedisAgentRuntime.from_app(
             app, settings.url, namespace=settings.namespace, settings=settings, types=types
         )
-        return await run_worker(runtime, grace=grace, watch=watch, announce=lambda text: remark(f"{label}: {text}"))
+        return await run_worker(
+            runtime, grace=grace, watch=watch, announce=lambda text: remark(f"{label}: {text}")
+        )
 
     return 0 if run(work()) is WorkerEnding.DRAINED else INTERRUPTED

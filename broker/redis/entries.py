@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,7 +95,7 @@ async def recent(transport: RedisTransport, stream: str, n: int = 10) -> tuple[S
 
 async def follow(
     transport: RedisTransport, topics: Collection[str] = (), from_start: bool = False
-) -> AsyncIterator[StreamEntry]:
+) -> AsyncGenerator[StreamEntry, None]:
     """Every entry of some topics as it comes, without end. Reads only: nobody gets less for it.
 
     Args:

@@ -19,7 +19,7 @@ from ..errors import BrokerError, CommandError, ConnectionLostError
 from ..settings import BrokerSettings
 from .endpoint import Endpoint
 from .keys import Keys
-from .scripts import script
+from .scripts import is_missing, is_there_already, library
 from .wire import Argument, translate
 
 logger = logging.getLogger("callboard.broker")
@@ -81,8 +81,6 @@ class BlockingMemory:
 
         try:
             return self._client.execute_command(*arguments)
-        except redis.exceptions.NoScriptError as error:
-            raise CommandError(f"NOSCRIPT {error}") from error
         except redis.exceptions.RedisError as error:
             raise CommandError(str(error)) from error
 
@@ -149,14 +147,17 @@ class Heartbeat:
 
     def _script(self, name: str, arguments: Sequence[Argument]) -> Any:
         wire = self._connected()
-        text = script(name)
-        command = ("EVALSHA", text.digest, 1, self._keys.prefix, *arguments)
+        command = ("FCALL", library().function(name), 1, self._keys.prefix, *arguments)
         try:
             return wire.call(command)
         except CommandError as error:
-            if not str(error).startswith("NOSCRIPT"):
+            if not is_missing(error):
                 raise
-        wire.call(("SCRIPT", "LOAD", text.text))
+        try:
+            wire.call(("FUNCTION", "LOAD", library().text))
+        except CommandError as error:
+            if not is_there_already(error):
+                raise
         return wire.call(command)
 
     def _connected(self) -> BlockingWire | BlockingMemory:

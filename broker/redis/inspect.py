@@ -147,9 +147,10 @@ def _agent_type(
 def _worker(facts: Sequence[Any], now: int) -> WorkerView:
     name, deadline, flat, held = facts
     fields = {field: value.decode(errors="replace") for field, value in fields_of(flat).items()}
-    host, pid, _ = (name.decode() + "::").split(":", 2)
+    worker: str = name.decode()
+    host, pid, _ = f"{worker}::".split(":", 2)
     return WorkerView(
-        name=name.decode(),
+        name=worker,
         host=fields.get("host", host),
         pid=int(fields.get("pid") or pid or 0),
         types=tuple(fields.get("types", "").split()),

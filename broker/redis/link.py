@@ -15,7 +15,7 @@ from ..errors import CommandError, ConnectionLostError, ServerUnavailableError
 from ..settings import BrokerSettings
 from .endpoint import Endpoint
 from .keys import Keys
-from .scripts import Script, script
+from .scripts import is_missing, is_there_already, library
 from .wire import Argument, Wire
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds between attempts to connect
@@ -99,20 +99,24 @@ class Link:
         return await channel.call_within(arguments, self.settings.socket_timeout if timeout is None else timeout)
 
     async def run(self, name: str, arguments: Sequence[Argument], timeout: float | None = None) -> Any:
-        """Runs the script `name` with the namespace's prefix as its key."""
+        """Runs the Lua function `name` with the namespace's prefix as its key; loads the library when it is missing."""
         channel = await self.channel()
-        text = script(name)
         limit = self.settings.socket_timeout if timeout is None else timeout
+        command = ["FCALL", library().function(name), 1, self.keys.prefix, *arguments]
         try:
-            return await channel.call_within(self._evalsha(text, arguments), limit)
+            return await channel.call_within(command, limit)
         except CommandError as error:
-            if not str(error).startswith("NOSCRIPT"):
+            if not is_missing(error):
                 raise
-        await channel.call_within(("SCRIPT", "LOAD", text.text), limit)
-        return await channel.call_within(self._evalsha(text, arguments), limit)
+        await self._load(channel, limit)
+        return await channel.call_within(command, limit)
 
-    def _evalsha(self, text: Script, arguments: Sequence[Argument]) -> list[Argument]:
-        return ["EVALSHA", text.digest, 1, self.keys.prefix, *arguments]
+    async def _load(self, channel: Channel, limit: float) -> None:
+        try:
+            await channel.call_within(("FUNCTION", "LOAD", library().text), limit)
+        except CommandError as error:
+            if not is_there_already(error):
+                raise
 
     def break_off(self, reason: str) -> None:
         """Drops the connection; the next call makes a new one."""

@@ -62,8 +62,6 @@ class MemoryChannel:
 
         try:
             return await self._client.execute_command(*arguments)
-        except redis.exceptions.NoScriptError as error:
-            raise CommandError(f"NOSCRIPT {error}") from error
         except redis.exceptions.RedisError as error:
             raise CommandError(str(error)) from error
 

@@ -1,4 +1,8 @@
-"""The Lua scripts: one file for each atomic operation, each with the catalogue of its keys on top."""
+"""The Lua functions: one file for each atomic operation, loaded into the server as one library.
+
+A library is compiled once; a script would define all its functions anew in every call, which costs more than most calls
+themselves. Its name ends with a digest of its text, so that processes of different versions never replace each other's.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +11,52 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+OPERATIONS = (
+    "publish",
+    "step",
+    "beat",
+    "declare",
+    "unsubscribe",
+    "join",
+    "leave",
+    "resync",
+    "replay",
+    "idle",
+)
+
 
 @dataclass(frozen=True, slots=True)
-class Script:
-    """A script's whole text and the digest that the server knows it by."""
+class Library:
+    """The whole text for FUNCTION LOAD, and the name that the functions begin with."""
 
     name: str
     text: str
-    digest: str
+
+    def function(self, operation: str) -> str:
+        """The name to give to FCALL."""
+        return f"{self.name}_{operation}"
 
 
 @cache
-def script(name: str) -> Script:
-    """Reads `lua/<name>.lua` with the common part in front. Comments are left out of what is sent."""
+def library() -> Library:
+    """Reads `lua/common.lua` and a file for each operation. Comments are left out of what is sent."""
     folder = resources.files(__package__) / "lua"
-    lines = (folder / "common.lua").read_text("utf-8") + "\n" + (folder / f"{name}.lua").read_text("utf-8")
-    text = "\n".join(line for line in lines.splitlines() if line.strip() and not line.lstrip().startswith("--"))
-    return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+    parts = [_stripped((folder / "common.lua").read_text("utf-8"))]
+    parts += [f"do\n{_stripped((folder / f'{name}.lua').read_text('utf-8'))}\nend" for name in OPERATIONS]
+    body = "\n".join(parts)
+    name = f"callboard_{hashlib.sha256(body.encode()).hexdigest()[:12]}"
+    return Library(name, f"#!lua name={name}\nlocal LIBRARY = '{name}'\n{body}\n")
+
+
+def _stripped(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("--"))
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether the server says that it does not have the library."""
+    return "Function not found" in str(error)
+
+
+def is_there_already(error: Exception) -> bool:
+    """Whether somebody else loaded the library in the meantime."""
+    return "already exists" in str(error)

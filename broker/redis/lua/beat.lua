@@ -3,7 +3,7 @@
 -- ARGV: worker, lease (ms), retain (entries), max_unclaimed, held, running
 -- Returns {'OK', server ms, workers reaped} or {'FENCED'}.
 
-local worker, lease, retain, max_unclaimed = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local retain -- of one call
 
 local function reap_expired()
   local expired = call('ZRANGEBYSCORE', P .. 'workers', '-inf', text(now() - 1), 'LIMIT', 0, 8)
@@ -67,13 +67,18 @@ local function look_after(agent_type)
   for i = 1, #streams do trim(streams[i]) end
 end
 
-if not call('ZSCORE', P .. 'workers', worker) then return { 'FENCED' } end
-allow_when_full()
-call('ZADD', P .. 'workers', text(now() + lease), worker)
-call('HSET', P .. 'worker:' .. worker, 'held', ARGV[5], 'running', ARGV[6])
-local reaped = reap_expired()
-fire_due()
-for _, agent_type in ipairs(words(call('HGET', P .. 'worker:' .. worker, 'types') or '')) do look_after(agent_type) end
-announce(max_unclaimed)
-save_clock()
-return { 'OK', text(now()), reaped }
+local function beat()
+  local worker, lease, max_unclaimed = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4])
+  retain = tonumber(ARGV[3])
+  if not call('ZSCORE', P .. 'workers', worker) then return { 'FENCED' } end
+  call('ZADD', P .. 'workers', text(now() + lease), worker)
+  call('HSET', P .. 'worker:' .. worker, 'held', ARGV[5], 'running', ARGV[6])
+  local reaped = reap_expired()
+  fire_due()
+  for _, agent_type in ipairs(words(call('HGET', P .. 'worker:' .. worker, 'types') or '')) do look_after(agent_type) end
+  announce(max_unclaimed)
+  save_clock()
+  return { 'OK', text(now()), reaped }
+end
+
+register('beat', beat)

@@ -1,4 +1,6 @@
--- What every script shares: ids, topics, bells, parked entries. scripts.py puts this text in front of each script.
+-- What every function shares: ids, topics, bells, parked entries. scripts.py makes one library of this file and the
+-- others, each in a block of its own. A library is loaded once, so nothing is defined anew in a call; what belongs to
+-- one call is set in begin().
 --
 -- KEYS[1]  prefix `callboard:{<namespace>}:`; every key below starts with it, so all live in one hash slot
 --
@@ -23,20 +25,32 @@
 -- timers, timer:<id>    zset and hashes: what is due later
 -- events                stream, capped: what the runtime did
 
-local P = KEYS[1]
-local call = redis.call
+local call -- redis.call, which does not exist while a library is loaded
 local CHUNK = 500 -- unpack() takes about 8,000 values; stay far below
 
--- The first write lets the rest of the script run although memory is full, so that acks can make room.
-local function allow_when_full() call('DEL', P .. 'nothing') end
+-- Of one call: the prefix, the arguments, the server's time, the clock of ids, topics looked up, streams added to.
+local P, ARGV
+local now_value, now_text
+local clock_ms, clock_n, clock_text
+local subscribers_of, touched
 
-local now_value
-local function now()
-  if not now_value then
-    local t = call('TIME')
-    now_value = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
-  end
-  return now_value
+local function begin(keys, arguments)
+  call, P, ARGV = redis.call, keys[1], arguments
+  now_value, now_text, clock_ms, clock_n, clock_text = nil, nil, nil, nil, nil
+  subscribers_of, touched = {}, {} -- touched: suffix -> number of entries that this call added
+end
+
+-- Registers one function of the library. Only publishing is refused when the server's memory is full: whatever ends
+-- work has to go on, so that room is made.
+local function register(name, body, refused_when_full)
+  redis.register_function({
+    function_name = LIBRARY .. '_' .. name,
+    callback = function(keys, arguments)
+      begin(keys, arguments)
+      return body()
+    end,
+    flags = refused_when_full and {} or { 'allow-oom' },
+  })
 end
 
 -- The text of the error that pcall() returned, or nil. (fakeredis gives an object where servers give a string.)
@@ -44,7 +58,6 @@ local function failure(result) return type(result) == 'table' and result.err and
 
 local function text(number) return string.format('%.0f', number) end
 
-local now_value, now_text
 local function now()
   if not now_value then
     local t = call('TIME')
@@ -59,7 +72,7 @@ local function bulk(command, key, list)
 end
 
 -- A small hash is a list that is searched from its start; one long value makes it a table before many fields follow.
-local LONG = string.rep('-', 65)
+local LONG = '-----------------------------------------------------------------'
 local function bulk_set(key, pairs_)
   if #pairs_ > 64 then call('HSET', key, pairs_[1], LONG) end
   bulk('HSET', key, pairs_)
@@ -87,7 +100,6 @@ end
 
 -- Ids ----------------------------------------------------------------------------------------------
 
-local clock_ms, clock_n, clock_text
 local function read_clock()
   local last = call('GET', P .. 'clock')
   local ms, n = string.match(last or '', '^(%d+)%-(%d+)$')
@@ -168,7 +180,6 @@ local function admit_topic(topic)
   return types
 end
 
-local subscribers_of = {}
 local function subscribers(topic)
   local types = subscribers_of[topic]
   if not types then
@@ -185,7 +196,6 @@ local function ring(agent_type, times)
   for _ = 1, missing do call('LPUSH', bell, '1') end
 end
 
-local touched = {} -- suffix -> number of entries that this script added
 local function touch(suffix)
   local count = touched[suffix]
   if not count and string.sub(suffix, 1, 6) == 'topic:' then subscribers(string.sub(suffix, 7)) end
@@ -305,7 +315,16 @@ local function fire_message(id)
   end
 end
 
+local function next_due()
+  local head = call('ZRANGE', P .. 'timers', 0, 0, 'WITHSCORES')
+  return head[2] and tonumber(head[2])
+end
+
+-- Fires what is due. Returns when the next timer is, as text, or ''.
 local function fire_due()
+  local first = next_due()
+  if not first then return '' end
+  if first > now() then return text(first) end
   local due = call('ZRANGEBYSCORE', P .. 'timers', '-inf', text(now()), 'LIMIT', 0, 100)
   for i = 1, #due do
     local kind, rest = string.match(due[i], '^(%a)|(.*)$')
@@ -317,11 +336,8 @@ local function fire_due()
     end
     call('ZREM', P .. 'timers', due[i])
   end
-end
-
-local function next_due()
-  local head = call('ZRANGE', P .. 'timers', 0, 0, 'WITHSCORES')
-  return head[2] and text(tonumber(head[2])) or ''
+  first = next_due()
+  return first and text(first) or ''
 end
 
 -- Reaping --------------------------------------------------------------------------------------------

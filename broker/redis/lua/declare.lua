@@ -7,7 +7,8 @@
 --   number of subscriptions, then for each: type, 'topic' or 'prefix', name, start ('' default, '0', '$' or an id)
 -- Returns 'OK' or {'MISMATCH', shards of the namespace}.
 
-local at = 1
+local at -- reading position in ARGV
+
 local function read()
   local value = ARGV[at]
   at = at + 1
@@ -40,21 +41,26 @@ local function subscribe_prefix(agent_type, prefix, start)
   end
 end
 
-local shards = read()
-local fixed = call('HGET', P .. 'config', 'shards')
-if fixed and fixed ~= shards then return { 'MISMATCH', fixed } end
-call('HSET', P .. 'config', 'shards', shards)
-for _ = 1, tonumber(read()) do
-  local agent_type, settings = read(), read()
-  call('HSET', P .. 'types', agent_type, settings)
-  create_group('inbox:' .. agent_type, agent_type, '0')
-end
-for _ = 1, tonumber(read()) do
-  local agent_type, kind, name, start = read(), read(), read(), read()
-  if kind == 'prefix' then
-    subscribe_prefix(agent_type, name, start)
-  else
-    subscribe_topic(agent_type, name, start)
+local function declare()
+  at = 1
+  local shards = read()
+  local fixed = call('HGET', P .. 'config', 'shards')
+  if fixed and fixed ~= shards then return { 'MISMATCH', fixed } end
+  call('HSET', P .. 'config', 'shards', shards)
+  for _ = 1, tonumber(read()) do
+    local agent_type, settings = read(), read()
+    call('HSET', P .. 'types', agent_type, settings)
+    create_group('inbox:' .. agent_type, agent_type, '0')
   end
+  for _ = 1, tonumber(read()) do
+    local agent_type, kind, name, start = read(), read(), read(), read()
+    if kind == 'prefix' then
+      subscribe_prefix(agent_type, name, start)
+    else
+      subscribe_topic(agent_type, name, start)
+    end
+  end
+  return 'OK'
 end
-return 'OK'
+
+register('declare', declare)

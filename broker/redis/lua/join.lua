@@ -7,12 +7,15 @@
 -- ARGV: host:pid, lease (ms), types (space separated), host, pid
 -- Returns {worker, server ms}.
 
-allow_when_full()
-local worker = ARGV[1] .. ':' .. text(call('INCR', P .. 'epoch'))
-call('ZADD', P .. 'workers', text(now() + tonumber(ARGV[2])), worker)
-call('HSET', P .. 'worker:' .. worker, 'host', ARGV[4], 'pid', ARGV[5], 'types', ARGV[3], 'started', text(now()), 'call', 0)
-for agent_type in string.gmatch(ARGV[3], '%S+') do
-  call('SUNIONSTORE', P .. 'fresh:' .. agent_type, P .. 'fresh:' .. agent_type, P .. 'streams:' .. agent_type)
+local function join()
+  local worker = ARGV[1] .. ':' .. text(call('INCR', P .. 'epoch'))
+  call('ZADD', P .. 'workers', text(now() + tonumber(ARGV[2])), worker)
+  call('HSET', P .. 'worker:' .. worker, 'host', ARGV[4], 'pid', ARGV[5], 'types', ARGV[3], 'started', text(now()), 'call', 0)
+  for agent_type in string.gmatch(ARGV[3], '%S+') do
+    call('SUNIONSTORE', P .. 'fresh:' .. agent_type, P .. 'fresh:' .. agent_type, P .. 'streams:' .. agent_type)
+  end
+  event('joined', worker, ARGV[3])
+  return { worker, text(now()) }
 end
-event('joined', worker, ARGV[3])
-return { worker, text(now()) }
+
+register('join', join)

@@ -3,20 +3,24 @@
 -- ARGV: crashed ('1': the messages that ran count an attempt), exact ('1': the names are whole, else they are prefixes), names...
 -- Returns how many workers ended.
 
-local crashed, exact = ARGV[1] == '1', ARGV[2] == '1'
-allow_when_full()
-local ended = 0
-local function matches(worker, name)
+local function matches(worker, name, exact)
   if exact then return worker == name end
   return string.sub(worker, 1, #name) == name
 end
-for _, worker in ipairs(call('ZRANGE', P .. 'workers', 0, -1)) do
-  for i = 3, #ARGV do
-    if matches(worker, ARGV[i]) then
-      reap(worker, crashed)
-      ended = ended + 1
-      break
+
+local function leave()
+  local crashed, exact = ARGV[1] == '1', ARGV[2] == '1'
+  local ended = 0
+  for _, worker in ipairs(call('ZRANGE', P .. 'workers', 0, -1)) do
+    for i = 3, #ARGV do
+      if matches(worker, ARGV[i], exact) then
+        reap(worker, crashed)
+        ended = ended + 1
+        break
+      end
     end
   end
+  return ended
 end
-return ended
+
+register('leave', leave)

@@ -10,7 +10,7 @@
 -- Returns {server ms, topic that is full or '', index, status, index, status, ...} for messages that were not added:
 --   'duplicate' or 'undeliverable'.
 
-local producer, batch, window, max_unclaimed, count = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local window, deliverable_to -- of one call
 local FIRST, WIDTH = 6, 10
 
 local function seen(id)
@@ -38,7 +38,6 @@ local function begin_call(id, process)
   call('PEXPIRE', P .. 'call:' .. id, text(window))
 end
 
-local deliverable_to = {}
 local function deliverable(suffix)
   if deliverable_to[suffix] == nil then
     local agent_type = string.match(suffix, '^inbox:(.*)$')
@@ -58,17 +57,23 @@ local function publish_one(at)
   if process ~= '' then begin_call(idem, process) end
 end
 
-local last = call('GET', P .. 'sent:' .. producer)
-if last and tonumber(batch) <= tonumber(last) then return { text(now()), '' } end
-local result = { text(now()), '' }
-for i = 0, count - 1 do
-  local status = publish_one(FIRST + i * WIDTH)
-  if status then
-    result[#result + 1] = i
-    result[#result + 1] = status
+local function publish()
+  local producer, batch, max_unclaimed, count = ARGV[1], ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5])
+  window, deliverable_to = tonumber(ARGV[3]), {}
+  local last = call('GET', P .. 'sent:' .. producer)
+  if last and tonumber(batch) <= tonumber(last) then return { text(now()), '' } end
+  local result = { text(now()), '' }
+  for i = 0, count - 1 do
+    local status = publish_one(FIRST + i * WIDTH)
+    if status then
+      result[#result + 1] = i
+      result[#result + 1] = status
+    end
   end
+  result[2] = announce(max_unclaimed) or ''
+  save_clock()
+  call('SET', P .. 'sent:' .. producer, batch, 'EX', 3600)
+  return result
 end
-result[2] = announce(max_unclaimed) or ''
-save_clock()
-call('SET', P .. 'sent:' .. producer, batch, 'EX', 3600)
-return result
+
+register('publish', publish, true)

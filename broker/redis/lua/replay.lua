@@ -3,10 +3,7 @@
 -- ARGV: type, action ('replay' or 'discard'), then for each letter: id, head to send it with
 -- Returns {id, 'done' | 'gone' | 'not replayable', id, ...}.
 
-local agent_type, action = ARGV[1], ARGV[2]
-local letters = P .. 'dead:' .. agent_type
-
-local function again(fields, head)
+local function again(agent_type, fields, head)
   local letter = {}
   for i = 1, #fields, 2 do letter[fields[i]] = fields[i + 1] end
   if letter.type == '' or letter.entry == nil then return false end
@@ -15,18 +12,24 @@ local function again(fields, head)
   return true
 end
 
-local result = {}
-for i = 3, #ARGV, 2 do
-  local found = call('XRANGE', letters, ARGV[i], ARGV[i])
-  local status = 'gone'
-  if found[1] then
-    status = 'done'
-    if action == 'replay' and not again(found[1][2], ARGV[i + 1]) then status = 'not replayable' end
-    if status == 'done' then call('XDEL', letters, ARGV[i]) end
+local function replay()
+  local agent_type, action = ARGV[1], ARGV[2]
+  local letters = P .. 'dead:' .. agent_type
+  local result = {}
+  for i = 3, #ARGV, 2 do
+    local found = call('XRANGE', letters, ARGV[i], ARGV[i])
+    local status = 'gone'
+    if found[1] then
+      status = 'done'
+      if action == 'replay' and not again(agent_type, found[1][2], ARGV[i + 1]) then status = 'not replayable' end
+      if status == 'done' then call('XDEL', letters, ARGV[i]) end
+    end
+    result[#result + 1] = ARGV[i]
+    result[#result + 1] = status
   end
-  result[#result + 1] = ARGV[i]
-  result[#result + 1] = status
+  announce(0)
+  save_clock()
+  return result
 end
-announce(0)
-save_clock()
-return result
+
+register('replay', replay)

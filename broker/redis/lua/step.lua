@@ -1,7 +1,7 @@
 -- One turn of a worker: commits what it finished (all or nothing per message), fires what is due, takes new work.
 --
--- workers             zset    worker -> lease deadline; a worker that is not in it is fenced: nothing of its call is written
--- worker:<worker>     hash    `call`: number of its last turn, so that a late copy of an older turn is refused
+-- worker:<worker>     hash    `call`: number of its last turn, so that a late copy of an older turn is refused; a worker
+--                             without it was reaped and is fenced: nothing of its call is written
 -- state:<type>:<key>  hash    v (version), d (data), w (worker that wrote it)
 -- call:<id>           hash    see publish.lua
 -- reply:<process>     stream  replies to one process
@@ -25,20 +25,30 @@
 --   deliveries: eleven values each: type, suffix, entry id, tries or '', id, type, key, from, at, head, body
 --   states: three values each: number of the delivery, version, data or nil when this worker was the last to write it
 
-local worker, call_number, max_body, max_unclaimed = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local held, scan, accept = tonumber(ARGV[5]), ARGV[6] == '1', ARGV[7] == '1'
-local at = 8 -- reading position in ARGV
+-- Of one call.
+local worker, max_body, held, scan, accept
+local at -- reading position in ARGV
+local more, suspects_wait
+local out, out_n, states
+local wanted, persistent, type_names
+local own_new, own_n -- field, value, ... for own:<worker>
+local groups, commit_group, commit_id, commit_key, commit_mode, commit_n
+local returned, returned_order -- keys that go back: refs in order, and when they may be taken again
+
+local function start()
+  worker, max_body, held, scan, accept = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[5]), ARGV[6] == '1', ARGV[7] == '1'
+  at, more, suspects_wait = 8, false, false
+  out, out_n, states, own_new, own_n = {}, 0, {}, {}, 0
+  wanted, persistent, type_names = {}, {}, {}
+  groups, commit_group, commit_id, commit_key, commit_mode, commit_n = {}, {}, {}, {}, {}, 0
+  returned, returned_order = {}, {}
+end
 
 local function read()
   local value = ARGV[at]
   at = at + 1
   return value
 end
-
-local more, suspects_wait = false, false
-local out, out_n, states = {}, 0, {}
-local wanted, persistent, type_names = {}, {}, {}
-local own_new, own_n = {}, 0 -- field, value, ... for own:<worker>
 
 local function add_state(agent_type, key)
   local state_key = P .. 'state:' .. agent_type .. ':' .. key
@@ -114,8 +124,6 @@ end
 -- Commits --------------------------------------------------------------------------------------------
 
 -- A commit is four values at the same place of four lists; most are plain ('C') and need nothing else.
-local groups, commit_group, commit_id, commit_key, commit_mode, commit_n = {}, {}, {}, {}, {}, 0
-
 local function read_commits()
   for g = 1, tonumber(read()) do groups[g] = { type = read(), suffix = read(), acked = {} } end
   commit_n = tonumber(read())
@@ -176,8 +184,6 @@ local function write_dead(i)
   if letter.first == '' then letter.first = nil end
   bury(group.type, group.suffix, commit_id[i], values, letter)
 end
-
-local returned, returned_order = {}, {} -- keys that go back: refs in order, and when they may be taken again
 
 local function give_back(i, delay)
   local name = commit_group[i].type .. ' ' .. commit_key[i]
@@ -519,22 +525,31 @@ end
 
 -- The turn -------------------------------------------------------------------------------------------
 
-if not call('ZSCORE', P .. 'workers', worker) then return { 'FENCED' } end
-local last_call = call('HGET', P .. 'worker:' .. worker, 'call')
-if last_call and tonumber(last_call) >= call_number then return { 'STALE' } end
-allow_when_full()
-for _ = 1, tonumber(read()) do
-  local agent_type = read()
-  type_names[#type_names + 1] = agent_type
-  wanted[agent_type] = tonumber(read())
-  persistent[agent_type] = read() == '1'
+local function read_types()
+  for _ = 1, tonumber(read()) do
+    local agent_type = read()
+    type_names[#type_names + 1] = agent_type
+    wanted[agent_type] = tonumber(read())
+    persistent[agent_type] = read() == '1'
+  end
 end
-call('HSET', P .. 'worker:' .. worker, 'call', call_number)
-commit_all()
-fire_due()
-local full = announce(max_unclaimed)
-pull_all()
-bulk_set(P .. 'own:' .. worker, own_new)
-save_clock()
-local flags = (more and 'm' or '') .. (suspects_wait and 's' or '') .. (full and 'f' .. full or '')
-return { 'OK', text(now()), next_due(), flags, out, states }
+
+local function step()
+  local call_number, max_unclaimed = tonumber(ARGV[2]), tonumber(ARGV[4])
+  local last_call = call('HGET', P .. 'worker:' .. ARGV[1], 'call')
+  if not last_call then return { 'FENCED' } end
+  if tonumber(last_call) >= call_number then return { 'STALE' } end
+  start()
+  call('HSET', P .. 'worker:' .. worker, 'call', call_number)
+  read_types()
+  commit_all()
+  local due = fire_due()
+  local full = announce(max_unclaimed)
+  pull_all()
+  bulk_set(P .. 'own:' .. worker, own_new)
+  save_clock()
+  local flags = (more and 'm' or '') .. (suspects_wait and 's' or '') .. (full and 'f' .. full or '')
+  return { 'OK', text(now()), due, flags, out, states }
+end
+
+register('step', step)

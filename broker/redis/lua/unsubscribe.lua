@@ -3,8 +3,6 @@
 -- ARGV: type, 'topic' or 'prefix', name
 -- Returns 1, or 0 when there was no such subscription.
 
-local agent_type, kind, name = ARGV[1], ARGV[2], ARGV[3]
-
 local function remove_word(key, field, word)
   local types, left = words(call('HGET', key, field) or ''), {}
   for i = 1, #types do
@@ -15,10 +13,15 @@ local function remove_word(key, field, word)
   return true
 end
 
-if kind == 'prefix' then return remove_word(P .. 'prefixes', name, agent_type) and 1 or 0 end
-if not remove_word(P .. 'topics', name, agent_type) then return 0 end
-call('SREM', P .. 'streams:' .. agent_type, 'topic:' .. name)
-call('SREM', P .. 'fresh:' .. agent_type, 'topic:' .. name)
-call('HDEL', P .. 'cursor:' .. agent_type, 'topic:' .. name)
-redis.pcall('XGROUP', 'DESTROY', P .. 'topic:' .. name, agent_type)
-return 1
+local function unsubscribe()
+  local agent_type, kind, name = ARGV[1], ARGV[2], ARGV[3]
+  if kind == 'prefix' then return remove_word(P .. 'prefixes', name, agent_type) and 1 or 0 end
+  if not remove_word(P .. 'topics', name, agent_type) then return 0 end
+  call('SREM', P .. 'streams:' .. agent_type, 'topic:' .. name)
+  call('SREM', P .. 'fresh:' .. agent_type, 'topic:' .. name)
+  call('HDEL', P .. 'cursor:' .. agent_type, 'topic:' .. name)
+  redis.pcall('XGROUP', 'DESTROY', P .. 'topic:' .. name, agent_type)
+  return 1
+end
+
+register('unsubscribe', unsubscribe)

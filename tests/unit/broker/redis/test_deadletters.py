@@ -3,6 +3,7 @@ from __future__ import annotations
 import msgpack
 import pytest
 
+from broker.payload import pack
 from broker.redis import deadletters
 from broker.redis.entries import read_envelope
 from broker.redis.lane import Done
@@ -35,9 +36,15 @@ async def test_a_letter_says_everything(bench: Bench) -> None:
     (listed,) = await deadletters.list_letters(bench.transport, "counter")
     letter = await deadletters.show(bench.transport, "counter", listed.id)
 
+    assert letter is not None
     assert letter == listed
     assert letter.agent_type == "counter"
-    assert (letter.message_id, letter.message_type, letter.key, letter.sender) == ("counter-0", "Visit", "k0", None)
+    assert (letter.message_id, letter.message_type, letter.key, letter.sender) == (
+        "counter-0",
+        "Visit",
+        "k0",
+        None,
+    )
     assert (letter.reason, letter.error, letter.traceback) == ("failed", "ValueError: no", "Traceback ...")
     assert (letter.attempts, letter.first) == (3, 1763700000000)
     assert letter.last > letter.first
@@ -114,7 +121,7 @@ async def test_replaying_twice_by_mistake_sends_once(bench: Bench) -> None:
 
 
 async def test_a_replay_has_no_deadline_and_keeps_the_rest_of_its_head(bench: Bench) -> None:
-    head = msgpack.packb({"d": 1, "v": 2, "c": "cause"})
+    head = pack({"d": 1, "v": 2, "c": "cause"})
     await bench.publish("inbox:counter", "ada", head=head)
     await bench.bury("counter", "expired")
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-import msgpack
 import pytest
 
 from broker.errors import DecodeError
+from broker.payload import pack
 from broker.redis import inspect
 from broker.redis.entries import StreamEntry
 from broker.redis.lane import Done
@@ -201,7 +201,7 @@ async def test_dead_letters_are_counted_now_and_for_ever(bench: Bench) -> None:
 
 async def test_recent_entries_are_decoded_oldest_first(bench: Bench) -> None:
     for name in ("ada", "bob", "cyd"):
-        await bench.publish("topic:visits", name, body=msgpack.packb({"name": name}), id=name)
+        await bench.publish("topic:visits", name, body=pack({"name": name}), id=name)
 
     entries = await inspect.recent(bench.transport, "topic:visits", 2)
 

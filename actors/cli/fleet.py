@@ -1,0 +1,150 @@
+"""Supervised processes on one server, with a board: what `up` and `demo` share."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.errors import BrokerError
+
+from ..supervisor import Ending, ProcessPlan, RestartPolicy, Supervisor, environment, worker_command
+from .board import Board, Meter
+
+if TYPE_CHECKING:
+    from broker.redis.inspect import Overview
+    from broker.redis.transport import RedisTransport
+
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetPlan:
+    """What to run.
+
+    Attributes:
+        target: `module:app`.
+        processes: How many for each agent type.
+        url: Of the server.
+        namespace: Where on the server.
+        grace: Seconds that running handlers get.
+        policy: When to restart.
+    """
+
+    target: str
+    processes: Mapping[str, int]
+    url: str
+    namespace: str
+    grace: float
+    policy: RestartPolicy
+
+    def plans(self) -> list[ProcessPlan]:
+        """One per process; several of a type are numbered."""
+        return [
+            ProcessPlan(
+                name=agent_type if count == 1 else f"{agent_type}.{number}",
+                group=agent_type,
+                command=worker_command(self.target, agent_type, namespace=self.namespace, grace=self.grace),
+            )
+            for agent_type, count in self.processes.items()
+            for number in range(1, count + 1)
+        ]
+
+
+class Fleet:
+    """Runs the processes of a plan and shows how they do.
+
+    Args:
+        plan: What to run.
+        transport: For looking, and for giving back what a dead process held.
+        board: Where to show it.
+        on_view: Called with every overview.
+    """
+
+    def __init__(
+        self,
+        plan: FleetPlan,
+        transport: RedisTransport,
+        board: Board,
+        on_view: Callable[[Overview], None] = lambda _: None,
+    ) -> None:
+        self.supervisor = Supervisor(
+            plan.plans(),
+            listener=board,
+            release=self._release,
+            grace=plan.grace,
+            policy=plan.policy,
+            environ=environment(plan.url),
+        )
+        self._transport = transport
+        self._board = board
+        self._on_view = on_view
+        self._meter = Meter()
+
+    async def run(self) -> Ending:
+        """Runs until a signal, or `supervisor.stop()`.
+
+        Raises:
+            GaveUpError: A process died too often.
+        """
+        watching = asyncio.create_task(self._watch())
+        try:
+            with self._signals():
+                return await self.supervisor.run()
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            with contextlib.suppress(BrokerError):
+                await self.look()
+
+    async def look(self) -> Overview:
+        """Shows how it stands now.
+
+        Raises:
+            BrokerError: The server does not answer.
+        """
+        from broker.redis.inspect import overview
+
+        view = await overview(self._transport)
+        self._board.show(self._meter.rows(view, self.supervisor.children))
+        self._on_view(view)
+        return view
+
+    async def _watch(self) -> None:
+        complained = False
+        while True:
+            try:
+                await self.look()
+                complained = False
+            except BrokerError as error:
+                if not complained:
+                    self._board.notice(f"{error}; trying again")
+                complained = True
+            await asyncio.sleep(self._board.every)
+
+    async def _release(self, pid: int, crashed: bool) -> None:
+        mine = f"{socket.gethostname()}:{pid}:"
+        await self._transport.admin.run("leave", ("1" if crashed else "0", "", mine))
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in STOPPING:
+            loop.add_signal_handler(number, self._stop)
+        for number in PASSED_ON:
+            loop.add_signal_handler(number, self.supervisor.forward, number)
+        try:
+            yield
+        finally:
+            for number in (*STOPPING, *PASSED_ON):
+                loop.remove_signal_handler(number)
+
+    def _stop(self) -> None:
+        if not self.supervisor.is_stopping:
+            self._board.notice("draining: handlers that run may finish; once more stops at once")
+        self.supervisor.stop()

@@ -1,0 +1,101 @@
+"""`callboard up`: every agent type in processes of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .exits import INTERRUPTED, bad_use
+from .options import Grace, Namespace, Target, Url, check_types, command, grace_of, split_counts
+
+if TYPE_CHECKING:
+    from ..app import App
+    from ..supervisor import Ending, RestartPolicy
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    command(app, "up", up)
+
+
+def up(
+    target: Target,
+    more: Annotated[list[str] | None, typer.Argument(metavar="[TYPE=N]...", hidden=True)] = None,
+    processes: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TYPE=N", help="Processes for an agent type, 0 for none here. Default: as the app says."
+        ),
+    ] = None,
+    restarts: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, help="Restarts of a process in a row before everything is stopped."),
+    ] = 5,
+    url: Url = None,
+    namespace: Namespace = None,
+    grace: Grace = None,
+) -> int:
+    """Run an app: every agent type in a process of its own, or in several.
+
+    A process that dies is started again, after a pause that doubles each time, and what it held goes to the
+    others at once. Ctrl-C or SIGTERM lets running handlers finish within the grace period; a second one stops
+    at once. On a terminal a table shows how things stand, elsewhere a line whenever something changes.
+
+      callboard up counting:app
+      callboard up counting:app --processes counter=3 --url redis://10.0.0.5:6379
+
+    Exit codes: 0 drained, 1 a process died too often, 2 wrong use, 3 no server, 130 stopped at once.
+    """
+    from ..loading import load_app
+    from ..supervisor import Ending, RestartPolicy
+
+    app = load_app(target)
+    counts = counts_of(app, [*(processes or []), *(more or [])])
+    policy = RestartPolicy(limit=restarts)
+    ending = asyncio.run(_up(app, target, counts, policy, url, namespace, grace))
+    return INTERRUPTED if ending is Ending.KILLED else 0
+
+
+def counts_of(app: App, given: list[str]) -> dict[str, int]:
+    """Processes by agent type: those of the app, and what the command line says instead."""
+    changes = split_counts(given, "--processes")
+    check_types(app, list(changes))
+    counts = {one.type: changes.get(one.type, one.processes) for one in app.declarations}
+    running = {name: count for name, count in counts.items() if count}
+    if not running:
+        bad_use(
+            f"the app {app.name!r} has nothing to run: declare agents with @app.agent, or check --processes"
+        )
+    return running
+
+
+async def _up(
+    app: App,
+    target: str,
+    counts: dict[str, int],
+    policy: RestartPolicy,
+    url: str | None,
+    namespace: str | None,
+    grace: float | None,
+) -> Ending:
+    from .board import board
+    from .fleet import Fleet, FleetPlan
+    from .sessions import publisher, server_url, settings_for
+
+    settings = settings_for(app, url, namespace)
+    async with server_url(settings.url) as address, publisher(app, address, namespace) as runtime:
+        plan = FleetPlan(
+            target=target,
+            processes=counts,
+            url=address,
+            namespace=settings.namespace,
+            grace=grace_of(grace, settings),
+            policy=policy,
+        )
+        with board() as shown:
+            shown.notice(
+                f"{app.name} in namespace {settings.namespace} on {runtime.transport.endpoint.shown}"
+            )
+            return await Fleet(plan, runtime.transport, shown).run()

@@ -1,0 +1,239 @@
+"""Runs the code of README.md and docs/: python blocks as scripts, console blocks line by line against a real server.
+
+A python block whose first line is `# name.py` is written to a file of that name. In a console block the lines behind a
+command say what it prints, see `blocks.matches`; a command that only looks is repeated until they are right, because
+other processes do the work. `callboard up` and `callboard worker` go on until `^C` or the end of the page.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import hiredis
+import pytest
+
+from ..unit.broker.redis.servers import RawClient, binary_of, serving
+from .blocks import ENTRY, LANGUAGES, WORKER, Block, Command, blocks_of, commands_of, matches
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BACKGROUND = ("up", "worker")
+LOOKING = ("status", "topics", "ask", "dead list", "dead show", "tail")
+PATIENCE = 20.0  # seconds until what is printed has to be right
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A redis-server, or the valkey-server that is always there; gives its socket."""
+    binary = binary_of("redis-server") or binary_of("valkey-server")
+    assert binary is not None
+    with serving(binary, tmp_path_factory.mktemp("docs")) as path:
+        yield path
+
+
+class Reader:
+    """Does what a page says, as a reader would: in a folder of its own, on a server of its own."""
+
+    def __init__(self, folder: Path, socket: Path) -> None:
+        self._folder = folder
+        self._socket = socket
+        self._client = RawClient(socket)
+        self._running: list[subprocess.Popen[bytes]] = []
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("CALLBOARD_")},
+            "CALLBOARD_URL": f"unix://{socket}",
+            "PYTHONPATH": str(ROOT),
+            "COLUMNS": "200",
+            "NO_COLOR": "1",
+        }
+        self._client.call("FLUSHALL")
+
+    def close(self) -> None:
+        while self._running:
+            self._interrupt()
+        self._client.close()
+
+    # Blocks
+
+    def do(self, block: Block) -> None:
+        """Does what one block says."""
+        if block.not_run or block.language not in ("python", "console"):
+            return
+        if block.language == "python":
+            self._run_python(block)
+            return
+        for command in commands_of(block):
+            self._run_command(command, f"{block.page.name}:{command.line}")
+
+    def _run_python(self, block: Block) -> None:
+        if block.file_name:
+            (self._folder / block.file_name).write_text(block.text + "\n", "utf-8")
+            return
+        script = self._folder / f"block_{block.line}.py"
+        script.write_text(block.text + "\n", "utf-8")
+        self._run_to_end([sys.executable, "-W", "error", script.name], f"{block.page.name}:{block.line}")
+
+    def _run_command(self, command: Command, where: str) -> None:
+        if command.text == "^C":
+            self._interrupt()
+            return
+        words = shlex.split(self._with_real_names(command.text), comments=True)
+        if words[0] == "kill":
+            os.kill(int(words[-1]), signal.SIGKILL)
+        elif words[0] == "callboard" and words[1] in BACKGROUND:
+            self._start([sys.executable, "-m", "actors.cli", *words[1:]], where)
+        else:
+            self._check(words, command, where)
+
+    def _check(self, words: list[str], command: Command, where: str) -> None:
+        """Runs a command; one that only looks until it prints what the page says."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            printed = self._run(words, where)
+            if not command.expected or printed is None or matches(command.expected, printed):
+                return
+            looks = words[0] == "redis-cli" or " ".join(words[1:]).startswith(LOOKING)
+            said = "\n".join(command.expected)
+            assert looks and time.monotonic() < deadline, f"{where} prints\n{printed}\nand not\n{said}"
+            time.sleep(0.1)
+
+    def _run(self, words: list[str], where: str) -> str | None:
+        if words[0] == "callboard":
+            return self._run_to_end([sys.executable, "-m", "actors.cli", *words[1:]], where)
+        if words[0] == "python":
+            return self._run_to_end([sys.executable, *words[1:]], where)
+        assert words[0] == "redis-cli", f"{where}: a test can't run {words[0]}"
+        if shutil.which("redis-cli") is None:
+            self._client.call(*words[1:])
+            return None
+        return self._run_to_end(["redis-cli", "--no-raw", "-e", "-s", str(self._socket), *words[1:]], where)
+
+    def _run_to_end(self, words: list[str], where: str) -> str:
+        done = subprocess.run(
+            words, cwd=self._folder, env=self._environment, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, f"{where} exits with {done.returncode}:\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    # Processes
+
+    def _start(self, words: list[str], where: str) -> None:
+        with (self._folder / "output.txt").open("ab") as output:
+            self._running.append(
+                subprocess.Popen(
+                    words,
+                    cwd=self._folder,
+                    env=self._environment,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+            )
+        deadline = time.monotonic() + PATIENCE
+        while not self._workers():
+            said = (self._folder / "output.txt").read_text("utf-8")
+            assert self._running[-1].poll() is None, f"{where} ended:\n{said}"
+            assert time.monotonic() < deadline, f"{where} has no worker:\n{said}"
+            time.sleep(0.05)
+
+    def _interrupt(self) -> None:
+        """Ctrl-C, and once more: nobody waits for a handler that sleeps."""
+        process = self._running.pop()
+        for patience in (1.0, 5.0):
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(patience)
+                return
+            except subprocess.TimeoutExpired:
+                continue
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    # Names that are different each time
+
+    def _workers(self) -> list[str]:
+        names = []
+        for key in self._client.call("KEYS", "callboard:*:workers"):
+            names += [name.decode() for name in self._client.call("ZRANGE", key, 0, -1)]
+        return names
+
+    def _with_real_names(self, text: str) -> str:
+        """The command with a worker, process or dead letter that exists in place of the page's."""
+        if WORKER in text or text.startswith("kill "):
+            worker = self._workers()[0]
+            text = text.replace(WORKER, worker)
+            text = re.sub(r"^kill -9 \d+", f"kill -9 {worker.split(':')[1]}", text)
+        return re.sub(rf"(\w+)/{ENTRY}", lambda found: f"{found[1]}/{self._letter(found[1])}", text)
+
+    def _letter(self, agent_type: str) -> str:
+        (key,) = self._client.call("KEYS", f"callboard:*:dead:{agent_type}")
+        letter: bytes = self._client.call("XREVRANGE", key, "+", "-", "COUNT", 1)[0][0]
+        return letter.decode()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_code_on_a_page_works(page: Path, tmp_path: Path, server: Path) -> None:
+    reader = Reader(tmp_path, server)
+    try:
+        for block in blocks_of(page):
+            reader.do(block)
+    finally:
+        reader.close()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_says_what_it_is(page: Path) -> None:
+    for block in blocks_of(page):
+        assert block.language in LANGUAGES, (
+            f"{page.name}:{block.line}: {block.language!r} is not run by any test"
+        )
+        if block.language in ("python", "console"):
+            continue
+        assert "callboard " not in block.text, (
+            f"{page.name}:{block.line}: commands belong into a console block"
+        )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_inside_the_project_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_shows_the_example_that_is_shipped() -> None:
+    shown = next(block for block in blocks_of(ROOT / "README.md") if block.file_name == "counting.py")
+
+    assert shown.text.strip() == (ROOT / "examples" / "counting.py").read_text("utf-8").strip()
+
+
+@pytest.mark.parametrize(
+    ("expected", "printed", "same"),
+    [
+        (("a  b",), "a b\n", True),
+        (("a ... c",), "a b c\n", True),
+        (("...", "last"), "one\ntwo\nlast\n", True),
+        (("...",), "", True),
+        (("1763700000000-0",), "1790000000000-12\n", True),
+        (("laptop:4711:1",), "host.example:17:230\n", True),
+        (("a",), "a\nb\n", False),
+        (("a.c",), "abc\n", False),
+    ],
+)
+def test_what_counts_as_the_same_output(expected: tuple[str, ...], printed: str, same: bool) -> None:
+    assert matches(expected, printed) is same
+
+
+def test_hiredis_errors_are_not_taken_for_answers(server: Path) -> None:
+    client = RawClient(server)
+    with pytest.raises(hiredis.ReplyError):
+        client.call("NO-SUCH-COMMAND")
+    client.close()

@@ -1,0 +1,97 @@
+"""A runtime that only remembers what was asked of it."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from actors import Agent, AgentId, AgentInstantiationContext, AgentMetadata, AgentType, MessageContext, TopicId
+from actors import CancellationToken
+from broker.errors import DuplicateSubscriptionError, UnknownSubscriptionError
+from broker.subscriptions import Subscription
+
+
+class RecordingRuntime:
+    """What registration and sending call of a runtime, without any delivery."""
+
+    def __init__(self) -> None:
+        self.factories: dict[str, Callable[[], Any]] = {}
+        self.expected: dict[str, type | None] = {}
+        self.instances: dict[AgentId, Agent] = {}
+        self.subscriptions: list[Subscription] = []
+        self.types: list[type] = []
+        self.sent: list[tuple[Any, AgentId, dict[str, Any]]] = []
+        self.published: list[tuple[Any, TopicId, dict[str, Any]]] = []
+        self.states: dict[AgentId, Mapping[str, Any]] = {}
+
+    async def send_message(self, message: Any, recipient: AgentId, **options: Any) -> Any:
+        self.sent.append((message, recipient, options))
+        return "answer"
+
+    async def publish_message(self, message: Any, topic_id: TopicId, **options: Any) -> None:
+        self.published.append((message, topic_id, options))
+
+    async def register_factory(
+        self,
+        type: str | AgentType,
+        agent_factory: Callable[[], Any],
+        *,
+        expected_class: Any = None,
+    ) -> AgentType:
+        name = AgentType(str(type))
+        if name.type in self.factories:
+            raise ValueError(name.type)
+        self.factories[name.type] = agent_factory
+        self.expected[name.type] = expected_class
+        return name
+
+    async def register_agent_instance(self, agent_instance: Agent, agent_id: AgentId) -> AgentId:
+        await agent_instance.bind_id_and_runtime(agent_id, self)
+        self.instances[agent_id] = agent_instance
+        return agent_id
+
+    async def try_get_underlying_agent_instance(self, id: AgentId, type: Any = Agent) -> Any:
+        return self.instances[id]
+
+    async def get(self, id_or_type: Any, /, key: str = "default", *, lazy: bool = True) -> AgentId:
+        return id_or_type if isinstance(id_or_type, AgentId) else AgentId(id_or_type, key)
+
+    async def save_state(self) -> Mapping[str, Any]:
+        return {}
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        self.states.update({AgentId.from_str(agent): saved for agent, saved in state.items()})
+
+    async def agent_metadata(self, agent: AgentId) -> AgentMetadata:
+        return AgentMetadata(type=agent.type, key=agent.key, description="described")
+
+    async def agent_save_state(self, agent: AgentId) -> Mapping[str, Any]:
+        return self.states[agent]
+
+    async def agent_load_state(self, agent: AgentId, state: Mapping[str, Any]) -> None:
+        self.states[agent] = state
+
+    async def add_subscription(self, subscription: Subscription) -> None:
+        if subscription in self.subscriptions:
+            raise DuplicateSubscriptionError(repr(subscription))
+        self.subscriptions.append(subscription)
+
+    async def remove_subscription(self, id: str) -> None:
+        for subscription in self.subscriptions:
+            if subscription.id == id:
+                self.subscriptions.remove(subscription)
+                return
+        raise UnknownSubscriptionError(id)
+
+    def add_message_types(self, types: Iterable[type]) -> None:
+        self.types.extend(types)
+
+    async def make(self, agent_type: str, key: str = "default") -> Any:
+        """An agent, made as a runtime makes it."""
+        agent_id = AgentId(agent_type, key)
+        with AgentInstantiationContext.populate_context((self, agent_id)):
+            made = self.factories[agent_type]()
+            return await made if isinstance(made, Awaitable) else made
+
+
+def context(*, is_rpc: bool = False, topic: TopicId | None = None) -> MessageContext:
+    """A context as a handler gets it."""
+    return MessageContext(None, topic, is_rpc, CancellationToken(), "message-1")

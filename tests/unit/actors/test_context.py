@@ -1,0 +1,82 @@
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from actors import AgentId, CancellationToken, MessageContext, MessageHandlerContext, TopicId
+from actors.errors import OutsideContextError, StaticClassError
+
+from .recording import context
+
+
+def test_the_fields_are_those_of_autogen_and_in_its_order() -> None:
+    token = CancellationToken()
+    ctx = MessageContext(AgentId("a", "k"), TopicId("t", "s"), True, token, "id")
+    assert (ctx.sender, ctx.topic_id, ctx.is_rpc, ctx.cancellation_token, ctx.message_id) == (
+        AgentId("a", "k"),
+        TopicId("t", "s"),
+        True,
+        token,
+        "id",
+    )
+    assert ctx.attempt == 1
+    assert ctx.deadline is None
+    assert not hasattr(ctx, "__dict__")
+
+
+async def test_once_without_a_recorder_runs_the_function() -> None:
+    async def double(number: int, *, plus: int) -> int:
+        return 2 * number + plus
+
+    assert await context().once("double", double, 3, plus=1) == 7
+
+
+async def test_once_returns_what_was_recorded() -> None:
+    recorded: dict[str, Any] = {}
+    runs: list[int] = []
+
+    async def record(name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        if name not in recorded:
+            recorded[name] = await call()
+        return recorded[name]
+
+    async def pay(amount: int) -> int:
+        runs.append(amount)
+        return amount
+
+    ctx = context()
+    ctx.recorder = record
+    assert await ctx.once("pay", pay, 5) == 5
+    assert await ctx.once("pay", pay, 6) == 5
+    assert runs == [5]
+
+
+def test_there_is_no_current_agent_outside_of_handlers() -> None:
+    with pytest.raises(RuntimeError, match="must be called within a message handler"):
+        MessageHandlerContext.agent_id()
+
+
+def test_the_current_agent_lasts_as_long_as_its_block() -> None:
+    with MessageHandlerContext.populate_context(AgentId("a", "1")):
+        with MessageHandlerContext.populate_context(AgentId("b", "2")):
+            assert MessageHandlerContext.agent_id() == AgentId("b", "2")
+        assert MessageHandlerContext.agent_id() == AgentId("a", "1")
+    with pytest.raises(OutsideContextError):
+        MessageHandlerContext.agent_id()
+
+
+async def test_handlers_at_the_same_time_see_their_own_agent() -> None:
+    async def handle(key: str) -> str:
+        with MessageHandlerContext.populate_context(AgentId("a", key)):
+            await asyncio.sleep(0)
+            return MessageHandlerContext.agent_id().key
+
+    keys = [str(number) for number in range(5)]
+    assert await asyncio.gather(*map(handle, keys)) == keys
+
+
+def test_the_class_can_not_be_instantiated() -> None:
+    with pytest.raises(StaticClassError, match="MessageHandlerContext cannot be instantiated"):
+        MessageHandlerContext()
+    assert issubclass(StaticClassError, RuntimeError)
