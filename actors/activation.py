@@ -22,7 +22,9 @@ class Activation:
 
     __slots__ = ("_ordinal", "agent_id", "chain", "deadline", "message_id", "outgoing")
 
-    def __init__(self, agent_id: AgentId, message_id: str, chain: tuple[str, ...], deadline: int | None) -> None:
+    def __init__(
+        self, agent_id: AgentId, message_id: str, chain: tuple[str, ...], deadline: int | None
+    ) -> None:
         self.agent_id = agent_id
         self.message_id = message_id
         self.chain = chain

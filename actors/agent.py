@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, final
 
 from broker.errors import DuplicateSubscriptionError
-from broker.ids import AgentId, AgentType, TopicId
+from broker.ids import TOPIC_TYPE, AgentId, AgentType, TopicId
 from broker.subscriptions import TypePrefixSubscription, TypeSubscription
 
 from .cancellation import CancellationToken
@@ -314,7 +314,9 @@ class BaseAgent(ABC, Agent):
         message_types = self.message_types()
         agent_id = await runtime.register_agent_instance(self, agent_id)
         runtime.add_message_types(message_types)
-        await runtime.add_subscription(TypeSubscription(agent_id.key, agent_id.type))
+        # A key may hold any text; one that is no topic type can't be published to.
+        if TOPIC_TYPE.match(agent_id.key):
+            await runtime.add_subscription(TypeSubscription(agent_id.key, agent_id.type))
         if not skip_class_subscriptions:
             for subscription in await bind_subscriptions(
                 self.class_subscriptions(), AgentType(agent_id.type)

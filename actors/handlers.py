@@ -16,7 +16,7 @@ from .errors import HandlerDeclarationError, HandlerInputError, HandlerResultErr
 
 __all__ = ["Handler", "event", "find_handler", "message_handler", "rpc"]
 
-logger = logging.getLogger("actors.handlers")
+logger = logging.getLogger("callboard.actors")
 
 Kind = Literal["event", "rpc", "message"]
 Match: TypeAlias = Callable[[Any, MessageContext], bool]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from broker import AgentId, BrokerSettings, MessageRegistry, TopicId
@@ -16,22 +15,25 @@ from broker.envelope import Envelope
 from broker.errors import BrokerError, DeadlineExceededError
 from broker.limits import Limits
 from broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Retry
-from broker.redis.lane import Turn, WorkerLane
+from broker.redis.lane import Turn
 from broker.remote_errors import encode_error
 from broker.retry import RetryPolicy
 
 from .activation import Activation, current
 from .cancellation import CancellationToken
 from .context import MessageContext, MessageHandlerContext
-from .instantiation import AgentInstantiationContext
+from .local_agents import LoadState, LocalAgents
 from .registration import AgentTypeEntry, LiveAgent
-from .runtime_errors import MaxRuntimeError
-from .runtime_protocol import AgentRuntime
-from .state import dump_state, restore_state
+from .runtime_errors import MaxRuntimeError, RuntimeStateError
+from .state import dump_state
 
 logger = logging.getLogger("callboard.actors")
 
 NOTHING = Commit()
+
+
+async def _no_state(agent_type: str, key: str) -> tuple[int, bytes]:
+    raise RuntimeStateError(f"the state of {agent_type}/{key} can't be loaded: this host has no worker")
 
 
 class AgentHost:
@@ -39,8 +41,7 @@ class AgentHost:
 
     def __init__(
         self,
-        runtime: AgentRuntime,
-        types: Mapping[str, AgentTypeEntry],
+        agents: LocalAgents,
         registry: MessageRegistry,
         settings: BrokerSettings,
         *,
@@ -49,8 +50,7 @@ class AgentHost:
         on_turn: Callable[[Turn], None],
         token_of: Callable[[str], CancellationToken | None],
     ) -> None:
-        self._runtime = runtime
-        self._types = types
+        self.agents = agents
         self._registry = registry
         self._settings = settings
         self._limits = Limits.of(settings)
@@ -60,7 +60,7 @@ class AgentHost:
         self._token_of = token_of
         self._by_raw_type: dict[bytes, AgentTypeEntry] = {}
         self._loop = asyncio.get_running_loop()
-        self.lane: WorkerLane | None = None
+        self.load_state: LoadState = _no_state
         self.handled = 0
         self.failed = 0
         self.first_error: BaseException | None = None
@@ -72,9 +72,7 @@ class AgentHost:
 
     def fenced(self, running: Sequence[Delivery]) -> None:
         """Persistent agents may have been changed elsewhere: they are loaded again when needed."""
-        for entry in self._types.values():
-            if entry.is_persistent():
-                entry.live.clear()
+        self.agents.forget_persistent()
 
     def on_turn(self, turn: Turn) -> None:
         self._on_turn(turn)
@@ -93,7 +91,7 @@ class AgentHost:
             return NOTHING
         try:
             live = await self._activate(entry, agent_id, delivery)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a factory or a stored state can fail in any way
             return self._failed(entry, delivery, envelope, error)
         return await self._run(entry, live, agent_id, delivery, envelope, message)
 
@@ -127,53 +125,26 @@ class AgentHost:
     def _entry(self, delivery: Delivery) -> AgentTypeEntry:
         entry = self._by_raw_type.get(delivery.raw_type)
         if entry is None:
-            entry = self._by_raw_type[delivery.raw_type] = self._types[delivery.raw_type.decode()]
+            entry = self._by_raw_type[delivery.raw_type] = self.agents.entry(delivery.raw_type.decode())
         return entry
 
     # Agents
 
     async def _activate(self, entry: AgentTypeEntry, agent_id: AgentId, delivery: Delivery) -> LiveAgent:
-        live = entry.live.get(agent_id.key)
-        if live is None:
-            live = await self.make(entry, agent_id)
+        live = await self.agents.get(entry, agent_id)
         live.used = self._loop.time()
         if entry.persistent and live.mailbox is not delivery.mailbox:
             await self._load(live, agent_id, delivery)
             live.mailbox = delivery.mailbox
         return live
 
-    async def make(self, entry: AgentTypeEntry, agent_id: AgentId) -> LiveAgent:
-        """Makes an agent, once even when several ask at the same time."""
-        making = entry.making.get(agent_id.key)
-        if making is None:
-            making = asyncio.ensure_future(self._make(entry, agent_id))
-            entry.making[agent_id.key] = making
-            making.add_done_callback(lambda _: entry.making.pop(agent_id.key, None))
-        live: LiveAgent = await asyncio.shield(making)
-        return live
-
-    async def _make(self, entry: AgentTypeEntry, agent_id: AgentId) -> LiveAgent:
-        with AgentInstantiationContext.populate_context((self._runtime, agent_id)):
-            agent = entry.construct(agent_id)
-            if inspect.isawaitable(agent):
-                agent = await agent
-        entry.check(agent)
-        await agent.bind_id_and_runtime(agent_id, self._runtime)
-        live = LiveAgent(agent, used=self._loop.time())
-        entry.live[agent_id.key] = live
-        return live
-
     async def _load(self, live: LiveAgent, agent_id: AgentId, delivery: Delivery) -> None:
         """Brings a persistent agent to the state that its last commit left, wherever that was."""
         version, data = delivery.state_version, delivery.state
         if delivery.state_unknown or (data is None and live.version != version):
-            assert self.lane is not None
-            version, data = await self.lane.load_state(agent_id.type, agent_id.key)
-        if data is None:
-            return
-        live.saved = data or None
-        live.version = version
-        restore_state(live.agent, live.saved)
+            version, data = await self.load_state(agent_id.type, agent_id.key)
+        if data is not None:
+            self.agents.bring_to(live, version, data)
 
     # Running
 
@@ -203,7 +174,7 @@ class AgentHost:
             raise
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # a handler that calls sys.exit() fails like any other
+        except BaseException as error:  # noqa: BLE001 - a handler that calls sys.exit() fails like any other
             self._roll_back(entry, live)
             return self._failed(entry, delivery, envelope, error)
         finally:
@@ -248,9 +219,8 @@ class AgentHost:
         return Commit(reply, state, tuple(activation.outgoing))
 
     def _roll_back(self, entry: AgentTypeEntry, live: LiveAgent) -> None:
-        """A persistent agent goes back to its last committed state: the handler may have changed half of it."""
         if entry.persistent:
-            restore_state(live.agent, live.saved)
+            self.agents.roll_back(live)
 
     # Endings
 
@@ -289,7 +259,15 @@ class AgentHost:
         entry = self._registry.entry_for(result)
         head = head_of_reply(entry.version, error=False)
         call_id = envelope.id if envelope.recorded else ""
-        return (envelope.reply_to or "", call_id, envelope.id, entry.name, str(agent_id), head, entry.encode(result))
+        return (
+            envelope.reply_to or "",
+            call_id,
+            envelope.id,
+            entry.name,
+            str(agent_id),
+            head,
+            entry.encode(result),
+        )
 
     def _error_reply(self, envelope: Envelope, error: BaseException) -> tuple[Any, ...] | None:
         if envelope.kind != "request" or not envelope.reply_to:

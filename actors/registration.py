@@ -9,12 +9,13 @@ from typing import Any
 from broker import AgentId
 from broker.mailbox import Mailbox
 
-from .app import AgentSettings
+from .declaration import AgentSettings
 from .runtime_errors import FactoryResultError, UnknownInstanceError
 from .runtime_protocol import Agent
 from .state import state_model
 
 Factory = Callable[[], Any | Awaitable[Any]]
+AgentClass = type[Any]
 
 
 @dataclass(slots=True)
@@ -51,7 +52,7 @@ class AgentTypeEntry:
 
     type: str
     factory: Factory | None
-    expected_class: type[Any] | None
+    expected_class: AgentClass | None
     settings: AgentSettings
     live: dict[str, LiveAgent] = field(default_factory=dict)
     making: dict[str, Any] = field(default_factory=dict)
@@ -80,7 +81,3 @@ class AgentTypeEntry:
         expected = self.expected_class or Agent
         if not isinstance(agent, expected):
             raise FactoryResultError(self.type, expected.__name__, type(agent).__name__)
-
-    def limits(self) -> dict[str, Any]:
-        """What other processes need to know of the type."""
-        return {} if self.settings.max_attempts is None else {"max_attempts": self.settings.max_attempts}

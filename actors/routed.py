@@ -13,7 +13,7 @@ from .handlers import Handler, find_handler
 
 __all__ = ["RoutedAgent", "RoutingTable"]
 
-logger = logging.getLogger("actors.routed")
+logger = logging.getLogger("callboard.actors")
 
 
 class _Routes(dict[type[Any], tuple[Handler, ...]]):

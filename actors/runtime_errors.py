@@ -21,7 +21,9 @@ class FactoryResultError(ActorError, ValueError):
         self.given = given
 
     def __str__(self) -> str:
-        return f"the factory of {self.agent_type!r} made a {self.given}; it was registered for {self.expected}"
+        return (
+            f"the factory of {self.agent_type!r} made a {self.given}; it was registered for {self.expected}"
+        )
 
 
 class UnknownInstanceError(ActorError, RuntimeError):

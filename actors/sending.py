@@ -228,5 +228,3 @@ def _due(delay: float | None, at: datetime | None) -> int:
 def _time_out(waiting: asyncio.Future[Reply], recipient: str, seconds: float) -> None:
     if not waiting.done():
         waiting.set_exception(RequestTimeoutError(recipient, seconds))
-
-

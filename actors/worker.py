@@ -114,7 +114,8 @@ async def run_worker(
             if await _before(stop.drain, ready):
                 announce(f"works as {runtime.worker}")
                 await stop.drain.wait()
-                announce("finishes what it runs and stops; a second signal stops it at once")
+                if watch is None:
+                    announce("finishes what it runs and stops; a second signal stops it at once")
             drained = await _drain(runtime, grace, stop)
         finally:
             ready.cancel()

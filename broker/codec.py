@@ -1,7 +1,7 @@
 """Envelopes as the fields of a stream entry: id, type, key, from, at, head, body.
 
-The first five are plain text, to be read with redis-cli. `head` holds what is not the default, as msgpack with short
-names; it is empty for an ordinary event.
+The first five are plain text, to be read with redis-cli. `head` holds what is not the default, as msgpack
+with short names; it is empty for an ordinary event.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any, Final
 import msgpack
 
 from .envelope import Envelope
-from .errors import DecodeError
+from .errors import DecodeError, EncodeError
 from .limits import DEFAULT, Limits, unpack
 
+FIELDS: Final = ("id", "type", "key", "from", "at", "head", "body")
 SHORT: Final = {
     "kind": "k",
     "topic": "t",
@@ -27,18 +28,19 @@ SHORT: Final = {
     "trace": "x",
     "error": "e",
 }
-KINDS: Final = ("event", "request", "reply", "control")
-DEFAULTS: Final = Envelope("", "", "", None, 0, b"")._asdict()
+KINDS: Final = frozenset({"event", "request", "reply", "control"})
+FIRST_OF_HEAD: Final = Envelope._fields.index("kind")
+DEFAULTS: Final = Envelope("", "", "", None, 0, b"")[FIRST_OF_HEAD:]
+SHORT_NAMES: Final = tuple(SHORT[name] for name in Envelope._fields[FIRST_OF_HEAD:])
 
 
 def head_of(envelope: Envelope) -> bytes:
     """What is not the default, packed; b"" when all is."""
-    head = {
-        short: value
-        for name, short in SHORT.items()
-        if (value := getattr(envelope, name)) != DEFAULTS[name]
-    }
-    packed: bytes = msgpack.packb(head) if head else b""
+    given = envelope[FIRST_OF_HEAD:]
+    if given == DEFAULTS:
+        return b""
+    pairs = zip(SHORT_NAMES, given, DEFAULTS, strict=True)
+    packed: bytes = msgpack.packb({short: value for short, value, default in pairs if value != default})
     return packed
 
 
@@ -46,11 +48,13 @@ def request_head(
     reply_to: str, deadline: int | None, chain: tuple[str, ...] = (), recorded: bool = False, version: int = 1
 ) -> bytes:
     """The head of a request; the same as head_of, without an envelope."""
-    head: dict[str, Any] = {"k": "request", "r": reply_to, "d": deadline}
+    head: dict[str, Any] = {"k": "request", "r": reply_to}
     if chain:
         head["h"] = chain
     if recorded:
         head["j"] = True
+    if deadline is not None:
+        head["d"] = deadline
     if version != 1:
         head["v"] = version
     packed: bytes = msgpack.packb(head)
@@ -79,16 +83,24 @@ def head_of_reply(version: int, error: bool) -> bytes:
 
 
 def to_values(envelope: Envelope) -> list[bytes]:
-    """The seven values of an entry."""
-    return [
-        envelope.id.encode(),
-        envelope.type.encode(),
-        envelope.key.encode(),
-        (envelope.sender or "").encode(),
-        str(envelope.at).encode(),
-        head_of(envelope),
-        envelope.body,
-    ]
+    """The seven values of an entry, in the order of FIELDS.
+
+    Raises:
+        EncodeError: a text has a character that UTF-8 does not have (half of a surrogate pair).
+    """
+    given = envelope[FIRST_OF_HEAD:]
+    try:
+        return [
+            envelope[0].encode(),
+            envelope[1].encode(),
+            envelope[2].encode(),
+            envelope[3].encode() if envelope[3] else b"",
+            b"%d" % envelope[4],
+            b"" if given == DEFAULTS else head_of(envelope),
+            envelope[5],
+        ]
+    except UnicodeEncodeError as error:
+        raise EncodeError(envelope.type, "its id, key or sender has half of a surrogate pair") from error
 
 
 def from_values(values: Sequence[bytes], limits: Limits = DEFAULT) -> Envelope:
@@ -99,10 +111,14 @@ def from_values(values: Sequence[bytes], limits: Limits = DEFAULT) -> Envelope:
     """
     try:
         name, kind, key, sender, at, head, body = values
-        plain = Envelope(name.decode(), kind.decode(), key.decode(), sender.decode() or None, int(at), body)
+        plain = Envelope(
+            name.decode(), kind.decode(), key.decode(), sender.decode() if sender else None, int(at), body
+        )
+    except UnicodeDecodeError as error:
+        raise DecodeError("the id, type, key or sender of the entry is not UTF-8 text") from error
     except (ValueError, TypeError) as error:
-        raise DecodeError(f"a field of the entry can't be read: {error}") from error
-    if plain.sender is not None and "/" not in plain.sender:
+        raise DecodeError("the field `at` of the entry has to be a number of milliseconds") from error
+    if sender and b"/" not in sender:
         raise DecodeError("the field `from` has to be an agent, as type/key")
     return _with_head(plain, head, limits) if head else plain
 
@@ -111,30 +127,60 @@ def _with_head(plain: Envelope, head: bytes, limits: Limits) -> Envelope:
     fields = unpack(head, limits)
     if not isinstance(fields, dict):
         raise DecodeError("the head is not a map")
-    try:
-        return plain._replace(
-            kind=_one_of(fields.get("k", "event")),
-            topic=_text(fields.get("t")),
-            reply_to=_text(fields.get("r")),
-            recorded=bool(fields.get("j", False)),
-            cause=_text(fields.get("c")),
-            chain=tuple(str(agent) for agent in fields.get("h", ())),
-            deadline=None if fields.get("d") is None else int(fields["d"]),
-            version=int(fields.get("v", 1)),
-            trace=fields.get("x"),
-            error=bool(fields.get("e", False)),
+    get = fields.get
+    kind = get("k", "event")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise _wrong("k", f"one of {', '.join(sorted(KINDS))}")
+    return Envelope._make(
+        (
+            *plain[:FIRST_OF_HEAD],
+            kind,
+            _text(get("t"), "t"),
+            _text(get("r"), "r"),
+            _flag(get("j"), "j"),
+            _text(get("c"), "c"),
+            _texts(get("h"), "h"),
+            None if get("d") is None else _number(get("d"), "d", 0),
+            _number(get("v", 1), "v", 1),
+            _headers(get("x"), "x"),
+            _flag(get("e"), "e"),
         )
-    except (ValueError, TypeError) as error:
-        raise DecodeError(f"the head can't be read: {error}") from error
+    )
 
 
-def _one_of(kind: object) -> Any:
-    if kind not in KINDS:
-        raise ValueError(f"kind {kind!r}")
-    return kind
-
-
-def _text(value: object) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"{type(value).__name__} where text should be")
+def _text(value: Any, name: str) -> str | None:
+    if value is not None and type(value) is not str:
+        raise _wrong(name, "text")
     return value
+
+
+def _texts(value: Any, name: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if type(value) is not list or not all(type(item) is str for item in value):
+        raise _wrong(name, "a list of texts")
+    return tuple(value)
+
+
+def _number(value: Any, name: str, least: int) -> int:
+    if type(value) is not int or value < least:
+        raise _wrong(name, f"a whole number, at least {least}")
+    return value
+
+
+def _flag(value: Any, name: str) -> bool:
+    if value is not None and type(value) is not bool:
+        raise _wrong(name, "true or false")
+    return bool(value)
+
+
+def _headers(value: Any, name: str) -> dict[str, str] | None:
+    if value is None:
+        return None
+    if type(value) is not dict or not all(type(item) is str for item in value.values()):
+        raise _wrong(name, "a map of texts")
+    return value
+
+
+def _wrong(name: str, wanted: str) -> DecodeError:
+    return DecodeError(f"the field `{name}` of the head has to be {wanted}")

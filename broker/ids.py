@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from .errors import ImmutableIdError, InvalidIdError
@@ -17,7 +18,7 @@ TOPIC_TYPE: Final = re.compile(r"[\w\-.:=]+\Z")
 AGENT_RULE: Final = "letters, digits, '_', '-' and '.'"
 TOPIC_RULE: Final = "letters, digits and any of _-.:="
 
-# Names that were found valid. An application has few, and checking one costs more than the rest of making an id.
+# Names that were found valid. An application has few, and to check one costs more than all the rest of an id.
 _known_types: set[str] = set()
 _MOST_KNOWN: Final = 10_000
 
@@ -31,7 +32,7 @@ def _check_agent_type(name: object) -> str:
 
 
 class _Frozen:
-    """An immutable pair of texts. Both kinds of it are made and compared for every message, hence the slots."""
+    """What can't be changed. Ids are made and compared for every message, hence the slots."""
 
     __slots__ = ()
 
@@ -86,7 +87,7 @@ class AgentId(_Frozen):
         key: any text.
 
     Raises:
-        InvalidIdError: the type is not a valid agent type, or the key is no text (a ValueError, as in AutoGen).
+        InvalidIdError: the type is not a valid agent type, or the key no text (a ValueError, as in AutoGen).
     """
 
     __slots__ = ("_hash", "key", "type")
@@ -138,11 +139,11 @@ class AgentId(_Frozen):
 
 
 class TopicId(_Frozen):
-    """Where a message is published: a type that agents subscribe to, and a source that becomes the agent's key.
+    """Where a message is published: a type that agents subscribe to, and a source that becomes their key.
 
     Raises:
-        InvalidIdError: the type has other characters than letters, digits and `_-.:=`, or the source is no text
-            (a ValueError, as in AutoGen).
+        InvalidIdError: the type has other characters than letters, digits and `_-.:=`, or the source is
+            no text (a ValueError, as in AutoGen).
     """
 
     __slots__ = ("source", "type")
@@ -223,7 +224,7 @@ def _base36(number: int) -> str:
 
 
 class IdSource:
-    """Cheap ids that no other process makes: eight random characters and a counter. A fork gets a new source."""
+    """Cheap ids that no other process makes: eight random characters and a counter, new after a fork."""
 
     def __init__(self) -> None:
         self._renew()
@@ -246,10 +247,10 @@ class IdSource:
 
 
 def derived_id(parent: str, agent: str, ordinal: int, salt: bytes = b"") -> str:
-    """The id of the `ordinal`-th message that `agent` sends while it handles `parent`: the same in every attempt.
+    """The id of the `ordinal`-th message that `agent` sends while handling `parent`: always the same.
 
     Returns:
-        20 hexadecimal digits: the dedupe window may hold millions of ids, and no two may meet by chance.
+        16 characters that hold 96 bits: the dedupe window may hold millions of ids, and no two may meet.
     """
-    digest = hashlib.blake2b(f"{parent}\0{agent}\0{ordinal}\0".encode() + salt, digest_size=10)
-    return digest.hexdigest()
+    digest = hashlib.blake2b(f"{parent}\0{agent}\0{ordinal}\0".encode() + salt, digest_size=12)
+    return b64encode(digest.digest(), b"._").decode()

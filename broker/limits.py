@@ -1,7 +1,7 @@
 """Reading msgpack and JSON that anybody may have written: what is too deep, too large or odd is refused.
 
-A small body can't do harm in the C decoder (its own stack ends at 1,024 levels, and a header that promises more
-than the body holds reserves memory in proportion to the body), so it is decoded first and looked at afterwards.
+A small body can't do harm in the C decoder (its own stack ends at 1,024 levels, and a header that promises
+more than the body holds reserves memory in proportion to it), so it is decoded first and looked at after.
 A large one is walked through before anything is made of it.
 """
 

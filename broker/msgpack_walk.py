@@ -73,7 +73,7 @@ class Walk:
             raise DecodeError(f"the body holds more than {self._max_elements:,} values")
 
     def _value(self) -> tuple[int, set[bytes] | None] | None:
-        """Passes one value; of a container only the header: how many values, and a set for the keys of a map."""
+        """Passes one value; of a container only the header: how many values, and a set for a map's keys."""
         first = self._byte()
         size = FIXED[first]
         if size:
@@ -139,7 +139,7 @@ def walk(body: bytes, max_depth: int, max_elements: int, allow_nan: bool) -> Non
     """Checks a body.
 
     Raises:
-        DecodeError: it is no msgpack value, or nested too deep, holds too many values, a key twice, a key that is
-            not text, an extension type, or a NaN or infinity that is not allowed.
+        DecodeError: it is no msgpack value, or nested too deep, holds too many values, a key twice, a key
+            that is not text, an extension type, or a NaN or infinity that is not allowed.
     """
     Walk(body, max_depth, max_elements, allow_nan).run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -100,7 +99,7 @@ class MessageEntry:
             limits: what a body may be.
 
         Raises:
-            DecodeError: it can't be read or does not fit the class; the text names fields, never their values.
+            DecodeError: it can't be read or does not fit the class; the text names fields, no values.
             UnsupportedVersionError: the version is newer, or has no upgrade.
         """
         if self._allows_nan:

@@ -80,7 +80,7 @@ class MessageRegistry:
             classes: pydantic models (also generic ones such as Box[int]), dataclasses, named tuples.
             name: wire name of a single class; default what @message says, else the name of the class.
             version: version that is written; default what @message says, else 1.
-            upgrade_from: for each older version still accepted, a function from its data to the next version's.
+            upgrade_from: for each older version still accepted, a function from its data to the next one's.
 
         Raises:
             MessageNameTakenError: another class has the name, or the class has another name.
@@ -110,7 +110,7 @@ class MessageRegistry:
     def _register(self, cls: type[Any], info: MessageInfo) -> MessageEntry:
         name = info.name or cls.__name__
         if not WIRE_NAME.match(name):
-            raise SettingsError(f"{name!r} can't be the name of a message: 1 to 128 characters without spaces")
+            raise SettingsError(f"{name!r} can't be a message's name: 1 to 128 characters without spaces")
         known = self._by_name.get(name)
         if known is not None and not _is_same(known.cls, cls):
             raise MessageNameTakenError(name, _full(known.cls), _full(cls))

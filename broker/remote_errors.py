@@ -1,17 +1,26 @@
-"""Errors that cross processes: the same class on the other side where it is known there, else RemoteError."""
+"""Errors that cross processes: the same class on the other side where it is known there, else RemoteError.
+
+Nothing is imported because an error names it: only what is builtin, of this package, or registered comes back as itself.
+"""
 
 from __future__ import annotations
 
 import builtins
 import traceback
-from typing import Any
+from typing import Any, Final
 
 from . import errors
-from .errors import BrokerError, DecodeError, RemoteError
+from .errors import BrokerError, DecodeError, EncodeError, RemoteError
 from .limits import unpack
 from .payload import pack
 
-MAX_TRACE = 8000  # characters of a traceback that travel
+MAX_TRACE: Final = 8_000  # characters of a traceback that travel
+MAX_TEXT: Final = 10_000  # characters of a message, or of a text among its arguments, that travel
+MAX_ITEMS: Final = 100  # items of a list or a map among its arguments that travel
+MAX_LEVELS: Final = 4  # lists in lists among its arguments that travel
+
+# Rebuilding these would end the process or the loop of whoever asked, instead of telling it what happened.
+UNSAFE: Final = (StopIteration, StopAsyncIteration)
 
 _known: dict[str, type[BaseException]] = {}
 
@@ -23,31 +32,38 @@ def register_error(*classes: type[BaseException]) -> None:
 
 
 def encode_error(error: BaseException) -> bytes:
-    """An error as bytes: class, text, arguments and attributes as far as they are plain data, and the traceback."""
-    trace = "".join(traceback.format_exception(error))[-MAX_TRACE:]
-    plain = {
+    """An error as bytes: class, text, arguments and attributes as far as they are plain data, the traceback.
+
+    Never fails: what can't travel becomes text.
+    """
+    described = {
         "type": _name(type(error)),
         "text": _text(error),
         "args": [_plain(value) for value in error.args],
         "fields": {name: _plain(value) for name, value in vars(error).items() if not name.startswith("_")},
-        "trace": trace,
+        "trace": _trace(error),
     }
-    return pack(plain)
+    try:
+        return pack(described)
+    except EncodeError:
+        described |= {"args": [described["text"]], "fields": {}, "text": _ascii(described["text"])}
+        return pack({**described, "args": [described["text"]], "trace": _ascii(described["trace"])})
 
 
 def decode_error(body: bytes) -> BaseException:
     """The error again. Its traceback on the other side is a note of it.
 
-    An error of a class that is not known here becomes RemoteError with the name, the text and the traceback.
+    An error of a class that is not known here becomes RemoteError with the name, the text and the traceback. Never
+    fails, whatever the bytes are.
     """
     try:
-        plain = unpack(body)
-        name, text, trace = str(plain["type"]), str(plain["text"]), str(plain["trace"])
-        cls = _class_of(name)
-        error = RemoteError(name, text, trace) if cls is None else _make(cls, plain)
-    except (DecodeError, KeyError, TypeError) as broken:
+        described = unpack(body)
+        name, text, trace = str(described["type"]), str(described["text"]), str(described["trace"])
+        error = _make(name, text, trace, list(described["args"]), dict(described["fields"]))
+    except (DecodeError, KeyError, TypeError, ValueError) as broken:
         return RemoteError("unknown", f"the error itself can't be read: {broken}")
-    error.add_note(f"raised in another agent:\n{trace}")
+    if trace:
+        error.add_note(f"raised in another agent:\n{trace}")
     return error
 
 
@@ -58,41 +74,75 @@ def _name(cls: type[BaseException]) -> str:
 def _class_of(name: str) -> type[BaseException] | None:
     if name in _known:
         return _known[name]
-    if name.startswith("broker.errors."):
-        found = getattr(errors, name.rpartition(".")[2], None)
+    module, _, short = name.rpartition(".")
+    if module == errors.__name__:
+        found = getattr(errors, short, None)
         return found if isinstance(found, type) and issubclass(found, BrokerError) else None
     found = getattr(builtins, name, None)
-    if not isinstance(found, type) or not issubclass(found, Exception):
-        return None
-    return found
+    is_error = isinstance(found, type) and issubclass(found, Exception) and not issubclass(found, UNSAFE)
+    return found if is_error else None
 
 
-def _make(cls: type[BaseException], plain: dict[str, Any]) -> BaseException:
-    """Without calling __init__, whose parameters nobody knows here."""
-    error = cls.__new__(cls)
-    error.args = tuple(plain["args"])
-    for name, value in plain["fields"].items():
+def _make(name: str, text: str, trace: str, args: list[Any], fields: dict[str, Any]) -> BaseException:
+    cls = _class_of(name)
+    if cls is None:
+        return RemoteError(name, text, trace)
+    try:
+        return _remade(cls, args, fields, text)
+    except Exception:  # noqa: BLE001  (the class may do anything in __new__ or __setattr__; the caller still gets an error)
+        return RemoteError(name, text, trace)
+
+
+def _remade(cls: type[BaseException], args: list[Any], fields: dict[str, Any], text: str) -> BaseException:
+    """A builtin through its own constructor, others without their __init__, whose parameters nobody knows here."""
+    if cls.__module__ == "builtins":
+        error = cls(*args)
+    else:
+        error = cls.__new__(cls, *args)
+        error.args = tuple(args)
+    for field, value in fields.items():
         try:
-            setattr(error, name, value)
+            setattr(error, field, value)
         except AttributeError:
             continue  # a read-only attribute is made from args
-    if str(error) != plain["text"] and not error.args:
-        error.args = (plain["text"],)
+    if _text(error) != text and not args:
+        error.args = (text,)
     return error
 
 
 def _text(error: BaseException) -> str:
     try:
-        return str(error)
-    except Exception as broken:
+        return str(error)[:MAX_TEXT]
+    except Exception as broken:  # noqa: BLE001  (__str__ of an application's error may do anything)
         return f"<its text can't be made: {type(broken).__name__}>"
 
 
-def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float | str | bytes):
-        return value if not isinstance(value, int) or -(2**63) <= value < 2**64 else str(value)
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return repr(value)
+def _trace(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))[-MAX_TRACE:]
+    except Exception as broken:  # noqa: BLE001  (it calls __str__ of the error and of its causes)
+        return f"<its traceback can't be made: {type(broken).__name__}>"
+
+
+def _ascii(text: str) -> str:
+    return text.encode("ascii", "backslashreplace").decode()
+
+
+def _plain(value: Any, level: int = 0) -> Any:
+    """What of a value can travel: text that is too long is cut, and what is no plain data becomes its repr."""
+    if value is None or type(value) in (bool, float, int):
+        return value if type(value) is not int or -(2**63) <= value < 2**64 else str(value)[:MAX_TEXT]
+    if isinstance(value, str | bytes):
+        return value[:MAX_TEXT]
+    if level < MAX_LEVELS and isinstance(value, list | tuple):
+        return [_plain(item, level + 1) for item in value[:MAX_ITEMS]]
+    if level < MAX_LEVELS and isinstance(value, dict):
+        return {str(key)[:MAX_TEXT]: _plain(item, level + 1) for key, item in list(value.items())[:MAX_ITEMS]}
+    return _shown(value)
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)[:MAX_TEXT]
+    except Exception as broken:  # noqa: BLE001  (__repr__ of anything)
+        return f"<{type(value).__name__}, its repr failed with {type(broken).__name__}>"

@@ -1,24 +1,17 @@
-"""Who receives what: an agent type subscribes to a topic type, or to all topic types that begin with a prefix."""
+"""Who receives what: an agent type subscribes to a topic type, or to all that begin with a prefix."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
-from .errors import BrokerError, DuplicateSubscriptionError, UnknownSubscriptionError
+from .errors import (
+    DuplicateSubscriptionError,
+    SubscriptionKindError,
+    TopicMismatchError,
+    UnknownSubscriptionError,
+)
 from .ids import AgentId, AgentType, TopicId
-
-
-class TopicMismatchError(BrokerError):
-    """A subscription was asked for the agent of a topic that it does not match."""
-
-    def __init__(self, subscription: str, topic: TopicId) -> None:
-        super().__init__(subscription, topic)
-        self.subscription = subscription
-        self.topic = topic
-
-    def __str__(self) -> str:
-        return f"TopicId {self.topic} does not match the subscription {self.subscription}"
 
 
 @runtime_checkable
@@ -31,7 +24,9 @@ class Subscription(Protocol):
         ...
 
     @property
-    def agent_type(self) -> str: ...
+    def agent_type(self) -> str:
+        """The agent type that receives."""
+        ...
 
     def is_match(self, topic_id: TopicId) -> bool:
         """Whether messages of the topic are for its agent type."""
@@ -47,36 +42,47 @@ class Subscription(Protocol):
 
 
 class _Subscription:
-    """What both kinds share. Equal when they have the same id, or name the same pair; hashable, unlike AutoGen's."""
+    """What both kinds share. The pair of names is what counts, so it is hashable, unlike AutoGen's."""
+
+    __slots__ = ("_agent_type", "_id", "_name")
 
     kind = ""
 
     def __init__(self, name: str, agent_type: str | AgentType, id: str | None) -> None:
+        if not isinstance(agent_type, AgentType):
+            agent_type = AgentType(agent_type)
         self._name = name
-        self._agent_type = agent_type.type if isinstance(agent_type, AgentType) else AgentType(agent_type).type
+        self._agent_type = agent_type.type
         self._id = id or f"{self.kind}:{name}->{self._agent_type}"
 
     @property
     def id(self) -> str:
+        """The same text for the same subscription in every process."""
         return self._id
 
     @property
     def agent_type(self) -> str:
+        """The agent type that receives."""
         return self._agent_type
 
     def is_match(self, topic_id: TopicId) -> bool:
+        """Whether messages of the topic are for its agent type."""
         raise NotImplementedError
 
     def map_to_agent(self, topic_id: TopicId) -> AgentId:
+        """The agent whose key is the topic's source.
+
+        Raises:
+            TopicMismatchError: it does not match.
+        """
         if not self.is_match(topic_id):
-            raise TopicMismatchError(repr(self), topic_id)
+            raise TopicMismatchError(repr(self), str(topic_id))
         return AgentId(self._agent_type, topic_id.source)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Subscription):
             return NotImplemented
-        same_pair = (self.kind, self._name, self._agent_type) == (other.kind, other._name, other._agent_type)
-        return same_pair or self._id == other._id
+        return (self.kind, self._name, self._agent_type) == (other.kind, other._name, other._agent_type)
 
     def __hash__(self) -> int:
         return hash((self.kind, self._name, self._agent_type))
@@ -86,7 +92,18 @@ class _Subscription:
 
 
 class TypeSubscription(_Subscription):
-    """Messages of one topic type go to the agent whose key is the topic's source."""
+    """Messages of one topic type go to the agent whose key is the topic's source.
+
+    Args:
+        topic_type: type of the topic.
+        agent_type: who receives.
+        id: default made of the two, the same in every process.
+
+    Raises:
+        InvalidIdError: a type is not valid.
+    """
+
+    __slots__ = ()
 
     kind = "topic"
 
@@ -96,14 +113,27 @@ class TypeSubscription(_Subscription):
 
     @property
     def topic_type(self) -> str:
+        """Type of the topic."""
         return self._name
 
     def is_match(self, topic_id: TopicId) -> bool:
+        """Whether the topic has the type."""
         return topic_id.type == self._name
 
 
 class TypePrefixSubscription(_Subscription):
-    """Messages of every topic type that begins with a prefix go to the agent whose key is the topic's source."""
+    """Messages of every topic type that begins with a prefix go to the agent whose key is the topic's source.
+
+    Args:
+        topic_type_prefix: beginning of the type; "" stands for all.
+        agent_type: who receives.
+        id: default made of the two, the same in every process.
+
+    Raises:
+        InvalidIdError: a type is not valid.
+    """
+
+    __slots__ = ()
 
     kind = "prefix"
 
@@ -114,9 +144,11 @@ class TypePrefixSubscription(_Subscription):
 
     @property
     def topic_type_prefix(self) -> str:
+        """Beginning of the topic type."""
         return self._name
 
     def is_match(self, topic_id: TopicId) -> bool:
+        """Whether the type of the topic begins with the prefix."""
         return topic_id.type.startswith(self._name)
 
 
@@ -126,15 +158,20 @@ class SubscriptionTable:
     def __init__(self) -> None:
         self._all: dict[str, Subscription] = {}
         self._pairs: set[Subscription] = set()
-        self._by_topic: dict[str, list[Subscription]] = {}
-        self._by_prefix: dict[str, list[Subscription]] = {}
-        self._order: dict[str, int] = {}
-        self._count = 0
+        # Name -> id of the subscription -> (its place in the order of adding, agent type).
+        self._by_topic: dict[str, dict[str, tuple[int, str]]] = {}
+        self._by_prefix: dict[str, dict[str, tuple[int, str]]] = {}
+        self._prefix_lengths: dict[int, int] = {}
+        self._added = 0
+
+    def __len__(self) -> int:
+        return len(self._all)
 
     def __iter__(self) -> Iterator[Subscription]:
         return iter(list(self._all.values()))
 
     def __contains__(self, subscription: Subscription) -> bool:
+        """Whether one with its id is there, or one of its kind with the same two names."""
         return subscription.id in self._all or subscription in self._pairs
 
     def add(self, subscription: Subscription) -> None:
@@ -142,23 +179,24 @@ class SubscriptionTable:
 
         Raises:
             DuplicateSubscriptionError: an equal one is there.
+            SubscriptionKindError: it is of a class of its own, which other processes could not know.
         """
+        if not isinstance(subscription, TypeSubscription | TypePrefixSubscription):
+            raise SubscriptionKindError(type(subscription).__name__)
         if subscription in self:
             raise DuplicateSubscriptionError(repr(subscription))
-        self._count += 1
+        self._added += 1
         self._all[subscription.id] = subscription
-        self._order[subscription.id] = self._count
         self._pairs.add(subscription)
-        self._bucket(subscription).append(subscription)
-
-    def _bucket(self, subscription: Subscription) -> list[Subscription]:
+        place = (self._added, subscription.agent_type)
         if isinstance(subscription, TypeSubscription):
-            return self._by_topic.setdefault(subscription.topic_type, [])
-        if isinstance(subscription, TypePrefixSubscription):
-            return self._by_prefix.setdefault(subscription.topic_type_prefix, [])
-        raise TypeError(
-            f"{type(subscription).__name__} can't cross processes: use TypeSubscription or TypePrefixSubscription"
-        )
+            self._by_topic.setdefault(subscription.topic_type, {})[subscription.id] = place
+            return
+        prefix = subscription.topic_type_prefix
+        if prefix not in self._by_prefix:
+            self._by_prefix[prefix] = {}
+            self._prefix_lengths[len(prefix)] = self._prefix_lengths.get(len(prefix), 0) + 1
+        self._by_prefix[prefix][subscription.id] = place
 
     def remove(self, id: str) -> Subscription:
         """Removes one by its id.
@@ -170,14 +208,36 @@ class SubscriptionTable:
         if subscription is None:
             raise UnknownSubscriptionError(id)
         self._pairs.discard(subscription)
-        self._bucket(subscription).remove(subscription)
-        del self._order[id]
+        if isinstance(subscription, TypeSubscription):
+            _take(self._by_topic, subscription.topic_type, id)
+        elif isinstance(subscription, TypePrefixSubscription):
+            self._remove_prefix(subscription.topic_type_prefix, id)
         return subscription
+
+    def _remove_prefix(self, prefix: str, id: str) -> None:
+        if not _take(self._by_prefix, prefix, id):
+            return
+        self._prefix_lengths[len(prefix)] -= 1
+        if not self._prefix_lengths[len(prefix)]:
+            del self._prefix_lengths[len(prefix)]
 
     def recipients(self, topic_id: TopicId) -> tuple[AgentId, ...]:
         """The agents that receive a topic, each once, in the order of subscribing."""
-        found = list(self._by_topic.get(topic_id.type, ()))
-        for length in range(len(topic_id.type) + 1):
-            found += self._by_prefix.get(topic_id.type[:length], ())
-        found.sort(key=lambda subscription: self._order[subscription.id])
-        return tuple(dict.fromkeys(AgentId(subscription.agent_type, topic_id.source) for subscription in found))
+        name = topic_id.type
+        found = list(self._by_topic.get(name, {}).values())
+        for length in self._prefix_lengths:
+            if length <= len(name):
+                found += self._by_prefix.get(name[:length], {}).values()
+        if len(found) > 1:
+            found.sort()
+        source = topic_id.source
+        return tuple(AgentId(agent_type, source) for agent_type in dict.fromkeys(item[1] for item in found))
+
+
+def _take(index: dict[str, dict[str, tuple[int, str]]], name: str, id: str) -> bool:
+    """Takes one out of an index; True when it was the last of its name."""
+    del index[name][id]
+    if index[name]:
+        return False
+    del index[name]
+    return True

@@ -1,5 +1,6 @@
 # counting.py
 from pydantic import BaseModel
+
 from actors import App, MessageContext, RoutedAgent, event, rpc
 
 

@@ -6,7 +6,7 @@ import contextlib
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from .output import remark, say
@@ -103,14 +103,19 @@ class PlainBoard:
 
     every = 1.0
 
-    def __init__(self) -> None:
+    def __init__(self, write: Callable[[str], None] = say) -> None:
+        self._write = write
         self._shown: dict[str, Row] = {}
+        self._next = 0.0
 
     def show(self, rows: Sequence[Row]) -> None:
         """Prints the types that changed."""
+        if time.monotonic() < self._next:
+            return
         changed = [row for row in rows if self._shown.get(row.type, row._replace(up=-1))[:-1] != row[:-1]]
         if changed:
-            say(f"{time.strftime('%H:%M:%S')} {' | '.join(plain_row(row) for row in changed)}")
+            self._next = time.monotonic() + self.every
+            self._write(f"{time.strftime('%H:%M:%S')} {' | '.join(plain_row(row) for row in changed)}")
             self._shown.update({row.type: row for row in changed})
 
     def output(self, child: Child, line: str) -> None:
@@ -172,10 +177,14 @@ def _table(rows: Sequence[Row]) -> Table:
 
 
 @contextlib.contextmanager
-def board() -> Iterator[Board]:
-    """The board that fits where the output goes."""
-    if not (sys.stdout.isatty() and sys.stderr.isatty()):
-        yield PlainBoard()
+def board(*, to_stderr: bool = False) -> Iterator[Board]:
+    """The board that fits where the output goes.
+
+    Args:
+        to_stderr: Stdout is for something else.
+    """
+    if not (sys.stderr.isatty() and (to_stderr or sys.stdout.isatty())):
+        yield PlainBoard(remark if to_stderr else say)
         return
     from rich.console import Console
     from rich.live import Live

@@ -48,14 +48,15 @@ def worker(
     app = load_app(target)
     check_types(app, types or [])
     settings = settings_for(app, url, namespace)
-    label = ", ".join(types) if types else "all types"
+    # A supervisor puts the name in front of every line.
+    label = "" if watch is not None else f"{', '.join(types or ['all types'])}: "
 
     async def work() -> WorkerEnding:
         runtime = RedisAgentRuntime.from_app(
             app, settings.url, namespace=settings.namespace, settings=settings, types=types
         )
         return await run_worker(
-            runtime, grace=grace, watch=watch, announce=lambda text: remark(f"{label}: {text}")
+            runtime, grace=grace, watch=watch, announce=lambda text: remark(f"{label}{text}")
         )
 
     return 0 if run(work()) is WorkerEnding.DRAINED else INTERRUPTED

@@ -7,8 +7,9 @@
 | compiler | job | Draft | 10 Compiled once a round is complete |
 | reviewer | job/number | Compiled | Feedback, and Result after the third round |
 
-One run handles exactly 1 + 30 + 30 + 30 messages and leaves 10 on the topic `results`. Every handler is a function of its
-message and its state, so the digest is the same whatever processes there are and whatever happens to them.
+One run handles exactly 1 + 30 + 30 + 30 messages and leaves 10 on the topic `results`. Every handler is a
+function of its message and its state, so the digest is the same whatever processes there are and whatever
+happens to them.
 """
 
 import asyncio
@@ -83,7 +84,7 @@ class Compiler(RoutedAgent):
 
 @app.agent("reviewer", topics=["compiled"])
 class Reviewer(RoutedAgent):
-    """Checks length, repetition and coverage of headings; sends feedback, or the result after the third round."""
+    """Checks length, repetition and coverage of headings; sends feedback, at last the result."""
 
     class State(BaseModel):
         """What was said about the part so far; each feedback repeats the demands of the one before."""

@@ -123,11 +123,12 @@ def fit(documents: Sequence[Document], limit_bytes: int) -> tuple[list[Document]
     shortened: list[tuple[str, int]] = []
     for document, share in zip(kept, shares, strict=True):
         size = _size(document)
-        if size > share:
-            text = _thinned(document.text, share - _overhead(document))
-            document = document.model_copy(update={"text": text})
-            shortened.append((document.name, _size(document) * 100 // size))
-        fitting.append(document)
+        if size <= share:
+            fitting.append(document)
+            continue
+        text = _thinned(document.text, share - _overhead(document))
+        fitting.append(Document(name=document.name, text=text))
+        shortened.append((document.name, _size(fitting[-1]) * 100 // size))
     return fitting, left_out + _shortened(shortened)
 
 

@@ -1,7 +1,7 @@
 """A document as sections of plain sentences: headings and prose stay, everything else goes.
 
-Left out: front matter, code blocks, tables, images, link targets, comments, tags, rules, footnotes. Inline code keeps its
-backticks, because names such as `__init__` would not survive without them.
+Left out: front matter, code blocks, tables, images, link targets, comments, tags, rules, footnotes. Inline
+code keeps its backticks, because names such as `__init__` would not survive without them.
 """
 
 import html

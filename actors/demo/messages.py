@@ -1,8 +1,9 @@
 """What the four agents of the digest job say to each other.
 
 ```
-Requirements -> splitter -> Subtask x 10 -> worker -> Draft -> compiler -> Compiled -> reviewer -> Feedback -> worker ...
-                                                                          after the third round:  reviewer -> Result
+Requirements -> splitter -> Subtask x 10 -> worker -> Draft -> compiler -> Compiled -> reviewer
+worker <- Feedback <- reviewer, after the first and the second round
+          Result   <- reviewer, after the third
 ```
 
 Every message carries what its handler needs beside the handler's own state, so that a handler is a function

@@ -1,8 +1,9 @@
 """Which sentences matter, and the best of them within a budget of words.
 
-A sentence is worth more when it holds the terms that its whole job and its own part speak of most, opens a section or a
-paragraph, and takes up its heading; less when it is a fragment, refers back to what is not there, or is full of signs.
-Sums are taken in a fixed order and rounded, so that every process finds the same scores.
+A sentence is worth more when it holds the terms that its whole job and its own part speak of most, opens a
+section or a paragraph, and takes up its heading; less when it is a fragment, refers back to what is not
+there, or is full of signs. Sums are taken in a fixed order and rounded, so that every process finds the same
+scores.
 """
 
 import re
@@ -27,14 +28,14 @@ _COVERING_FLOOR = 0.15
 """The same share for a sentence that is to cover a heading."""
 
 _LEADING_ASIDE = re.compile(
-    r"(?:and|or|but|so|then|also|this|that|these|those|it|its|they|them|their|he|she|his|her|however|therefore|thus"
-    r"|hence|otherwise|instead|moreover|furthermore|additionally|besides|likewise|similarly|both|neither|such|here|there"
-    r"|meanwhile|finally|next|yet|still|again|see|note|and/or|same|other|another|former|latter)\b",
+    r"(?:and|or|but|so|then|also|this|that|these|those|it|its|they|them|their|he|she|his|her|however|therefore"
+    r"|thus|hence|otherwise|instead|moreover|furthermore|additionally|besides|likewise|similarly|both|neither|such|here"
+    r"|there|meanwhile|finally|next|yet|still|again|see|note|and/or|same|other|another|former|latter)\b",
     re.IGNORECASE,
 )
 _URL = re.compile(r"\w+://|www\.")
 _NOTATION = re.compile(r"[-=]>|[→⇒|=<>·]|\s[+/·]\s")
-_BEGINNING = re.compile(r"[\"'“‘(`«「『]?[^\W_]")  # noqa: RUF001
+_BEGINNING = re.compile(r"[\"'“‘(`«「『]?[^\W_]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,8 @@ def weigh(texts: Iterable[str]) -> dict[str, float]:
         texts: The sentences.
 
     Returns:
-        At most `MAX_TERMS` terms with weights from 0 to 1, the heaviest first. Terms that most sentences use are left out:
-        these are the stop words of whatever language it is.
+        At most `MAX_TERMS` terms with weights from 0 to 1, the heaviest first. Terms that most sentences use
+        are left out: these are the stop words of whatever language it is.
     """
     rows = [terms(text) for text in texts]
     used = Counter(term for row in rows for term in row)
@@ -235,7 +236,8 @@ def _candidates(
 
 
 def _relevance(row: Sequence[str], weights: Mapping[str, float], local: Mapping[str, float]) -> float:
-    # The constants keep a very short sentence from winning by one heavy word, and one without known terms above nothing.
+    # The constants keep a very short sentence from winning by one heavy word, and one without known terms
+    # above nothing.
     everywhere = sum(weights.get(term, 0.0) for term in row)
     here = sum(local.get(term, 0.0) for term in row)
     return (0.6 * everywhere + 0.4 * here + 0.05) / (len(row) + 4)

@@ -1,8 +1,8 @@
 """What each agent of the digest job does, as pure functions of messages.
 
-Splitter: `split`. Worker: `write`. Compiler: `gather`. Reviewer: `review` after the first and second round, `conclude` after
-the third. `rehearse` plays the whole job without a runtime: whatever the processes and crashes are, a run must end with
-what it returns.
+Splitter: `split`. Worker: `write`. Compiler: `gather`. Reviewer: `review` after the first and second round,
+`conclude` after the third. `rehearse` plays the whole job without a runtime: whatever the processes and
+crashes are, a run must end with what it returns.
 """
 
 from collections import Counter
@@ -68,8 +68,8 @@ def write(subtask: Subtask, feedback: Feedback | None = None) -> Draft:
 
     Args:
         subtask: The text.
-        feedback: What the reviewer wants; None for the first draft, which is half as long again as its share, so that the
-            reviewer has something to compare.
+        feedback: What the reviewer wants; None for the first draft, which is half as long again as its share,
+            so that the reviewer has something to compare.
 
     Returns:
         The draft, never longer than the budget.
@@ -113,8 +113,8 @@ def gather(drafts: Sequence[Draft]) -> list[Compiled]:
         drafts: In the order of the text.
 
     Returns:
-        One message per part, or none while a part is missing: every part is judged against all the others, so that the
-        outcome does not depend on who was first.
+        One message per part, or none while a part is missing: every part is judged against all the others, so
+        that the outcome does not depend on who was first.
     """
     if len(drafts) < PARTS:
         return []

@@ -1,22 +1,24 @@
 """Sentences, words and terms of plain text, in any language, without a dictionary.
 
-Nothing here depends on the order of a set or on the process's hash seed: the same text gives the same answer everywhere.
+Nothing here depends on the order of a set or on the process's hash seed: the same text gives the same answer
+everywhere.
 """
-
-# The signs of many scripts look alike, and here each is meant.
-# ruff: noqa: RUF001
 
 import re
 from collections.abc import Iterator, Sequence
 
 MAX_SENTENCE_WORDS = 100
-"""A longer run of words without a full stop is cut, so that one sentence cannot be longer than the shortest digest."""
+"""A longer run of words without a full stop is cut, so that one sentence cannot be longer than the shortest
+digest."""
 
 MAX_SENTENCE_CHARS = 1_000
 """The same limit for text without spaces, such as encoded data."""
 
 # Scripts that put no spaces between words: Thai to Tibetan, Burmese, Khmer, kana, Han.
-_UNSPACED = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_UNSPACED = (
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
 _UNSPACED_CHAR = re.compile(f"[{_UNSPACED}]")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _SEPARATORS = re.compile(r"[\s\"'’‘“”`(){}\[\]<>«»„.,;:!?/\\|=+*#&%@~^_—–…·•、。，！？：；（）「」『』-]+")
@@ -25,21 +27,26 @@ _STOP = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”�
 _FINISHED = re.compile(r"[.!?…。！？｡][\"'”’»)\]」』）`]*$")
 _LAST_WORD = re.compile(r"[^\s(\[\"'“‘]+$")
 _ABBREVIATION = re.compile(
-    r"(?:e\.g|i\.e|a\.k\.a|etc|cf|vs|viz|ca|approx|resp|incl|excl|no|nr|fig|eq|sec|ch|vol|ed|eds|pp?|al|mr|mrs|ms|dr"
-    r"|prof|st|jr|sr|inc|ltd|co|corp|dept|est|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|z\.b|d\.h|bzw|usw|u\.s"
-    r"|[^\W\d_]|\d{1,3})\.?$",
+    r"(?:e\.g|i\.e|a\.k\.a|etc|cf|vs|viz|ca|approx|resp|incl|excl|no|nr|fig|eq|sec|ch|vol|ed|eds|pp?|al|mr|mrs|ms"
+    r"|dr|prof|st|jr|sr|inc|ltd|co|corp|dept|est|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|z\.b|d\.h"
+    r"|bzw|usw|u\.s|[^\W\d_]|\d{1,3})\.?$",
     re.IGNORECASE,
 )
 
 STOP_WORDS = frozenset(
-    """a about above after again all also am an and any are as at be because been before being below between both but by
-    can could did do does doing don done down during each either else even ever every few for from further get gets give
-    given goes had has have having he her here hers him his how however i if in instead into is it its itself just keep
-    let like made make makes many may me might more most much must my need needs neither new no nor not now of off on
-    once one only onto or other our out over own per put rather same say says see seen set shall she should since so some
-    still such take than that the their them then there these they thing things this those through thus to too two under
-    until up upon use used uses using very via want was way we well were what when where whether which while who whole
-    whom whose why will with within without would yes yet you your""".split()
+    re.findall(
+        r"\w+",
+        """a about above after again all also am an and any are as at be because been before being below
+        between both but by can could did do does doing don done down during each either else even
+        ever every few for from further get gets give given goes had has have having he her here
+        hers him his how however i if in instead into is it its itself just keep let like made
+        make makes many may me might more most much must my need needs neither new no nor not now
+        of off on once one only onto or other our out over own per put rather same say says see
+        seen set shall she should since so some still such take than that the their them then
+        there these they thing things this those through thus to too two under until up upon use
+        used uses using very via want was way we well were what when where whether which while who
+        whole whom whose why will with within without would yes yet you your""",
+    )
 )
 
 
@@ -76,8 +83,8 @@ def count_words(text: str) -> int:
 def terms(text: str) -> list[str]:
     """Give the distinct terms of a text in the order of their first use.
 
-    Stop words and single characters are left out, plural and tense endings cut; text without spaces gives pairs of
-    characters.
+    Stop words and single characters are left out, plural and tense endings cut; text without spaces gives
+    pairs of characters.
     """
     found: dict[str, None] = {}
     for token in _SEPARATORS.split(text.casefold()):
@@ -101,14 +108,15 @@ def similarity(one: Sequence[str], other: Sequence[str]) -> float:
 def sentences(paragraph: str) -> list[str]:
     """Cut a paragraph into sentences.
 
-    A full stop ends a sentence when what follows looks like a beginning; not after an abbreviation, inside brackets or
-    inside a code span.
+    A full stop ends a sentence when what follows looks like a beginning; not after an abbreviation, inside
+    brackets or inside a code span.
 
     Args:
         paragraph: Text without line breaks; inline code in backticks.
 
     Returns:
-        The sentences in order, without surrounding space. Joined, they hold every character but the space between them.
+        The sentences in order, without surrounding space. Joined, they hold every character but the space
+        between them.
     """
     cut: list[str] = []
     start = 0

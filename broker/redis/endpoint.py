@@ -40,7 +40,9 @@ class Endpoint:
         except ValueError as error:
             raise BadUrlError(url, str(error)) from error
         if parts.scheme in PLANNED:
-            raise BadUrlError(url, f"{parts.scheme}:// is not supported yet; give the address of the server itself")
+            raise BadUrlError(
+                url, f"{parts.scheme}:// is not supported yet; give the address of the server itself"
+            )
         if parts.scheme not in SCHEMES or "://" not in url:
             raise BadUrlError(url, "it has to begin with redis://, rediss://, unix:// or memory://")
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
@@ -82,7 +84,9 @@ class Endpoint:
         """The commands that a new connection starts with."""
         commands: list[tuple[str, ...]] = []
         if self.password:
-            commands.append(("AUTH", self.username, self.password) if self.username else ("AUTH", self.password))
+            commands.append(
+                ("AUTH", self.username, self.password) if self.username else ("AUTH", self.password)
+            )
         if self.database:
             commands.append(("SELECT", str(self.database)))
         commands.append(("CLIENT", "SETNAME", name.replace(" ", "_")))

@@ -117,20 +117,22 @@ def _started_from_ps(pid: int) -> str | None:
     return None if not state or state.startswith("Z") else started.strip()
 
 
-def terminate(record: Record, grace: float = STOP_GRACE) -> None:
-    """End the server that a record names, kindly at first, and wait until it is gone.
+def terminate(record: Record, grace: float = STOP_GRACE) -> bool:
+    """End the server that a record names, kindly at first; say whether it is gone.
 
     Args:
         record: What `read_record` gave. A process that only has the same pid is left alone.
-        grace: Seconds before it is killed.
+        grace: Seconds before it is killed, and again before a killed one is given up.
     """
     pid, started = int(record["pid"]), record["started"]
-    deadline = time.monotonic() + grace
-    _signal(pid, started, signal.SIGTERM)
-    while started_at(pid) == started:
-        if time.monotonic() > deadline:
-            _signal(pid, started, signal.SIGKILL)
-        time.sleep(STOP_POLL)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        _signal(pid, started, number)
+        deadline = time.monotonic() + grace
+        while time.monotonic() < deadline:
+            if started_at(pid) != started:
+                return True
+            time.sleep(STOP_POLL)
+    return False
 
 
 def _signal(pid: int, started: str, number: int) -> None:
@@ -154,8 +156,16 @@ def finish(directory: int, remembered: Record | None = None) -> None:
     record = read_record(directory) or remembered
     if record is None or record.get("persistent") == "1":
         return
-    terminate(record)
-    remove(RECORD, directory)
+    if not _may_live(directory) or terminate(record):
+        remove(RECORD, directory)
+
+
+def _may_live(directory: int) -> bool:
+    try:
+        return is_locked(SERVER_LOCK, directory)
+    except FileNotFoundError:
+        # The directory was deleted under the server; the start time in the record still tells.
+        return True
 
 
 def spawn(binary: str, config: str, keep: int) -> int:
@@ -171,6 +181,8 @@ def spawn(binary: str, config: str, keep: int) -> int:
         return pid
     try:
         os.setsid()
+        # Descriptor 1 is the pipe whose end the caller waits for.
+        os.dup2(2, 1)
         # A server must see its own children end: an ignored SIGCHLD would be inherited.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.set_inheritable(keep, True)
@@ -195,9 +207,14 @@ def _start(directory: int, binary: str, config: str, server_lock: int, fields: l
     pid = spawn(binary, config, server_lock)
     os.close(server_lock)
     started = started_at(pid)
-    if started is not None:
-        pairs = dict(field.split("=", 1) for field in fields)
+    if started is None:
+        return
+    pairs = dict(field.split("=", 1) for field in fields)
+    try:
         write_record(directory, {"pid": str(pid), "started": started, **pairs})
+    except OSError:
+        os.kill(pid, signal.SIGKILL)
+        raise
 
 
 def main(arguments: list[str]) -> None:
@@ -211,6 +228,9 @@ def main(arguments: list[str]) -> None:
     if os.fork():
         os._exit(0)
     os.setsid()
+    for fd in (guard_lock, server_lock):
+        if fd >= 0:
+            os.set_inheritable(fd, False)
     os.umask(0o077)
     # No zombies: the kernel takes the server away as soon as it ends, whoever stopped it.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -218,7 +238,7 @@ def main(arguments: list[str]) -> None:
     if server_lock >= 0:
         _start(directory, arguments[3], arguments[4], server_lock, arguments[5:])
     # The caller waits for the end of this pipe: from here on the record is there.
-    os.close(1)
+    os.dup2(0, 1)
     os.chdir("/")
     if guard_lock >= 0:
         guard(directory, read_record(directory), guard_lock)

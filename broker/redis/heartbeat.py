@@ -80,7 +80,7 @@ class BlockingMemory:
         import redis.exceptions
 
         try:
-            return self._client.execute_command(*arguments)
+            return self._client.execute_command(*arguments)  # type: ignore[no-untyped-call]
         except redis.exceptions.RedisError as error:
             raise CommandError(str(error)) from error
 

@@ -21,7 +21,7 @@ class Want(NamedTuple):
     """How many entries of an agent type a worker would take now."""
 
     agent_type: str
-    count: int
+    entries: int
     persistent: bool
 
 
@@ -63,7 +63,9 @@ class WorkerLane:
         self.worker = answer[0].decode()
         self._calls = 0
 
-    async def turn(self, done: Sequence[Done], wants: Sequence[Want], held: int, scan: bool, accept: bool) -> Turn:
+    async def turn(
+        self, done: Sequence[Done], wants: Sequence[Want], held: int, scan: bool, accept: bool
+    ) -> Turn:
         """One call: commits `done`, takes new entries.
 
         Raises:
@@ -96,7 +98,7 @@ class WorkerLane:
             len(wants),
         ]
         for want in wants:
-            arguments += (want.agent_type, want.count, "1" if want.persistent else "")
+            arguments += (want.agent_type, want.entries, "1" if want.persistent else "")
         _add_commits(arguments, done)
         return arguments
 
@@ -108,7 +110,9 @@ class WorkerLane:
             delivery.state_version = int(states[i + 1])
             delivery.state = states[i + 2]
         letters, _, full_topic = flags.decode().partition("f")
-        return Turn(deliveries, int(now), int(due) if due else None, "m" in letters, "s" in letters, full_topic)
+        return Turn(
+            deliveries, int(now), int(due) if due else None, "m" in letters, "s" in letters, full_topic
+        )
 
     async def resync(self) -> list[Delivery]:
         """What this worker holds as the server sees it; copies of older calls that still arrive are refused.
@@ -131,7 +135,9 @@ class WorkerLane:
 
     async def load_state(self, agent_type: str, key: str) -> tuple[int, bytes]:
         """Version and data of a persistent agent; 0 and b"" when it has none yet."""
-        version, data = await self._link.command("HMGET", self._link.keys.of(f"state:{agent_type}:{key}"), "v", "d")
+        version, data = await self._link.command(
+            "HMGET", self._link.keys.of(f"state:{agent_type}:{key}"), "v", "d"
+        )
         return int(version or 0), data or b""
 
     async def wait_for_bell(self, agent_types: Sequence[str], seconds: float) -> bool:

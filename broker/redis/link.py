@@ -46,7 +46,9 @@ async def open_channel(endpoint: Endpoint, name: str, settings: BrokerSettings) 
 class Link:
     """One connection at a time, opened when first needed."""
 
-    def __init__(self, endpoint: Endpoint, keys: Keys, settings: BrokerSettings, name: str = "callboard") -> None:
+    def __init__(
+        self, endpoint: Endpoint, keys: Keys, settings: BrokerSettings, name: str = "callboard"
+    ) -> None:
         self.endpoint = endpoint
         self.keys = keys
         self.settings = settings
@@ -96,7 +98,9 @@ class Link:
     async def command(self, *arguments: Argument, timeout: float | None = None) -> Any:
         """Runs one command. `timeout` in seconds, default the socket timeout of the settings."""
         channel = await self.channel()
-        return await channel.call_within(arguments, self.settings.socket_timeout if timeout is None else timeout)
+        return await channel.call_within(
+            arguments, self.settings.socket_timeout if timeout is None else timeout
+        )
 
     async def run(self, name: str, arguments: Sequence[Argument], timeout: float | None = None) -> Any:
         """Runs the Lua function `name` with the namespace's prefix as its key; loads the library when it is missing."""

@@ -33,7 +33,9 @@ class MemoryChannel:
         import fakeredis
 
         self._endpoint = endpoint
-        self._client = fakeredis.FakeAsyncRedis(server=server_of(endpoint), decode_responses=False, protocol=2)
+        self._client = fakeredis.FakeAsyncRedis(
+            server=server_of(endpoint), decode_responses=False, protocol=2
+        )
         self._client.response_callbacks.clear()
         self._open = True
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -61,7 +63,7 @@ class MemoryChannel:
         import redis.exceptions
 
         try:
-            return await self._client.execute_command(*arguments)
+            return await self._client.execute_command(*arguments)  # type: ignore[no-untyped-call]
         except redis.exceptions.RedisError as error:
             raise CommandError(str(error)) from error
 

@@ -75,7 +75,7 @@ class Publisher:
                 self._sending = 0
 
     def _take(self) -> list[tuple[Posting, asyncio.Future[bool]]]:
-        batch = []
+        batch: list[tuple[Posting, asyncio.Future[bool]]] = []
         size = 0
         while self._queue and len(batch) < LARGEST_BATCH and size < LARGEST_BYTES:
             item = self._queue.popleft()
@@ -91,14 +91,16 @@ class Publisher:
         except asyncio.CancelledError:
             _fail(batch, ConnectionLostError(self._link.endpoint.shown, "the publisher was closed"))
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits for the batch gets it
             _fail(batch, error)
             return
         if answer[1]:
             self._on_full_topic(answer[1].decode())
         _settle(batch, answer)
 
-    def _arguments(self, number: int, batch: Sequence[tuple[Posting, asyncio.Future[bool]]]) -> list[Argument]:
+    def _arguments(
+        self, number: int, batch: Sequence[tuple[Posting, asyncio.Future[bool]]]
+    ) -> list[Argument]:
         settings = self._link.settings
         arguments: list[Argument] = [
             self._producer,
@@ -154,5 +156,3 @@ def _settle(batch: Sequence[tuple[Posting, asyncio.Future[bool]]], answer: list[
             future.exception()
         else:
             future.set_result(status is None)
-
-

@@ -22,6 +22,8 @@ OPERATIONS = (
     "resync",
     "replay",
     "idle",
+    "census",
+    "measure",
 )
 
 
@@ -49,7 +51,9 @@ def library() -> Library:
 
 
 def _stripped(text: str) -> str:
-    return "\n".join(line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("--"))
+    return "\n".join(
+        line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("--")
+    )
 
 
 def is_missing(error: Exception) -> bool:

@@ -78,7 +78,9 @@ class RedisTransport:
 
     # Declaring
 
-    async def declare(self, types: Mapping[str, Mapping[str, Any]], subscriptions: Iterable[Declared]) -> None:
+    async def declare(
+        self, types: Mapping[str, Mapping[str, Any]], subscriptions: Iterable[Declared]
+    ) -> None:
         """Makes agent types and subscriptions known, all at once. Safe to repeat.
 
         Raises:
@@ -97,7 +99,9 @@ class RedisTransport:
 
     async def unsubscribe(self, subscription: Declared) -> bool:
         """Ends a subscription; False when there was none."""
-        found = await self.admin.run("unsubscribe", (subscription.agent_type, subscription.kind, subscription.name))
+        found = await self.admin.run(
+            "unsubscribe", (subscription.agent_type, subscription.kind, subscription.name)
+        )
         return bool(found)
 
     # Publishing and asking
@@ -150,7 +154,9 @@ class RedisTransport:
         """A line for one worker."""
         return WorkerLane(self.link("worker"), self.link("bell"))
 
-    def heartbeat(self, pulse: Callable[[], tuple[str, int, int]], on_fenced: Callable[[str], None]) -> Heartbeat:
+    def heartbeat(
+        self, pulse: Callable[[], tuple[str, int, int]], on_fenced: Callable[[str], None]
+    ) -> Heartbeat:
         """The heartbeat of one worker; not started yet."""
         return Heartbeat(self.endpoint, self.keys, self.settings, pulse, on_fenced)
 
@@ -159,12 +165,31 @@ class RedisTransport:
         unread, pending, due, mark = await self.admin.run("idle", ())
         return unread, pending, due, mark
 
+    # States of persistent agents
+
+    async def load_state(self, agent_type: str, key: str) -> tuple[int, bytes]:
+        """Version and data of a persistent agent; 0 and b"" when it has none yet."""
+        version, data = await self.admin.command("HMGET", self.keys.of(f"state:{agent_type}:{key}"), "v", "d")
+        return int(version or 0), data or b""
+
+    async def save_state(self, agent_type: str, key: str, version: int, data: bytes) -> None:
+        """Replaces the state of a persistent agent; workers that have it in memory load it again."""
+        await self.admin.command(
+            "HSET", self.keys.of(f"state:{agent_type}:{key}"), "v", version, "d", data, "w", ""
+        )
+
+    async def stored_keys(self, agent_type: str) -> list[str]:
+        """The keys of the persistent agents of a type."""
+        return await self.names_after(self.keys.of(f"state:{agent_type}:"))
+
     async def names_after(self, prefix: str) -> list[str]:
         """What follows `prefix` in the names of the keys that begin with it."""
         found = []
         cursor: bytes | int = 0
         while True:
-            cursor, names = await self.admin.command("SCAN", cursor, "MATCH", _literally(prefix) + "*", "COUNT", 1000)
+            cursor, names = await self.admin.command(
+                "SCAN", cursor, "MATCH", _literally(prefix) + "*", "COUNT", 1000
+            )
             found += [name.decode()[len(prefix) :] for name in names]
             if int(cursor) == 0:
                 return found

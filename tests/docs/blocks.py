@@ -1,4 +1,4 @@
-"""Reads the code blocks of a Markdown page, and compares what a command printed with what the page says it prints."""
+"""Reads the code blocks of a Markdown page, and compares what a command printed with what the page says."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One line that begins with `$ `, and the lines that it is said to print. `line` counts from 1 in the page."""
+    """A line that begins with `$ `, and the lines that it is said to print. `line` counts from 1 in the page."""
 
     text: str
     line: int
@@ -86,8 +86,8 @@ def commands_of(block: Block) -> list[Command]:
 def matches(expected: tuple[str, ...], printed: str) -> bool:
     """Whether a command printed what the page says.
 
-    `...` stands for anything, on a line of its own for any number of lines; entry ids and the worker `laptop:4711:1` for
-    any of their kind. How much space is between words does not count.
+    `...` stands for anything, on a line of its own for any number of lines; entry ids and the worker
+    `laptop:4711:1` for any of their kind. How much space is between words does not count.
     """
     pattern = "".join(_line_pattern(_squeeze(line)) for line in expected)
     lines = "".join(f"{_squeeze(line)}\n" for line in printed.splitlines())

@@ -23,12 +23,18 @@ local function agent_type_facts(agent_type, settings)
     call('HGETALL', P .. 'stats:' .. agent_type) }
 end
 
-local types, workers = {}, {}
-local declared = call('HGETALL', P .. 'types')
-for i = 1, #declared, 2 do types[#types + 1] = agent_type_facts(declared[i], declared[i + 1]) end
-local leases = call('ZRANGE', P .. 'workers', 0, -1, 'WITHSCORES')
-for i = 1, #leases, 2 do
-  workers[#workers + 1] = { leases[i], text(tonumber(leases[i + 1])), call('HGETALL', P .. 'worker:' .. leases[i]),
-    call('HLEN', P .. 'own:' .. leases[i]) }
+local function census()
+  local types, workers = {}, {}
+  local declared = call('HGETALL', P .. 'types')
+  for i = 1, #declared, 2 do types[#types + 1] = agent_type_facts(declared[i], declared[i + 1]) end
+  local leases = call('ZRANGE', P .. 'workers', 0, -1, 'WITHSCORES')
+  for i = 1, #leases, 2 do
+    workers[#workers + 1] = { leases[i], text(tonumber(leases[i + 1])), call('HGETALL', P .. 'worker:' .. leases[i]),
+      call('HLEN', P .. 'own:' .. leases[i]) }
+  end
+  local due = next_due()
+  return { text(now()), call('ZCARD', P .. 'timers'), due and text(due) or '', types, workers,
+    call('HGETALL', P .. 'topics') }
 end
-return { text(now()), call('ZCARD', P .. 'timers'), next_due(), types, workers, call('HGETALL', P .. 'topics') }
+
+register('census', census)

@@ -78,6 +78,10 @@ local function measure(suffix)
   return { suffix, info.length, info['last-generated-id'], groups }
 end
 
-local result = {}
-for i = 1, #ARGV do result[i] = measure(ARGV[i]) end
-return result
+local function measure_all()
+  local result = {}
+  for i = 1, #ARGV do result[i] = measure(ARGV[i]) end
+  return result
+end
+
+register('measure', measure_all)

@@ -473,14 +473,32 @@ local function admit_merged(agent_type, list, cutoff, count)
   admit(agent_type, chosen)
 end
 
+-- Enough may have been read ahead already: then only streams that may hold something older are read, so that a backlog
+-- in many streams is not read ahead as a whole. Also the order up to which entries are known to be complete then.
+local function behind_early(agent_type, suffixes, count)
+  local last = call('ZRANGE', P .. 'early:' .. agent_type, count - 1, count - 1)[1]
+  if not last then return suffixes end
+  local bound = string.match(last, '^[^|]*')
+  local cursors, behind = bulk_get(P .. 'cursor:' .. agent_type, suffixes), {}
+  for i = 1, #suffixes do
+    if sortable(cursors[i] or '0-0') < bound then behind[#behind + 1] = suffixes[i] end
+  end
+  if #behind == #suffixes then return suffixes end
+  more = true
+  return behind, bound
+end
+
 local function pull_new(agent_type, count)
   if scan then call('SUNIONSTORE', P .. 'fresh:' .. agent_type, P .. 'fresh:' .. agent_type, P .. 'streams:' .. agent_type) end
   local suffixes = call('SMEMBERS', P .. 'fresh:' .. agent_type)
   local early = call('EXISTS', P .. 'early:' .. agent_type) == 1
   if #suffixes == 0 and not early then return end
+  local bound = nil
+  if early and #suffixes > 0 then suffixes, bound = behind_early(agent_type, suffixes, count) end
   local each = #suffixes > 1 and math.max(8, math.ceil(2 * count / #suffixes)) or count
   local streams = #suffixes > 0 and read_streams(agent_type, each, suffixes) or {}
   local list, cutoff = gather(agent_type, streams, each, suffixes)
+  if bound and (not cutoff or bound < cutoff) then cutoff = bound end
   if #streams > 1 or early or #list > count then
     admit_merged(agent_type, list, cutoff, count)
   else

@@ -3,7 +3,15 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from actors import Agent, AgentId, AgentInstantiationContext, AgentMetadata, AgentType, MessageContext, TopicId
+from actors import (
+    Agent,
+    AgentId,
+    AgentInstantiationContext,
+    AgentMetadata,
+    AgentType,
+    MessageContext,
+    TopicId,
+)
 from actors import CancellationToken
 from broker.errors import DuplicateSubscriptionError, UnknownSubscriptionError
 from broker.subscriptions import Subscription

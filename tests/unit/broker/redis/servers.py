@@ -57,7 +57,7 @@ class RawClient:
             raise
 
     def call(self, *words: str | bytes | int) -> Any:
-        self._socket.sendall(hiredis.pack_command(words))
+        self._socket.sendall(hiredis.pack_command(words))  # type: ignore[arg-type]
         while (answer := self._reader.gets()) is False:
             self._reader.feed(self._socket.recv(65536))
         if isinstance(answer, hiredis.ReplyError):
@@ -74,7 +74,7 @@ def _answers(path: Path) -> bool:
     except OSError:
         return False
     try:
-        return client.call("PING") == b"PONG"
+        return bool(client.call("PING") == b"PONG")
     finally:
         client.close()
 

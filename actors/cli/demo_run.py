@@ -1,0 +1,197 @@
+"""Runs the digest job of `callboard demo` in processes of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from broker import BrokerSettings, TopicId
+from broker.redis.inspect import recent
+from broker.redis.transport import RedisTransport
+
+from ..demo.app import app
+from ..demo.messages import PARTS, Requirements, Result
+from ..demo.result import render
+from ..runtime import RedisAgentRuntime
+from ..supervisor import RestartPolicy
+from .board import Board
+from .demo_report import EXPECTED, Report, pending_in, type_reports
+from .exits import INTERRUPTED, CommandFailed
+from .fleet import Fleet, FleetPlan
+
+if TYPE_CHECKING:
+    from broker.redis.inspect import Overview
+
+TARGET = "actors.demo.app:app"
+NAMESPACE = "demo"
+VICTIM = "worker"
+KILL_AFTER = 12  # messages that the workers have handled: in the middle of the second round
+LOOK_EVERY = 0.05  # seconds
+PATIENCE = 120.0  # seconds without any progress after which something is wrong
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPlan:
+    """What to run.
+
+    Attributes:
+        requirements: The job.
+        url: Of the server.
+        kill: Kill a worker process with -9 in the middle.
+    """
+
+    requirements: Requirements
+    url: str
+    kill: bool
+
+    @property
+    def processes(self) -> Mapping[str, int]:
+        """How many for each agent type."""
+        return {one.type: one.processes for one in app.declarations}
+
+
+@contextlib.asynccontextmanager
+async def fresh_namespace(url: str) -> AsyncIterator[RedisTransport]:
+    """A transport in the namespace `demo`, emptied; in `demo-2` and so on while the others are used."""
+    number = 1
+    while True:
+        name = NAMESPACE if number == 1 else f"{NAMESPACE}-{number}"
+        transport = RedisTransport(url, replace(BrokerSettings.from_env(), url=url, namespace=name))
+        try:
+            if not await _is_used(transport):
+                await transport.delete_namespace()
+                yield transport
+                return
+        finally:
+            await transport.close()
+        number += 1
+
+
+async def _is_used(transport: RedisTransport) -> bool:
+    seconds, microseconds = await transport.admin.command("TIME")
+    now = int(seconds) * 1000 + int(microseconds) // 1000
+    alive = await transport.admin.command("ZCOUNT", transport.keys.of("workers"), now, "+inf")
+    return bool(alive)
+
+
+class DemoRun:
+    """One run.
+
+    Args:
+        plan: What to run.
+        transport: In the namespace that the run has for itself.
+        board: Where to show how it goes.
+    """
+
+    def __init__(self, plan: DemoPlan, transport: RedisTransport, board: Board) -> None:
+        self._plan = plan
+        self._transport = transport
+        self._board = board
+        self._finished: dict[str, float] = {}
+        self._killed: list[int] = []
+
+    async def run(self) -> Report:
+        """Runs the job to its end.
+
+        Raises:
+            CommandFailed: It was interrupted, or does not go on.
+            GaveUpError: A process died too often.
+        """
+        settings = self._transport.settings
+        runtime = RedisAgentRuntime.from_app(
+            app, self._plan.url, namespace=settings.namespace, settings=settings, types=()
+        )
+        runtime.add_message_types([Result])
+        fleet = Fleet(self._fleet_plan(), self._transport, self._board)
+        async with runtime:
+            running = asyncio.create_task(fleet.run())
+            try:
+                started = await self._start(runtime, fleet, running)
+                ended = await self._until_done(fleet, running, started)
+            finally:
+                if not fleet.supervisor.is_stopping:
+                    fleet.supervisor.stop()
+                await running
+            return await self._report(runtime, await fleet.look(), ended)
+
+    def _fleet_plan(self) -> FleetPlan:
+        return FleetPlan(
+            target=TARGET,
+            processes=self._plan.processes,
+            url=self._plan.url,
+            namespace=self._transport.settings.namespace,
+            grace=self._transport.settings.drain_grace,
+            policy=RestartPolicy(),
+        )
+
+    async def _start(self, runtime: RedisAgentRuntime, fleet: Fleet, running: asyncio.Task[object]) -> float:
+        wanted = sum(self._plan.processes.values())
+        while len((await fleet.look()).workers) < wanted:
+            await self._pause(running)
+        requirements = self._plan.requirements
+        await runtime.publish_message(requirements, TopicId("requirements", requirements.job))
+        return asyncio.get_running_loop().time()
+
+    async def _until_done(self, fleet: Fleet, running: asyncio.Task[object], started: float) -> float:
+        loop = asyncio.get_running_loop()
+        progress, last = started, -1
+        while True:
+            view = await fleet.look()
+            elapsed = loop.time() - started
+            self._note(view, elapsed)
+            if self._is_done(view):
+                return elapsed
+            if view.totals.done != last:
+                progress, last = loop.time(), view.totals.done
+            elif loop.time() - progress > PATIENCE:
+                raise CommandFailed(f"nothing was handled for {PATIENCE:g} s: see the output above")
+            await self._pause(running)
+
+    async def _pause(self, running: asyncio.Task[object]) -> None:
+        await asyncio.wait((running,), timeout=LOOK_EVERY)
+        if running.done():
+            running.result()
+            raise CommandFailed("the demo was interrupted before its end", INTERRUPTED)
+
+    def _note(self, view: Overview, elapsed: float) -> None:
+        for one in view.types:
+            if one.done >= EXPECTED[one.type]:
+                self._finished.setdefault(one.type, elapsed)
+        if self._plan.kill and not self._killed:
+            self._kill_one(view)
+
+    def _kill_one(self, view: Overview) -> None:
+        """Kills the worker process that holds most, so that the kill hurts."""
+        done = next((one.done for one in view.types if one.type == VICTIM), 0)
+        holding = [one for one in view.workers if VICTIM in one.types and one.held]
+        if done < KILL_AFTER or not holding:
+            return
+        victim = max(holding, key=lambda one: one.held)
+        os.kill(victim.pid, signal.SIGKILL)
+        self._killed.append(victim.pid)
+        self._board.notice(f"killed worker process {victim.pid} with -9 while it held {victim.held} messages")
+
+    def _is_done(self, view: Overview) -> bool:
+        done = {one.type: one.done for one in view.types}
+        all_handled = all(done.get(name, 0) >= expected for name, expected in EXPECTED.items())
+        return all_handled and pending_in(view) == 0
+
+    async def _report(self, runtime: RedisAgentRuntime, view: Overview, seconds: float) -> Report:
+        entries = await recent(self._transport, "topic:results", 10 * PARTS)
+        envelopes = [entry.envelope for entry in entries if entry.envelope is not None]
+        results = [runtime.registry.decode(one.type, one.version, one.body) for one in envelopes]
+        return Report(
+            namespace=self._transport.settings.namespace,
+            digest=render(results),
+            types=type_reports(view, self._plan.processes, self._finished),
+            results=len(entries),
+            pending=pending_in(view),
+            dead=view.totals.dead,
+            killed=tuple(self._killed),
+            seconds=round(seconds, 2),
+        )

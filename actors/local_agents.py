@@ -1,0 +1,161 @@
+"""The agents of this process: which types there are, those that are alive, and their states."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any
+
+from broker import AgentId
+
+from .declaration import AgentSettings
+from .errors import DuplicateAgentTypeError, UnknownAgentTypeError
+from .instantiation import AgentInstantiationContext
+from .registration import AgentClass, AgentTypeEntry, Factory, LiveAgent
+from .runtime_errors import AgentInstanceError
+from .runtime_protocol import Agent, AgentRuntime
+from .state import dump_state, restore_state
+
+LoadState = Callable[[str, str], Awaitable[tuple[int, bytes]]]
+
+
+class LocalAgents:
+    """Makes agents when they are needed, once each, and keeps them."""
+
+    def __init__(self, runtime: AgentRuntime) -> None:
+        self._runtime = runtime
+        self._types: dict[str, AgentTypeEntry] = {}
+
+    # Types
+
+    def __contains__(self, agent_type: str) -> bool:
+        return agent_type in self._types
+
+    def __iter__(self) -> Iterator[AgentTypeEntry]:
+        return iter(self._types.values())
+
+    def entry(self, agent_type: str) -> AgentTypeEntry:
+        """The entry of a type.
+
+        Raises:
+            UnknownAgentTypeError: there is none.
+        """
+        try:
+            return self._types[agent_type]
+        except KeyError:
+            raise UnknownAgentTypeError(agent_type, self._types) from None
+
+    def add_type(
+        self, agent_type: str, factory: Factory, agent_class: AgentClass | None, settings: AgentSettings
+    ) -> None:
+        """Adds a type with a factory.
+
+        Raises:
+            DuplicateAgentTypeError: it is there.
+        """
+        if agent_type in self._types:
+            raise DuplicateAgentTypeError(agent_type)
+        self._types[agent_type] = AgentTypeEntry(agent_type, factory, agent_class, settings)
+
+    async def add_instance(self, agent: Agent, agent_id: AgentId) -> bool:
+        """Adds one agent that exists; True when its type is new.
+
+        Raises:
+            DuplicateAgentTypeError: the type has a factory.
+            AgentInstanceError: the id is taken, or other instances of the type are of another class.
+        """
+        entry = self._types.get(agent_id.type)
+        is_new = entry is None
+        if entry is None:
+            entry = AgentTypeEntry(agent_id.type, None, type(agent), AgentSettings())
+        elif entry.factory is not None:
+            raise DuplicateAgentTypeError(agent_id.type)
+        if entry.expected_class is not type(agent):
+            raise AgentInstanceError(str(agent_id), "all instances of one agent type have to be of one class")
+        if agent_id.key in entry.live:
+            raise AgentInstanceError(str(agent_id), "there is an agent with this id")
+        await agent.bind_id_and_runtime(agent_id, self._runtime)
+        self._types[agent_id.type] = entry
+        entry.live[agent_id.key] = LiveAgent(agent)
+        return is_new
+
+    # Agents
+
+    async def get(self, entry: AgentTypeEntry, agent_id: AgentId) -> LiveAgent:
+        """The agent, made when it is not alive."""
+        live = entry.live.get(agent_id.key)
+        return live if live is not None else await self._make_once(entry, agent_id)
+
+    async def _make_once(self, entry: AgentTypeEntry, agent_id: AgentId) -> LiveAgent:
+        making = entry.making.get(agent_id.key)
+        if making is None:
+            making = asyncio.ensure_future(self._make(entry, agent_id))
+            entry.making[agent_id.key] = making
+            making.add_done_callback(lambda _: entry.making.pop(agent_id.key, None))
+        live: LiveAgent = await asyncio.shield(making)
+        return live
+
+    async def _make(self, entry: AgentTypeEntry, agent_id: AgentId) -> LiveAgent:
+        with AgentInstantiationContext.populate_context((self._runtime, agent_id)):
+            agent = entry.construct(agent_id)
+            if inspect.isawaitable(agent):
+                agent = await agent
+        entry.check(agent)
+        await agent.bind_id_and_runtime(agent_id, self._runtime)
+        live = LiveAgent(agent)
+        entry.live[agent_id.key] = live
+        return live
+
+    async def current(self, agent_id: AgentId, load: LoadState) -> LiveAgent:
+        """The agent with the state that its last commit left, whichever process made it."""
+        entry = self.entry(agent_id.type)
+        live = await self.get(entry, agent_id)
+        if entry.persistent:
+            version, data = await load(agent_id.type, agent_id.key)
+            self.bring_to(live, version, data)
+        return live
+
+    @staticmethod
+    def bring_to(live: LiveAgent, version: int, data: bytes) -> None:
+        """Gives a persistent agent a committed state; b"" is the default."""
+        restore_state(live.agent, data or None)
+        live.saved = data or dump_state(live.agent)
+        live.version = version
+
+    @staticmethod
+    def roll_back(live: LiveAgent) -> None:
+        """Back to the last committed state: a handler that failed may have changed half of it."""
+        restore_state(live.agent, live.saved)
+
+    def forget_persistent(self) -> None:
+        """Others may have changed them: they are made and loaded again when needed."""
+        for entry in self:
+            if entry.persistent:
+                entry.live.clear()
+
+    async def passivate(self, before: float) -> None:
+        """Puts persistent agents to sleep that were not used since `before` (loop time, seconds)."""
+        for entry in self:
+            if not entry.persistent:
+                continue
+            for key, live in list(entry.live.items()):
+                if live.used < before and not _has_work(live):
+                    del entry.live[key]
+                    await live.agent.close()
+
+    async def close(self) -> None:
+        """Closes every agent."""
+        for entry in self:
+            agents = [live.agent for live in entry.live.values()]
+            entry.live.clear()
+            for agent in agents:
+                await agent.close()
+
+    def settings_of_types(self, max_attempts: int) -> dict[str, Mapping[str, Any]]:
+        """What other processes need to know of each type."""
+        return {entry.type: {"max_attempts": entry.settings.max_attempts or max_attempts} for entry in self}
+
+
+def _has_work(live: LiveAgent) -> bool:
+    return live.mailbox is not None and (live.mailbox.task is not None or bool(live.mailbox.queue))

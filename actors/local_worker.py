@@ -1,0 +1,111 @@
+"""The worker of this process: takes messages while it runs, and knows when everything is idle."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+
+from broker.consumer import Consumer, TypeLimits
+from broker.redis.lane import Turn
+from broker.redis.transport import RedisTransport
+
+from .host import AgentHost
+
+FIRST_LOOK, LONGEST_LOOK = 0.001, 0.1  # seconds between two looks at whether everything is idle
+Look = tuple[int, int, int, bytes]
+
+
+class LocalWorker:
+    """One run of the worker, from start to drain.
+
+    Args:
+        transport: the connection to the server.
+        make_host: makes the host of the consumer; it is given what to call after each turn.
+        types: the agent types to work for.
+        is_sending: whether something is on its way to the server.
+    """
+
+    def __init__(
+        self,
+        transport: RedisTransport,
+        make_host: Callable[[Callable[[Turn], None]], AgentHost],
+        types: Mapping[str, TypeLimits],
+        is_sending: Callable[[], bool],
+    ) -> None:
+        self._transport = transport
+        self._is_sending = is_sending
+        self._changed = asyncio.Event()
+        self.host = make_host(self._on_turn)
+        lane = transport.lane()
+        self.host.load_state = lane.load_state
+        self.consumer = Consumer(lane, types, self.host, transport.settings)
+        self._loop = asyncio.get_running_loop()
+
+    async def run(self) -> None:
+        """Works until drained."""
+        heartbeat = self._transport.heartbeat(self._pulse, self._on_fenced)
+        heartbeat.start()
+        passivating = asyncio.create_task(self._passivate(), name="callboard-passivate")
+        try:
+            await self.consumer.run()
+        finally:
+            passivating.cancel()
+            await asyncio.wait({passivating})
+            await asyncio.to_thread(heartbeat.stop)
+
+    def _pulse(self) -> tuple[str, int, int]:
+        return self.consumer.worker, self.consumer.held, self.consumer.running
+
+    def _on_turn(self, turn: Turn) -> None:
+        self._transport.observe_clock(turn.server_ms)
+        self._changed.set()
+
+    def _on_fenced(self, worker: str) -> None:
+        """Called in the heartbeat's thread."""
+        if self.consumer.worker == worker:
+            self._loop.call_soon_threadsafe(self.consumer.nudge)
+
+    async def _passivate(self) -> None:
+        after = self._transport.settings.passivate_after
+        while True:
+            await asyncio.sleep(max(0.05, after / 4))
+            await self.host.agents.passivate(self._loop.time() - after)
+
+    async def drain(self, task: asyncio.Task[None], grace: float) -> None:
+        """Ends `task`, which runs this worker: what runs longer than `grace` seconds goes to other workers."""
+        self.consumer.drain()
+        await asyncio.wait({task}, timeout=grace)
+        if not task.done():
+            self.consumer.give_up()
+            await asyncio.wait({task})
+
+    # Waiting
+
+    async def until(self, condition: Callable[[], bool], task: asyncio.Task[None]) -> None:
+        """Waits until a condition holds, or the worker ended; it is asked after every turn."""
+        while not condition() and not task.done():
+            await self._next_change(0.02)
+
+    async def until_idle(self, task: asyncio.Task[None], stop: Callable[[], bool]) -> None:
+        """Waits until nothing is left to do in the namespace, seen twice without a message in between."""
+        pause = FIRST_LOOK
+        last: Look | None = None
+        while not task.done() and not stop():
+            look = await self._transport.idle() if self._is_quiet() else None
+            if look is None or any(look[:3]):
+                last = None
+                await self._next_change(pause)
+                pause = min(pause * 2, LONGEST_LOOK)
+            elif look == last and self._is_quiet():
+                return
+            else:
+                last = look
+
+    def _is_quiet(self) -> bool:
+        return self.consumer.is_idle and not self._transport.in_flight and not self._is_sending()
+
+    async def _next_change(self, at_most: float) -> None:
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), at_most)

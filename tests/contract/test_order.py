@@ -1,0 +1,105 @@
+"""Order per agent key, over every stream that a type reads."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.helpers.rig import Rig, bodies, posting, topic
+
+
+async def test_one_topic_in_order(rig: Rig) -> None:
+    await rig.declare(topic("counter", "visits"))
+    await rig.note("topic:visits", "a", "1", "2", "3")
+    worker = await rig.worker("counter")
+    assert bodies(await worker.take()) == ["1", "2", "3"]
+
+
+async def test_topics_and_inbox_are_merged_in_the_order_of_publishing(rig: Rig) -> None:
+    await rig.declare(topic("counter", "visits"), topic("counter", "orders"))
+    streams = ["topic:visits", "inbox:counter", "topic:orders"]
+    await rig.publish(*(posting(streams[i % 3], "a", str(i)) for i in range(30)))
+    worker = await rig.worker("counter")
+    seen = []
+    for _ in range(30):
+        seen += bodies(await worker.take(1))
+    assert seen == [str(i) for i in range(30)]
+
+
+async def test_what_was_read_ahead_of_another_stream_comes_in_its_turn(rig: Rig) -> None:
+    await rig.declare(topic("counter", "old"), topic("counter", "new"))
+    await rig.publish(*(posting("topic:old", f"k{i}", f"old {i}") for i in range(40)))
+    await rig.publish(*(posting("topic:new", f"k{i}", f"new {i}") for i in range(40)))
+    worker = await rig.worker("counter")
+    seen = []
+    while got := bodies(await worker.take(10)):
+        seen += got
+    assert seen == [f"old {i}" for i in range(40)] + [f"new {i}" for i in range(40)]
+    await worker.finish_all()
+    await rig.check_empty("counter")
+
+
+async def test_a_second_agent_type_gets_its_own_copy(rig: Rig) -> None:
+    await rig.declare(topic("counter", "visits"), topic("audit", "visits"))
+    await rig.note("topic:visits", "a", "1", "2")
+    worker = await rig.worker("counter", "audit")
+    taken = await worker.take()
+    assert [(one.raw_type, one.body) for one in taken if one.raw_type == b"counter"] == [
+        (b"counter", b"1"),
+        (b"counter", b"2"),
+    ]
+    assert bodies([one for one in taken if one.raw_type == b"audit"]) == ["1", "2"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_order_with_many_streams_and_workers(rig: Rig, seed: int) -> None:
+    """Any interleaving of takes and commits keeps each key in order and loses nothing."""
+    chance = random.Random(seed)
+    streams = [f"topic:t{i}" for i in range(12)] + ["inbox:counter"]
+    await rig.declare(*(topic("counter", name.partition(":")[2]) for name in streams[:-1]))
+    workers = [await rig.worker("counter") for _ in range(3)]
+    keys = [f"k{i}" for i in range(7)]
+    handled: dict[str, list[int]] = {key: [] for key in keys}
+    number = {key: 0 for key in keys}
+    to_send = 300
+
+    async def send(count: int) -> None:
+        batch = []
+        for _ in range(count):
+            key = chance.choice(keys)
+            batch.append(posting(chance.choice(streams), key, str(number[key])))
+            number[key] += 1
+        await rig.publish(*batch)
+
+    quiet = 0
+    while to_send or quiet < 8:
+        if to_send:
+            count = min(to_send, chance.randint(1, 25))
+            await send(count)
+            to_send -= count
+        worker = chance.choice(workers)
+        before = len(worker.held)
+        await worker.take(chance.randint(1, 9))
+        firsts = {one.raw_key: one for one in reversed(worker.held)}
+        chosen = [one for one in firsts.values() if chance.random() < 0.7]
+        for one in chosen:
+            handled[one.raw_key.decode()].append(int(one.body))
+        await worker.finish(*chosen, accept=chance.random() < 0.5)
+        quiet = quiet + 1 if not before and not worker.held and not any(w.held for w in workers) else 0
+    assert handled == {key: list(range(number[key])) for key in keys}
+    await rig.check_empty("counter")
+
+
+async def test_few_entries_are_read_ahead_of_a_long_backlog(rig: Rig) -> None:
+    """What is read ahead takes memory twice, so a slow worker must not read a whole backlog ahead."""
+    topics = [f"t{i}" for i in range(20)]
+    await rig.declare(*(topic("counter", name) for name in topics))
+    for name in topics:
+        await rig.publish(*(posting(f"topic:{name}", f"k{i}") for i in range(100)))
+    worker = await rig.worker("counter")
+    most = 0
+    for _ in range(100):
+        await worker.finish(*await worker.take(5))
+        most = max(most, int(await rig.command("ZCARD", "early:counter")))
+    assert most <= 500

@@ -1,0 +1,37 @@
+"""Waiting for a condition instead of for a time."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.1  # seconds between two looks
+
+
+async def eventually(
+    condition: Callable[[], T | Awaitable[T]], within: float = 10.0, what: str | Callable[[], object] = ""
+) -> T:
+    """Looks again and again until `condition()` is true; returns what it returned.
+
+    Args:
+        condition: an ordinary or an async function.
+        within: seconds after which the test fails.
+        what: what was waited for, for the failure; a function is called when it has failed.
+    """
+    deadline = time.monotonic() + within
+    pause = FIRST_PAUSE
+    while True:
+        found = condition()
+        value: T = await found if inspect.isawaitable(found) else found
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            shown = what() if callable(what) else what or getattr(condition, "__name__", "")
+            raise AssertionError(f"not within {within:g} s: {shown}; last seen: {value!r}")
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, LONGEST_PAUSE)

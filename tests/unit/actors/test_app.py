@@ -1,0 +1,329 @@
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from actors import (
+    AgentInstantiationContext,
+    AgentSettings,
+    App,
+    BaseAgent,
+    BrokerSettings,
+    ClosureContext,
+    DefaultSubscription,
+    MessageContext,
+    RoutedAgent,
+    Subscription,
+    TypePrefixSubscription,
+    TypeSubscription,
+    default_subscription,
+    event,
+    message,
+    rpc,
+    type_subscription,
+)
+from actors.errors import (
+    AgentArgumentsError,
+    AgentClassError,
+    AsyncSubscriptionError,
+    DuplicateAgentTypeError,
+    SettingValueError,
+    SubscriptionKindError,
+    UnknownAgentTypeError,
+    UnknownSettingError,
+)
+from actors.subscriptions import subscription_factory
+from broker.errors import InvalidIdError, MessageNameTakenError
+
+from .recording import RecordingRuntime
+
+
+class Visit(BaseModel):
+    name: str
+
+
+class HowMany(BaseModel):
+    pass
+
+
+class Count(BaseModel):
+    total: int
+
+
+@dataclass
+class Other:
+    pass
+
+
+class Counter(RoutedAgent):
+    class State(BaseModel):
+        total: int = 0
+
+    @event
+    async def on_visit(self, message: Visit, ctx: MessageContext) -> None:
+        self.state.total += 1
+
+    @rpc
+    async def on_how_many(self, message: HowMany, ctx: MessageContext) -> Count:
+        return Count(total=self.state.total)
+
+
+def direct(agent_type: str) -> TypePrefixSubscription:
+    return TypePrefixSubscription(f"{agent_type}:", agent_type)
+
+
+def test_an_agent_is_declared_with_everything_that_it_needs() -> None:
+    app = App("counting")
+    declare = app.agent("counter", topics=["visits"], prefixes=["visits."], processes=2, max_attempts=5)
+    assert declare(Counter) is Counter
+    declaration = app["counter"]
+    assert declaration.type == "counter"
+    assert declaration.agent_class is Counter
+    assert declaration.processes == 2
+    assert declaration.settings == AgentSettings(max_attempts=5)
+    assert declaration.subscriptions == (
+        TypeSubscription("visits", "counter"),
+        TypePrefixSubscription("visits.", "counter"),
+        direct("counter"),
+    )
+    assert isinstance(declaration.factory(), Counter)
+    assert app.declarations == (declaration,)
+    assert (list(app), len(app), "counter" in app, "other" in app) == ([declaration], 1, True, False)
+    assert repr(app) == "<App counting: counter>"
+
+
+def test_one_class_may_be_several_types() -> None:
+    app = App("a")
+    app.agent("one")(Counter)
+    app.agent("two")(Counter)
+    assert [declaration.type for declaration in app.declarations] == ["one", "two"]
+
+
+def test_a_type_can_be_declared_once() -> None:
+    app = App("a")
+    app.agent("counter")(Counter)
+    with pytest.raises(DuplicateAgentTypeError, match="Agent with type counter already exists"):
+        app.agent("counter")(Counter)
+
+
+def test_an_unknown_type_is_told_with_the_nearest() -> None:
+    app = App("a")
+    with pytest.raises(
+        UnknownAgentTypeError, match="There is no agent type 'countr'. None are declared yet."
+    ):
+        app["countr"]
+    app.agent("counter")(Counter)
+    with pytest.raises(LookupError, match="Did you mean 'counter'"):
+        app["countr"]
+
+
+@pytest.mark.parametrize("name", ["", "two words", "a/b", "a{b}"])
+def test_names_are_checked(name: str) -> None:
+    with pytest.raises(SettingValueError, match="name="):
+        App(name)
+    with pytest.raises(ValueError, match=r"namespace=|name="):
+        App("fine", namespace=name)
+    with pytest.raises(InvalidIdError, match="not a valid agent type"):
+        App("fine").agent(name)
+
+
+def test_the_namespace_is_the_name_unless_something_else_is_said() -> None:
+    assert App("a").namespace == "a"
+    assert App("a", namespace="b").namespace == "b"
+    assert App("a", settings=BrokerSettings(lease=9)).namespace == "a"
+    settings = BrokerSettings(namespace="c")
+    assert App("a", settings=settings).namespace == "c"
+    assert App("a", namespace="b", settings=settings).namespace == "b"
+    assert App("a", settings=settings).settings is settings
+
+
+@pytest.mark.parametrize("given", [Visit, 5, "Counter", lambda: Counter()])
+def test_an_agent_must_be_a_class_of_agents(given: Any) -> None:
+    with pytest.raises(AgentClassError, match="can't be agent type 'x': it is not a subclass of Agent"):
+        App("a").agent("x")(given)
+    with pytest.raises(TypeError, match="not a subclass of Agent"):
+        App("a").register("x", Counter, expected_class=given)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"topics": "visits"}, r"can't subscribe to 'visits': give a list, \['visits'\]"),
+        ({"prefixes": "visits"}, r"give a list, \['visits'\]"),
+        ({"topics": 5}, "can't subscribe to 5: give a list of topic types"),
+        ({"topics": [5]}, "can't subscribe to 5: a topic type is a string"),
+        ({"topics": [TypeSubscription("visits", "other")]}, "this subscription is for another agent type"),
+    ],
+)
+def test_topics_must_be_topics(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SubscriptionKindError, match=sentence):
+        App("a").agent("x", **options)
+
+
+def test_a_topic_type_must_be_valid() -> None:
+    with pytest.raises(ValueError, match="'two words' is not a valid topic type"):
+        App("a").agent("x", topics=["two words"])
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"max_atempts": 1}, "There is no agent setting 'max_atempts'. Did you mean 'max_attempts'?"),
+        ({"max_attempts": 0}, "max_attempts=0 can't work: it must be a whole number, 1 or more"),
+        ({"max_attempts": True}, "max_attempts=True can't work"),
+        ({"concurrency": 1.5}, "concurrency=1.5 can't work"),
+        ({"max_runtime": 0}, "max_runtime=0 can't work: it must be a number of seconds above 0"),
+    ],
+)
+def test_settings_are_checked(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises((UnknownSettingError, SettingValueError)) as raised:
+        App("a").agent("x", **options)
+    assert sentence in str(raised.value)
+
+
+def test_processes_are_counted() -> None:
+    with pytest.raises(SettingValueError, match="processes=0 can't work"):
+        App("a").agent("x", processes=0)(Counter)
+
+
+def test_class_subscriptions_count_even_when_they_are_decorated_later() -> None:
+    app = App("a")
+
+    @default_subscription
+    @app.agent("counter", topics=["visits"])
+    @type_subscription("visits")
+    class Subscribed(Counter):
+        pass
+
+    assert app["counter"].subscriptions == (
+        TypeSubscription("visits", "counter"),
+        TypeSubscription("default", "counter"),
+        direct("counter"),
+    )
+
+
+def test_subscriptions_that_need_waiting_are_refused() -> None:
+    async def make() -> Sequence[Subscription]:
+        return [DefaultSubscription()]
+
+    app = App("a")
+    app.agent("counter")(subscription_factory(make)(type("Sub", (Counter,), {})))
+    with pytest.raises(AsyncSubscriptionError):
+        app["counter"].subscriptions  # noqa: B018
+
+
+class Describing(Counter):
+    """Counts visits.
+
+    And more.
+    """
+
+    def __init__(self, description: str) -> None:
+        super().__init__(description)
+
+
+class Demanding(Counter):
+    def __init__(self, path: str, *, limit: int, optional: int = 0) -> None:
+        super().__init__()
+
+
+async def described(app: App, agent_type: str) -> str:
+    runtime = RecordingRuntime()
+    runtime.factories[agent_type] = app[agent_type].factory
+    agent: BaseAgent = await runtime.make(agent_type)
+    return agent.metadata["description"]
+
+
+async def test_agents_are_made_with_their_description() -> None:
+    app = App("a")
+    app.agent("plain")(Counter)
+    app.agent("given", description="given here")(Counter)
+    app.agent("needed", description="given here")(Describing)
+    app.agent("documented")(Describing)
+    assert await described(app, "plain") == ""
+    assert await described(app, "given") == "given here"
+    assert await described(app, "needed") == "given here"
+    assert await described(app, "documented") == "Counts visits."
+
+
+def test_a_class_that_needs_arguments_is_refused() -> None:
+    with pytest.raises(AgentArgumentsError, match="Demanding needs the arguments path, limit") as raised:
+        App("a").agent("x")(Demanding)
+    assert "register('x', lambda: Demanding(...), expected_class=Demanding)" in str(raised.value)
+
+
+async def test_register_takes_a_factory() -> None:
+    app = App("a")
+
+    async def factory() -> Counter:
+        return Demanding("path", limit=1)
+
+    declaration = app.register(
+        "counter",
+        factory,
+        expected_class=Demanding,
+        subscriptions=["visits", TypeSubscription("more", "counter")],
+        processes=3,
+        settings=AgentSettings(max_runtime=2.5),
+    )
+    assert app["counter"] is declaration
+    assert declaration.factory is factory
+    assert (declaration.processes, declaration.settings.max_runtime) == (3, 2.5)
+    assert declaration.subscriptions == (
+        TypeSubscription("visits", "counter"),
+        TypeSubscription("more", "counter"),
+        direct("counter"),
+    )
+    assert app.message_classes() == (Visit, HowMany, Count)
+    assert await described(app, "counter") == ""
+
+
+async def test_a_closure_is_an_agent() -> None:
+    app, seen = App("a"), list[str]()
+
+    @app.closure("printer", topics=["visits"], description="prints", max_attempts=1)
+    async def printer(agent: ClosureContext, message: Visit, ctx: MessageContext) -> Count | None:
+        seen.append(message.name)
+        return None
+
+    declaration = app["printer"]
+    assert declaration.subscriptions == (TypeSubscription("visits", "printer"), direct("printer"))
+    assert declaration.settings.max_attempts == 1
+    assert app.message_classes() == (Visit, Count)
+    assert await described(app, "printer") == "prints"
+    await printer(AgentInstantiationContext, Visit(name="Ada"), None)  # type: ignore[arg-type]
+    assert seen == ["Ada"]
+
+
+def test_a_closure_with_a_wrong_signature_is_refused() -> None:
+    with pytest.raises(AssertionError, match="it must have 3 parameters"):
+
+        @App("a").closure("printer")  # type: ignore[type-var]
+        async def printer(message: Visit) -> None: ...
+
+
+def test_message_types_are_listed_by_wire_name() -> None:
+    app = App("a")
+    app.agent("counter")(Counter)
+
+    @message(name="renamed")
+    class Renamed(BaseModel):
+        pass
+
+    app.messages(Visit, Other, Renamed)
+    assert app.message_types() == {
+        "Visit": Visit,
+        "HowMany": HowMany,
+        "Count": Count,
+        "Other": Other,
+        "renamed": Renamed,
+    }
+
+
+def test_two_classes_of_one_name_are_refused() -> None:
+    app = App("a")
+    app.messages(Visit, type("Visit", (BaseModel,), {"__module__": "elsewhere"}))
+    with pytest.raises(MessageNameTakenError):
+        app.message_types()
