@@ -22,6 +22,7 @@ from broker.retry import RetryPolicy
 from .activation import Activation, current
 from .cancellation import CancellationToken
 from .context import MessageContext, MessageHandlerContext
+from .errors import CantHandleException
 from .local_agents import LoadState, LocalAgents
 from .registration import AgentTypeEntry, LiveAgent
 from .runtime_errors import MaxRuntimeError, RuntimeStateError
@@ -30,6 +31,11 @@ from .state import dump_state
 logger = logging.getLogger("callboard.actors")
 
 NOTHING = Commit()
+
+
+def _is_own(entry: AgentTypeEntry, envelope: Envelope) -> bool:
+    """Whether an agent published this itself: it does not receive it."""
+    return envelope.sender == f"{entry.type}/{envelope.key}"
 
 
 async def _no_state(agent_type: str, key: str) -> tuple[int, bytes]:
@@ -59,6 +65,7 @@ class AgentHost:
         self._on_turn = on_turn
         self._token_of = token_of
         self._by_raw_type: dict[bytes, AgentTypeEntry] = {}
+        self._topics: dict[bytes, str] = {}
         self._loop = asyncio.get_running_loop()
         self.load_state: LoadState = _no_state
         self.handled = 0
@@ -86,14 +93,18 @@ class AgentHost:
         entry = self._entry(delivery)
         if envelope.deadline is not None and self._now_ms() > envelope.deadline:
             return self._expired(envelope)
-        agent_id = AgentId(entry.type, envelope.key)
-        if envelope.sender is not None and envelope.kind == "event" and envelope.sender == str(agent_id):
+        if envelope.sender is not None and envelope.kind == "event" and _is_own(entry, envelope):
             return NOTHING
         try:
-            live = await self._activate(entry, agent_id, delivery)
+            live = entry.live.get(envelope.key) or await self.agents.get(
+                entry, AgentId(entry.type, envelope.key)
+            )
+            live.used = self._loop.time()
+            if entry.persistent and live.mailbox is not delivery.mailbox:
+                await self._load(live, delivery)
         except Exception as error:  # noqa: BLE001 - a factory or a stored state can fail in any way
             return self._failed(entry, delivery, envelope, error)
-        return await self._run(entry, live, agent_id, delivery, envelope, message)
+        return await self._run(entry, live, delivery, envelope, message)
 
     # Decoding
 
@@ -130,21 +141,14 @@ class AgentHost:
 
     # Agents
 
-    async def _activate(self, entry: AgentTypeEntry, agent_id: AgentId, delivery: Delivery) -> LiveAgent:
-        live = await self.agents.get(entry, agent_id)
-        live.used = self._loop.time()
-        if entry.persistent and live.mailbox is not delivery.mailbox:
-            await self._load(live, agent_id, delivery)
-            live.mailbox = delivery.mailbox
-        return live
-
-    async def _load(self, live: LiveAgent, agent_id: AgentId, delivery: Delivery) -> None:
+    async def _load(self, live: LiveAgent, delivery: Delivery) -> None:
         """Brings a persistent agent to the state that its last commit left, wherever that was."""
         version, data = delivery.state_version, delivery.state
         if delivery.state_unknown or (data is None and live.version != version):
-            version, data = await self.load_state(agent_id.type, agent_id.key)
+            version, data = await self.load_state(live.agent_id.type, live.agent_id.key)
         if data is not None:
             self.agents.bring_to(live, version, data)
+        live.mailbox = delivery.mailbox
 
     # Running
 
@@ -152,16 +156,15 @@ class AgentHost:
         self,
         entry: AgentTypeEntry,
         live: LiveAgent,
-        agent_id: AgentId,
         delivery: Delivery,
         envelope: Envelope,
         message: Any,
     ) -> Outcome:
-        activation = Activation(agent_id, envelope.id, envelope.chain, envelope.deadline)
+        activation = Activation(live.agent_id, envelope.id, envelope.chain, envelope.deadline)
         ctx = self._context(delivery, envelope)
         token = current.set(activation)
         try:
-            with MessageHandlerContext.populate_context(agent_id):
+            with MessageHandlerContext.populate_context(live.agent_id):
                 if entry.settings.max_runtime is None:
                     result = await live.agent.on_message(message, ctx)
                 else:
@@ -194,13 +197,19 @@ class AgentHost:
         is_rpc = envelope.kind == "request"
         topic = None
         if not is_rpc:
-            topic_type = envelope.topic or delivery.stream.decode().partition(":")[2]
-            topic = TopicId(topic_type, envelope.key)
+            topic = TopicId(envelope.topic or self._topic_type(delivery.stream), envelope.key)
         token = self._token_of(envelope.id) if is_rpc else None
         deadline = envelope.deadline / 1000 if envelope.deadline is not None else None
         return MessageContext(
             sender, topic, is_rpc, token or CancellationToken(), envelope.id, delivery.attempt, deadline
         )
+
+    def _topic_type(self, stream: bytes) -> str:
+        """The topic type of a stream such as b"topic:visits"."""
+        name = self._topics.get(stream)
+        if name is None:
+            name = self._topics[stream] = stream.decode().partition(":")[2]
+        return name
 
     def _succeeded(
         self, entry: AgentTypeEntry, live: LiveAgent, envelope: Envelope, activation: Activation, result: Any
@@ -227,7 +236,7 @@ class AgentHost:
     def _failed(
         self, entry: AgentTypeEntry, delivery: Delivery, envelope: Envelope, error: BaseException
     ) -> Outcome:
-        if envelope.kind == "request":
+        if envelope.kind == "request" and not self._tries_again(entry, delivery, error):
             self.failed += 1
             return Commit(self._error_reply(envelope, error))
         policy = RetryPolicy.of(self._settings, max_attempts=entry.settings.max_attempts)
@@ -248,6 +257,12 @@ class AgentHost:
             self.first_error = self.first_error or error
             logger.error("%s failed on %s: %s; it is a dead letter now", where, envelope.type, info.type)
         return outcome
+
+    def _tries_again(self, entry: AgentTypeEntry, delivery: Delivery, error: BaseException) -> bool:
+        """A failing request goes back to the caller at once, unless its agent type asks for more attempts."""
+        attempts = entry.settings.max_attempts or self._settings.max_attempts
+        is_permanent = getattr(error, "permanent", False) or isinstance(error, CantHandleException)
+        return entry.settings.retry_on_request and delivery.attempt < attempts and not is_permanent
 
     def _expired(self, envelope: Envelope) -> Outcome:
         error = DeadlineExceededError(envelope.type, envelope.id)

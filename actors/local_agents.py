@@ -13,7 +13,7 @@ from .declaration import AgentSettings
 from .errors import DuplicateAgentTypeError, UnknownAgentTypeError
 from .instantiation import AgentInstantiationContext
 from .registration import AgentClass, AgentTypeEntry, Factory, LiveAgent
-from .runtime_errors import AgentInstanceError
+from .runtime_errors import AgentInstanceError, RuntimeStateError
 from .runtime_protocol import Agent, AgentRuntime
 from .state import dump_state, restore_state
 
@@ -77,7 +77,7 @@ class LocalAgents:
             raise AgentInstanceError(str(agent_id), "there is an agent with this id")
         await agent.bind_id_and_runtime(agent_id, self._runtime)
         self._types[agent_id.type] = entry
-        entry.live[agent_id.key] = LiveAgent(agent)
+        entry.live[agent_id.key] = LiveAgent(agent, agent_id)
         return is_new
 
     # Agents
@@ -88,13 +88,24 @@ class LocalAgents:
         return live if live is not None else await self._make_once(entry, agent_id)
 
     async def _make_once(self, entry: AgentTypeEntry, agent_id: AgentId) -> LiveAgent:
+        """Whoever asks while the agent is being made waits for the same one."""
         making = entry.making.get(agent_id.key)
-        if making is None:
-            making = asyncio.ensure_future(self._make(entry, agent_id))
-            entry.making[agent_id.key] = making
-            making.add_done_callback(lambda _: entry.making.pop(agent_id.key, None))
-        live: LiveAgent = await asyncio.shield(making)
-        return live
+        if making is not None:
+            return await asyncio.shield(making)
+        making = entry.making[agent_id.key] = asyncio.get_running_loop().create_future()
+        try:
+            live = entry.live[agent_id.key] = await self._make(entry, agent_id)
+        except BaseException as error:
+            making.set_exception(
+                error if isinstance(error, Exception) else RuntimeStateError("it was not made")
+            )
+            making.exception()  # when nobody else waits, nobody else is to hear of it
+            raise
+        else:
+            making.set_result(live)
+            return live
+        finally:
+            del entry.making[agent_id.key]
 
     async def _make(self, entry: AgentTypeEntry, agent_id: AgentId) -> LiveAgent:
         with AgentInstantiationContext.populate_context((self._runtime, agent_id)):
@@ -103,9 +114,7 @@ class LocalAgents:
                 agent = await agent
         entry.check(agent)
         await agent.bind_id_and_runtime(agent_id, self._runtime)
-        live = LiveAgent(agent)
-        entry.live[agent_id.key] = live
-        return live
+        return LiveAgent(agent, agent_id)
 
     async def current(self, agent_id: AgentId, load: LoadState) -> LiveAgent:
         """The agent with the state that its last commit left, whichever process made it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ class LiveAgent:
 
     Attributes:
         agent: the object.
+        agent_id: its id.
         saved: its persistent state as last committed; None: the default.
         version: how many commits that state has seen.
         mailbox: the mailbox of the last message; as long as it is the same, nobody else handled this agent.
@@ -31,6 +33,7 @@ class LiveAgent:
     """
 
     agent: Agent
+    agent_id: AgentId
     saved: bytes | None = None
     version: int = 0
     mailbox: Mailbox | None = None
@@ -48,6 +51,7 @@ class AgentTypeEntry:
         settings: limits of this type.
         live: agents by key.
         making: agents being made, by key.
+        persistent: its agents keep their state in Redis.
     """
 
     type: str
@@ -55,12 +59,11 @@ class AgentTypeEntry:
     expected_class: AgentClass | None
     settings: AgentSettings
     live: dict[str, LiveAgent] = field(default_factory=dict)
-    making: dict[str, Any] = field(default_factory=dict)
+    making: dict[str, asyncio.Future[LiveAgent]] = field(default_factory=dict)
+    persistent: bool = field(init=False)
 
-    @property
-    def persistent(self) -> bool:
-        """Whether its agents keep their state in Redis."""
-        return self.expected_class is not None and state_model(self.expected_class) is not None
+    def __post_init__(self) -> None:
+        self.persistent = self.expected_class is not None and state_model(self.expected_class) is not None
 
     def construct(self, agent_id: AgentId) -> Any:
         """Calls the factory; may return an awaitable.

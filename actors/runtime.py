@@ -23,7 +23,7 @@ from .intervention import InterventionHandler
 from .local_agents import LocalAgents
 from .local_worker import LocalWorker
 from .registration import LiveAgent
-from .runtime_errors import RuntimeStateError, WrongAgentClassError
+from .runtime_errors import RuntimeStateError, WrongAgentClassError, register_errors
 from .runtime_protocol import Agent, AgentMetadata
 from .sending import Sender
 from .state import dump_state
@@ -71,6 +71,7 @@ class RedisAgentRuntime:
         self._only = None if types is None else frozenset(types)
         self._interventions = tuple(intervention_handlers or ())
         self._ignore_errors = ignore_unhandled_exceptions
+        register_errors()
         self._agents = LocalAgents(self)
         self._subscriptions = SubscriptionTable()
         self.registry = MessageRegistry()
@@ -238,6 +239,7 @@ class RedisAgentRuntime:
         """
         if self._task is not None:
             raise RuntimeStateError("the runtime is already started")
+        self._worker = None
         self._task = asyncio.create_task(self._work(), name="callboard-worker")
 
     async def _work(self) -> None:
@@ -277,7 +279,8 @@ class RedisAgentRuntime:
         task = self._started()
         while self._worker is None or not self._worker.consumer.joined.is_set():
             if task.done():
-                return await task
+                await task
+                return
             await asyncio.sleep(0.001)
 
     async def drain(self, grace: float | None = None) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
+from broker.remote_errors import register_error
+
+from . import errors
 from .errors import ActorError
 
 
@@ -80,3 +85,11 @@ class MaxRuntimeError(ActorError, TimeoutError):
 
 class ScheduleError(ActorError, ValueError):
     """A time to send a message at that can't work."""
+
+
+def register_errors() -> None:
+    """Makes the errors of this package come back as themselves from other processes."""
+    for module in (errors, sys.modules[__name__]):
+        register_error(
+            *(cls for cls in vars(module).values() if isinstance(cls, type) and issubclass(cls, ActorError))
+        )

@@ -233,6 +233,6 @@ class AgentRuntime(Protocol):
         """
         ...
 
-    def add_message_types(self, types: Iterable[MessageType]) -> None:
+    def add_message_types(self, message_types: Iterable[MessageType]) -> None:
         """Make message classes known, so that they can be encoded and decoded. Known ones are ignored."""
         ...

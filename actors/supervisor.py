@@ -358,14 +358,18 @@ def worker_command(
     )
 
 
-def environment(url: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+def environment(url: str | None, environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """An environment in which `python -m actors.cli` finds the server and this very package.
 
     Args:
-        url: Of the server.
+        url: Of the server; None: the processes use the embedded server as well, so that it outlives their supervisor.
         environ: What to begin with; None: the environment of this process.
     """
-    result = {**(os.environ if environ is None else environ), "CALLBOARD_URL": url, "PYTHONUNBUFFERED": "1"}
+    result = {**(os.environ if environ is None else environ), "PYTHONUNBUFFERED": "1"}
+    for name in ("CALLBOARD_URL", "REDIS_URL"):
+        result.pop(name, None)
+    if url is not None:
+        result["CALLBOARD_URL"] = url
     root = str(Path(__file__).resolve().parent.parent)
     if root not in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):
         result["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [result.get("PYTHONPATH")])])

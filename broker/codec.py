@@ -6,10 +6,10 @@ with short names; it is empty for an ordinary event.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import msgpack
+from msgpack import packb
 
 from .envelope import Envelope
 from .errors import DecodeError, EncodeError
@@ -36,12 +36,12 @@ SHORT_NAMES: Final = tuple(SHORT[name] for name in Envelope._fields[FIRST_OF_HEA
 
 def head_of(envelope: Envelope) -> bytes:
     """What is not the default, packed; b"" when all is."""
-    given = envelope[FIRST_OF_HEAD:]
-    if given == DEFAULTS:
-        return b""
-    pairs = zip(SHORT_NAMES, given, DEFAULTS, strict=True)
-    packed: bytes = msgpack.packb({short: value for short, value, default in pairs if value != default})
-    return packed
+    head: dict[str, Any] = {}
+    for short, value, default in zip(SHORT_NAMES, envelope[FIRST_OF_HEAD:], DEFAULTS, strict=True):
+        if value != default:
+            head[short] = value
+    made: bytes = packb(head) if head else b""
+    return made
 
 
 def request_head(
@@ -57,7 +57,7 @@ def request_head(
         head["d"] = deadline
     if version != 1:
         head["v"] = version
-    packed: bytes = msgpack.packb(head)
+    packed: bytes = packb(head)
     return packed
 
 
@@ -70,7 +70,7 @@ def event_head(version: int = 1, cause: str | None = None) -> bytes:
         head["c"] = cause
     if version != 1:
         head["v"] = version
-    packed: bytes = msgpack.packb(head)
+    packed: bytes = packb(head)
     return packed
 
 
@@ -78,7 +78,7 @@ def head_of_reply(version: int, error: bool) -> bytes:
     """The head of a reply: nothing unless it is an error or has a version."""
     if version == 1 and not error:
         return b""
-    packed: bytes = msgpack.packb({"e": True} if error else {"v": version})
+    packed: bytes = packb({"e": True} if error else {"v": version})
     return packed
 
 
@@ -111,8 +111,13 @@ def from_values(values: Sequence[bytes], limits: Limits = DEFAULT) -> Envelope:
     """
     try:
         name, kind, key, sender, at, head, body = values
-        plain = Envelope(
-            name.decode(), kind.decode(), key.decode(), sender.decode() if sender else None, int(at), body
+        plain = (
+            name.decode(),
+            kind.decode(),
+            key.decode(),
+            sender.decode() if sender else None,
+            int(at),
+            body,
         )
     except UnicodeDecodeError as error:
         raise DecodeError("the id, type, key or sender of the entry is not UTF-8 text") from error
@@ -120,63 +125,60 @@ def from_values(values: Sequence[bytes], limits: Limits = DEFAULT) -> Envelope:
         raise DecodeError("the field `at` of the entry has to be a number of milliseconds") from error
     if sender and b"/" not in sender:
         raise DecodeError("the field `from` has to be an agent, as type/key")
-    return _with_head(plain, head, limits) if head else plain
+    # Envelope(*plain) would go through its own __new__ with ten defaults, which takes twice as long.
+    return tuple.__new__(Envelope, plain + (_read_head(head, limits) if head else DEFAULTS))
 
 
-def _with_head(plain: Envelope, head: bytes, limits: Limits) -> Envelope:
+def _read_head(head: bytes, limits: Limits) -> tuple[Any, ...]:
     fields = unpack(head, limits)
     if not isinstance(fields, dict):
         raise DecodeError("the head is not a map")
-    get = fields.get
-    kind = get("k", "event")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise _wrong("k", f"one of {', '.join(sorted(KINDS))}")
-    return Envelope._make(
-        (
-            *plain[:FIRST_OF_HEAD],
-            kind,
-            _text(get("t"), "t"),
-            _text(get("r"), "r"),
-            _flag(get("j"), "j"),
-            _text(get("c"), "c"),
-            _texts(get("h"), "h"),
-            None if get("d") is None else _number(get("d"), "d", 0),
-            _number(get("v", 1), "v", 1),
-            _headers(get("x"), "x"),
-            _flag(get("e"), "e"),
-        )
-    )
+    values = list(DEFAULTS)
+    for short, value in fields.items():
+        known = READERS.get(short)
+        if known is not None and value is not None:
+            place, read = known
+            values[place] = read(value, short)
+    return tuple(values)
 
 
-def _text(value: Any, name: str) -> str | None:
-    if value is not None and type(value) is not str:
+def _kind(value: Any, name: str) -> str:
+    if type(value) is not str or value not in KINDS:
+        raise _wrong(name, f"one of {', '.join(sorted(KINDS))}")
+    return value
+
+
+def _text(value: Any, name: str) -> str:
+    if type(value) is not str:
         raise _wrong(name, "text")
     return value
 
 
 def _texts(value: Any, name: str) -> tuple[str, ...]:
-    if value is None:
-        return ()
     if type(value) is not list or not all(type(item) is str for item in value):
         raise _wrong(name, "a list of texts")
     return tuple(value)
 
 
-def _number(value: Any, name: str, least: int) -> int:
-    if type(value) is not int or value < least:
-        raise _wrong(name, f"a whole number, at least {least}")
+def _time(value: Any, name: str) -> int:
+    if type(value) is not int or value < 0:
+        raise _wrong(name, "a number of milliseconds")
+    return value
+
+
+def _version(value: Any, name: str) -> int:
+    if type(value) is not int or value < 1:
+        raise _wrong(name, "a whole number, at least 1")
     return value
 
 
 def _flag(value: Any, name: str) -> bool:
-    if value is not None and type(value) is not bool:
+    if type(value) is not bool:
         raise _wrong(name, "true or false")
-    return bool(value)
+    return value
 
 
-def _headers(value: Any, name: str) -> dict[str, str] | None:
-    if value is None:
-        return None
+def _headers(value: Any, name: str) -> dict[str, str]:
     if type(value) is not dict or not all(type(item) is str for item in value.values()):
         raise _wrong(name, "a map of texts")
     return value
@@ -184,3 +186,21 @@ def _headers(value: Any, name: str) -> dict[str, str] | None:
 
 def _wrong(name: str, wanted: str) -> DecodeError:
     return DecodeError(f"the field `{name}` of the head has to be {wanted}")
+
+
+# Short name -> its place behind the six fields that every envelope has, and what checks the value.
+READERS: Final[dict[str, tuple[int, Callable[[Any, str], Any]]]] = {
+    SHORT[name]: (SHORT_NAMES.index(SHORT[name]), read)
+    for name, read in {
+        "kind": _kind,
+        "topic": _text,
+        "reply_to": _text,
+        "recorded": _flag,
+        "cause": _text,
+        "chain": _texts,
+        "deadline": _time,
+        "version": _version,
+        "trace": _headers,
+        "error": _flag,
+    }.items()
+}

@@ -14,7 +14,7 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from .delivery import Delivery
 from .errors import CommandError, ConnectionLostError, FencedError, OverloadedError, ServerUnavailableError
@@ -330,8 +330,7 @@ class Consumer:
             runner.add_done_callback(self._runners.discard)
 
     async def _run_handlers(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+        task = cast("asyncio.Task[None]", asyncio.current_task())
         while True:
             self._helper_coming = False
             while self._boxes.runnable:

@@ -12,16 +12,17 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any, Final, NoReturn
 
-import msgpack
+from msgpack import unpackb
 
 from .errors import DecodeError
 from .json_limits import from_json
-from .msgpack_walk import walk
+from .msgpack_walk import ODD_FLOAT, walk
 from .settings import BrokerSettings
 
 SMALL: Final = 4_096  # bytes; the 819 nested array headers that fit in reserve at most 27 MB
 RESERVED: Final = 4_000_000  # slots of 8 bytes that headers of a larger body may ask for without a walk
 LONG_HEADERS: Final = bytes([0xDC, 0xDD, 0xDE, 0xDF])  # array16, array32, map16, map32
+CONTAINERS: Final = bytes([*range(0x80, 0xA0)]) + LONG_HEADERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Limits:
 DEFAULT: Final = Limits()
 
 
-def unpack(body: bytes, limits: Limits = DEFAULT) -> Any:
+def unpack(body: bytes, limits: Limits = DEFAULT, *, is_nested: bool = False) -> Any:
     """Decodes msgpack, or JSON.
 
     A body of two bytes or more that begins with an ASCII character can't be msgpack, so it is JSON.
@@ -63,6 +64,7 @@ def unpack(body: bytes, limits: Limits = DEFAULT) -> Any:
     Args:
         body: what an entry of a stream holds.
         limits: what it may be.
+        is_nested: containers in containers are likely; only a matter of speed.
 
     Raises:
         DecodeError: it is neither, or beyond the limits. Nothing else is raised, whatever the bytes are.
@@ -77,10 +79,11 @@ def unpack(body: bytes, limits: Limits = DEFAULT) -> Any:
     try:
         if size > limits.max_elements or (size > SMALL and _reserves_much(body)):
             walk(body, limits.max_depth, limits.max_elements, limits.allow_nan)
-            return msgpack.unpackb(body, ext_hook=_refuse_extension, max_ext_len=0)
-        value = msgpack.unpackb(body, ext_hook=_refuse_extension, max_ext_len=0)
-        if type(value) is dict and _is_flat(body, value, limits):
-            return value
+            return unpackb(body, ext_hook=_refuse_extension, max_ext_len=0)
+        if not is_nested:
+            value = unpackb(body, ext_hook=_refuse_extension, max_ext_len=0)
+            if type(value) is dict and _is_flat(body, value, limits):
+                return value
         return _unpack_checked(body, limits)
     except DecodeError:
         raise
@@ -93,7 +96,7 @@ def _reserves_much(body: bytes) -> bool:
     return (size - len(body.translate(None, LONG_HEADERS))) * size > RESERVED
 
 
-def _is_flat(body: bytes, value: dict[str, Any], limits: Limits) -> bool:
+def _is_flat(body: bytes, value: dict[Any, Any], limits: Limits) -> bool:
     """Whether a map has each key once, no container and no odd number in it: nothing is left to check."""
     first = body[0]
     announced = first & 0x0F if first < 0x90 else int.from_bytes(body[1 : 3 if first == 0xDE else 5], "big")
@@ -101,46 +104,49 @@ def _is_flat(body: bytes, value: dict[str, Any], limits: Limits) -> bool:
         return False
     for key, item in value.items():
         kind = type(item)
-        if kind is dict or kind is list or type(key) is not str:
+        if kind is dict or kind is list or type(key) is bytes:
             return False
-        if kind is float and not isfinite(item) and not limits.allow_nan:
+        if (
+            kind is float and item - item != 0 and not limits.allow_nan
+        ):  # neither NaN nor infinity less itself is 0
             return False
     return True
 
 
 def _unpack_checked(body: bytes, limits: Limits) -> Any:
-    value = msgpack.unpackb(body, object_pairs_hook=_map_of, ext_hook=_refuse_extension, max_ext_len=0)
-    depth = 0
-    level = [value] if type(value) is dict or type(value) is list else []
-    if not level:
-        _check_scalars((value,), limits)
-    while level:
-        depth += 1
-        if depth > limits.max_depth:
-            raise DecodeError(f"the body is nested deeper than {limits.max_depth}")
-        below: list[Any] = []
-        for container in level:
-            items = container.values() if type(container) is dict else container
-            below += [item for item in items if type(item) is dict or type(item) is list]
-            _check_scalars(items, limits)
-        level = below
+    value = unpackb(body, object_pairs_hook=_map_of, ext_hook=_refuse_extension, max_ext_len=0)
+    containers = len(body) - len(body.translate(None, CONTAINERS))
+    if containers > limits.max_depth or (ODD_FLOAT.search(body) is not None and not limits.allow_nan):
+        _check_levels(value, limits)
     return value
 
 
-def _check_scalars(items: Any, limits: Limits) -> None:
-    if limits.allow_nan:
-        return
-    for item in items:
-        if type(item) is float and not isfinite(item):
-            raise DecodeError(f"{item} is not accepted as a number")
+def _check_levels(value: Any, limits: Limits) -> None:
+    """Looks at depth and numbers; reached when some byte could stand for what is not accepted."""
+    depth = 0
+    level = [value]
+    while level:
+        depth += any(type(item) is dict or type(item) is list for item in level)
+        if depth > limits.max_depth:
+            raise DecodeError(f"the body is nested deeper than {limits.max_depth}")
+        below: list[Any] = []
+        for item in level:
+            if type(item) is dict:
+                below += item.values()
+            elif type(item) is list:
+                below += item
+            elif type(item) is float and not limits.allow_nan and not isfinite(item):
+                raise DecodeError(f"{item} is not accepted as a number")
+        level = below
 
 
 def _map_of(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
         raise DecodeError("a map has the same key twice")
-    if bytes in map(type, made):
-        raise DecodeError("a map key is not text")
+    for key in made:
+        if type(key) is bytes:
+            raise DecodeError("a map key is not text")
     return made
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import msgpack
 import pydantic
 import pydantic_core
+from msgpack import packb
 
 from .errors import DecodeError, EncodeError, UnsupportedVersionError
 from .limits import DEFAULT, Limits, unpack
@@ -42,7 +42,7 @@ def pack(value: Any) -> bytes:
         EncodeError: something in it can't be written.
     """
     try:
-        made: bytes = msgpack.packb(plain(value), default=substitute)
+        made: bytes = packb(plain(value), default=substitute)
         if len(made) > MAX_ELEMENTS or ODD_FLOAT.search(made) is not None:
             check(made, allow_nan=False)
     except CAN_FAIL as error:
@@ -61,7 +61,7 @@ class MessageEntry:
         upgrades: older version -> function from its data to the next version's.
     """
 
-    __slots__ = ("_allows_nan", "_validate", "cls", "encode", "name", "upgrades", "version")
+    __slots__ = ("_allows_nan", "_is_nested", "_validate", "cls", "encode", "name", "upgrades", "version")
 
     def __init__(self, cls: type[Any], name: str, version: int, upgrades: Mapping[int, Upgrade]) -> None:
         self.cls = cls
@@ -69,6 +69,7 @@ class MessageEntry:
         self.version = version
         self.upgrades = dict(upgrades)
         self._allows_nan = False
+        self._is_nested = cls in (dict, list)
         self.encode: Callable[[Any], bytes]
         self._validate: Callable[[Any], Any]
         if cls in SIMPLE:
@@ -80,6 +81,7 @@ class MessageEntry:
         schema, serializer, validator = _core_of(self.cls)
         shape = Shape.of(schema)
         self._allows_nan = shape.allows_nan
+        self._is_nested = shape.is_nested
         self.encode = _encoder(self.cls, serializer, shape)
         self._validate = _validator(validator, shape)
 
@@ -104,7 +106,7 @@ class MessageEntry:
         """
         if self._allows_nan:
             limits = limits.with_nan()
-        data = unpack(body, limits)
+        data = unpack(body, limits, is_nested=self._is_nested)
         if version is not None and version != self.version:
             data = self._upgrade(data, version)
         try:
@@ -132,7 +134,7 @@ class MessageEntry:
         return data
 
 
-def _core_of(cls: type[Any]) -> tuple[Any, pydantic_core.SchemaSerializer, pydantic_core.SchemaValidator]:
+def _core_of(cls: type[Any]) -> tuple[Any, pydantic_core.SchemaSerializer, Any]:
     """The schema of a class and the two objects pydantic made of it."""
     try:
         if issubclass(cls, pydantic.BaseModel):
@@ -149,14 +151,15 @@ def _core_of(cls: type[Any]) -> tuple[Any, pydantic_core.SchemaSerializer, pydan
 def _encoder(
     cls: type[Any], serializer: pydantic_core.SchemaSerializer, shape: Shape
 ) -> Callable[[Any], bytes]:
-    to_python, packb, odd_float = serializer.to_python, msgpack.packb, ODD_FLOAT.search
+    to_python, odd_float = serializer.to_python, ODD_FLOAT.search
     allow_nan, is_open = shape.allows_nan, shape.is_open
+    may_be_odd = shape.has_numbers and not allow_nan
 
     def encode(value: Any) -> bytes:
         try:
             data = to_python(value, by_alias=False, round_trip=True)
             made: bytes = packb(plain(data) if is_open else data, default=substitute)
-            if len(made) > MAX_ELEMENTS or (odd_float(made) is not None and not allow_nan):
+            if len(made) > MAX_ELEMENTS or (may_be_odd and odd_float(made) is not None):
                 check(made, allow_nan)
         except (UnknownTypeError, pydantic_core.PydanticSerializationError) as error:
             return _encode_as_json(cls, serializer, value, error)
@@ -177,7 +180,7 @@ def _encode_as_json(
         raise EncodeError(cls.__name__, _why(cause)) from cause
 
 
-def _validator(validator: pydantic_core.SchemaValidator, shape: Shape) -> Callable[[Any], Any]:
+def _validator(validator: Any, shape: Shape) -> Callable[[Any], Any]:
     """How data become a value: as python objects, or as JSON where the class takes them only in this way."""
     names: dict[str, bool] = {}
     if shape.has_aliases:
@@ -203,7 +206,8 @@ def _validator(validator: pydantic_core.SchemaValidator, shape: Shape) -> Callab
         return from_python_or_json
     if names:
         return lambda data: validator.validate_python(data, **names)
-    return validator.validate_python
+    validate: Callable[[Any], Any] = validator.validate_python
+    return validate
 
 
 def _why(error: BaseException) -> str:

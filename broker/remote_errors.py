@@ -36,18 +36,19 @@ def encode_error(error: BaseException) -> bytes:
 
     Never fails: what can't travel becomes text.
     """
-    described = {
+    text, trace = _text(error), _trace(error)
+    described: dict[str, Any] = {
         "type": _name(type(error)),
-        "text": _text(error),
-        "args": [_plain(value) for value in error.args],
+        "text": text,
+        "args": [_plain(value) for value in _args(error)],
         "fields": {name: _plain(value) for name, value in vars(error).items() if not name.startswith("_")},
-        "trace": _trace(error),
+        "trace": trace,
     }
     try:
         return pack(described)
     except EncodeError:
-        described |= {"args": [described["text"]], "fields": {}, "text": _ascii(described["text"])}
-        return pack({**described, "args": [described["text"]], "trace": _ascii(described["trace"])})
+        text = _ascii(text)
+        return pack(described | {"text": text, "args": [text], "fields": {}, "trace": _ascii(trace)})
 
 
 def decode_error(body: bytes) -> BaseException:
@@ -81,6 +82,14 @@ def _class_of(name: str) -> type[BaseException] | None:
     found = getattr(builtins, name, None)
     is_error = isinstance(found, type) and issubclass(found, Exception) and not issubclass(found, UNSAFE)
     return found if is_error else None
+
+
+def _args(error: BaseException) -> tuple[Any, ...]:
+    """Its arguments; the names of files are no part of `args`, though the constructor takes them."""
+    if isinstance(error, OSError) and len(error.args) == 2 and error.filename is not None:
+        more = () if error.filename2 is None else (None, error.filename2)
+        return (*error.args, error.filename, *more)
+    return error.args
 
 
 def _make(name: str, text: str, trace: str, args: list[Any], fields: dict[str, Any]) -> BaseException:

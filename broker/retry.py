@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import random as random_module
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from .outcome import DeadLetter, ErrorInfo, Retry
 from .settings import BrokerSettings
 
+MAX_DOUBLINGS: Final = 60  # beyond it any base is over any cap, and a float might overflow
+
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Exponential backoff with full jitter below a cap.
+    """Exponential backoff with jitter, below a cap.
 
     Attributes:
         max_attempts: attempts in all.
         base: seconds, upper bound of the first pause; doubles with each attempt.
         cap: longest pause, seconds.
+        jitter: share of a pause that is left to chance, 0 to 1. With 0.5 no pause is shorter than half of its
+            upper bound, so that what just failed is given some time.
     """
 
     max_attempts: int = 3
     base: float = 0.1
     cap: float = 30.0
+    jitter: float = 0.5
 
     @classmethod
     def of(cls, settings: BrokerSettings, *, max_attempts: int | None = None) -> RetryPolicy:
@@ -45,5 +52,6 @@ class RetryPolicy:
             return DeadLetter("permanent", info)
         if attempt >= self.max_attempts:
             return DeadLetter("failed", info)
-        ceiling = min(self.cap, self.base * 2 ** (attempt - 1))
-        return Retry(ceiling * (0.5 + 0.5 * random()), f"{info.type}: {info.message}", info)
+        ceiling = min(self.cap, math.ldexp(self.base, min(attempt - 1, MAX_DOUBLINGS)))
+        delay = ceiling * (1 - self.jitter * random())
+        return Retry(delay, f"{info.type}: {info.message}", info)

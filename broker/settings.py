@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Final
 
 from .errors import SettingsError
 
-PREFIX = "CALLBOARD_"
+PREFIX: Final = "CALLBOARD_"
+TEXTS: Final = frozenset({"url", "namespace"})
+MAY_BE_ZERO: Final = frozenset({"retain", "max_unclaimed", "drain_grace", "retry_base"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +68,7 @@ class BrokerSettings:
 
     def __post_init__(self) -> None:
         for spec in fields(self):
-            self._check(spec.name, getattr(self, spec.name))
+            self._check(spec.name, getattr(self, spec.name), spec.default)
         if self.beat_every * 2 > self.lease:
             raise SettingsError(
                 f"beat_every={self.beat_every:g} s is too long for lease={self.lease:g} s: "
@@ -72,14 +76,17 @@ class BrokerSettings:
             )
 
     @staticmethod
-    def _check(name: str, value: Any) -> None:
-        if name in ("url", "namespace"):
+    def _check(name: str, value: Any, default: Any) -> None:
+        if name in TEXTS:
+            if not (isinstance(value, str) and value) and not (name == "url" and value is None):
+                raise SettingsError(f"{name}={value!r} has to be text")
             return
-        least = 0 if name in ("retain", "max_unclaimed", "drain_grace", "retry_base") else None
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise SettingsError(f"{name}={value!r} has to be a number")
-        if value != value or (value < least if least is not None else value <= 0):
-            raise SettingsError(f"{name}={value!r} has to be {'at least 0' if least == 0 else 'more than 0'}")
+        wanted = int if isinstance(default, int) else int | float
+        if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value):
+            raise SettingsError(f"{name}={value!r} has to be a {'whole ' if wanted is int else ''}number")
+        may_be_zero = name in MAY_BE_ZERO
+        if value < 0 or (value == 0 and not may_be_zero):
+            raise SettingsError(f"{name}={value!r} has to be {'at least' if may_be_zero else 'more than'} 0")
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> BrokerSettings:
@@ -101,7 +108,7 @@ class BrokerSettings:
         values.update({name: value for name, value in overrides.items() if value is not None})
         unknown = set(values) - {spec.name for spec in fields(cls)}
         if unknown:
-            raise SettingsError(f"there is no setting {', '.join(sorted(unknown))}")
+            raise SettingsError(_no_setting(min(unknown), [spec.name for spec in fields(cls)]))
         return cls(**values)
 
 
@@ -111,4 +118,10 @@ def _read(name: str, text: str, default: Any) -> Any:
     try:
         return type(default)(text)
     except ValueError as error:
-        raise SettingsError(f"{PREFIX}{name.upper()}={text!r} has to be a number") from error
+        kind = "whole number" if isinstance(default, int) else "number"
+        raise SettingsError(f"{PREFIX}{name.upper()}={text!r} has to be a {kind}") from error
+
+
+def _no_setting(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, 1)
+    return f"there is no setting {name!r}" + (f": did you mean {close[0]!r}?" if close else "")

@@ -9,6 +9,9 @@ from typing import Any
 # Values of these may be anything, so what they hold has to be looked at when it is written.
 OPEN = frozenset({"any", "custom-error", "is-instance", "is-subclass", "callable", "generator"})
 NAMED_FIELDS = frozenset({"model-fields", "dataclass-args", "typed-dict"})
+CONTAINERS = frozenset(
+    {"model-fields", "dataclass-args", "typed-dict", "dict", "list", "set", "frozenset", "tuple", "arguments"}
+)
 TEXT_KEYS = frozenset({"str", "literal"})
 SKIPPED = frozenset({"metadata", "strict_schema"})
 
@@ -18,6 +21,8 @@ class Shape:
     """What is special about a class.
 
     Attributes:
+        is_nested: some field holds a container.
+        has_numbers: some field may hold a NaN.
         is_open: it may hold values that msgpack does not have (map keys that are not text, any object).
         is_strict: some field takes no other type than its own.
         is_json_only: some field takes text only when it comes from JSON.
@@ -27,6 +32,8 @@ class Shape:
         allows_nan: the class says allow_inf_nan=True.
     """
 
+    is_nested: bool
+    has_numbers: bool
     is_open: bool
     is_strict: bool
     is_json_only: bool
@@ -41,8 +48,12 @@ class Shape:
         parts = list(_parts(schema))
         kinds = {part["type"] for part in parts if isinstance(part.get("type"), str)}
         aliases = [_aliases(part) for part in parts if part.get("type") in NAMED_FIELDS]
+        is_open = bool(kinds & OPEN) or "definition-ref" in kinds or any(map(_is_open, parts))
+        containers = sum(part.get("type") in CONTAINERS for part in parts)
         return cls(
-            is_open=bool(kinds & OPEN) or "definition-ref" in kinds or any(map(_is_open, parts)),
+            is_nested=is_open or containers > 1,
+            has_numbers=is_open or "float" in kinds,
+            is_open=is_open,
             is_strict=any(part.get("strict") is True for part in parts),
             is_json_only="json-or-python" in kinds,
             has_bytes="bytes" in kinds,

@@ -153,7 +153,7 @@ class LiveBoard:
 
     def notice(self, text: str) -> None:
         """Above the table."""
-        self._console.print(f"callboard: {text}", markup=False, highlight=False, soft_wrap=True, style="bold")
+        self._console.print(f"callboard: {text}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _table(rows: Sequence[Row]) -> Table:

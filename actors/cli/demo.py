@@ -69,7 +69,7 @@ def demo(
         remark(f"left out: {note}")
     chosen_pace = pace if pace is not None else (KILL_PACE if kill else PACE)
     requirements = prepared.requirements("digest", words=words, pace=chosen_pace)
-    report = asyncio.run(_run(DemoPlan(requirements, url or "", kill)))
+    report = asyncio.run(_run(DemoPlan(requirements, url, kill)))
     if as_json:
         print_json(report.as_data())
     else:
@@ -94,12 +94,10 @@ def own_documents() -> list[Path]:
 
 
 async def _run(plan: DemoPlan) -> Report:
-    from dataclasses import replace
-
     from .board import board
     from .demo_run import DemoRun, fresh_namespace
     from .sessions import server_url
 
-    async with server_url(plan.url or None) as address, fresh_namespace(address) as transport:
+    async with server_url(plan.url) as address, fresh_namespace(address) as transport:
         with board(to_stderr=True) as shown:
-            return await DemoRun(replace(plan, url=address), transport, shown).run()
+            return await DemoRun(plan, transport, shown).run()

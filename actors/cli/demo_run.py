@@ -41,12 +41,12 @@ class DemoPlan:
 
     Attributes:
         requirements: The job.
-        url: Of the server.
+        url: Of the server; None: the embedded one.
         kill: Kill a worker process with -9 in the middle.
     """
 
     requirements: Requirements
-    url: str
+    url: str | None
     kill: bool
 
     @property
@@ -104,7 +104,7 @@ class DemoRun:
         """
         settings = self._transport.settings
         runtime = RedisAgentRuntime.from_app(
-            app, self._plan.url, namespace=settings.namespace, settings=settings, types=()
+            app, settings.url, namespace=settings.namespace, settings=settings, types=()
         )
         runtime.add_message_types([Result])
         fleet = Fleet(self._fleet_plan(), self._transport, self._board)

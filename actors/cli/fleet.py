@@ -30,7 +30,7 @@ class FleetPlan:
     Attributes:
         target: `module:app`.
         processes: How many for each agent type.
-        url: Of the server.
+        url: Of the server; None: the embedded one.
         namespace: Where on the server.
         grace: Seconds that running handlers get.
         policy: When to restart.
@@ -38,7 +38,7 @@ class FleetPlan:
 
     target: str
     processes: Mapping[str, int]
-    url: str
+    url: str | None
     namespace: str
     grace: float
     policy: RestartPolicy

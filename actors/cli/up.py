@@ -89,7 +89,7 @@ async def _up(
         plan = FleetPlan(
             target=target,
             processes=counts,
-            url=address,
+            url=settings.url,
             namespace=settings.namespace,
             grace=grace_of(grace, settings),
             policy=policy,

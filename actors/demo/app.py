@@ -16,13 +16,19 @@ import asyncio
 
 from pydantic import BaseModel
 
-from actors import App, MessageContext, RoutedAgent, TopicId, event
+from broker import TopicId
 
+from ..app import App
+from ..context import MessageContext
+from ..handlers import event
+from ..routed import RoutedAgent
 from . import steps
 from .errors import StraySubtaskError
-from .messages import ROUNDS, Compiled, Draft, Feedback, Requirements, Subtask, Verdict
+from .messages import ROUNDS, Compiled, Draft, Feedback, Requirements, Result, Subtask, Verdict
 
 app = App("digest")
+# Nobody subscribes to the results: whoever started the job reads them.
+app.messages(Result)
 
 
 @app.agent("splitter", topics=["requirements"])

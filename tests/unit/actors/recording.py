@@ -9,10 +9,10 @@ from actors import (
     AgentInstantiationContext,
     AgentMetadata,
     AgentType,
+    CancellationToken,
     MessageContext,
     TopicId,
 )
-from actors import CancellationToken
 from broker.errors import DuplicateSubscriptionError, UnknownSubscriptionError
 from broker.subscriptions import Subscription
 
@@ -89,8 +89,8 @@ class RecordingRuntime:
                 return
         raise UnknownSubscriptionError(id)
 
-    def add_message_types(self, types: Iterable[type]) -> None:
-        self.types.extend(types)
+    def add_message_types(self, message_types: Iterable[type]) -> None:
+        self.types.extend(message_types)
 
     async def make(self, agent_type: str, key: str = "default") -> Any:
         """An agent, made as a runtime makes it."""

@@ -15,8 +15,9 @@ from actors.annotations import HandlerSignature, classes_of
 from actors.errors import HandlerDeclarationError
 
 if TYPE_CHECKING:
-    from actors import MessageContext
     from nowhere import Unknown  # type: ignore[import-not-found]
+
+    from actors import MessageContext
 
 Name = NewType("Name", str)
 T = TypeVar("T")
@@ -91,7 +92,8 @@ def test_local_classes_are_found() -> None:
         async def on_visit(self, message: Visit, ctx: MessageContext) -> None: ...
 
         @rpc()
-        async def on_inner(self, message: Inner, ctx: MessageContext) -> Inner: ...
+        async def on_inner(self, message: Inner, ctx: MessageContext) -> Inner:
+            return message
 
     assert Local.handled_types() == (Visit, Local.Inner)
 

@@ -6,6 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from actors import (
+    AgentId,
     AgentInstantiationContext,
     AgentSettings,
     App,
@@ -16,6 +17,7 @@ from actors import (
     MessageContext,
     RoutedAgent,
     Subscription,
+    TopicId,
     TypePrefixSubscription,
     TypeSubscription,
     default_subscription,
@@ -111,7 +113,7 @@ def test_a_type_can_be_declared_once() -> None:
 def test_an_unknown_type_is_told_with_the_nearest() -> None:
     app = App("a")
     with pytest.raises(
-        UnknownAgentTypeError, match="There is no agent type 'countr'. None are declared yet."
+        UnknownAgentTypeError, match=r"There is no agent type 'countr'\. None are declared yet\."
     ):
         app["countr"]
     app.agent("counter")(Counter)
@@ -139,7 +141,7 @@ def test_the_namespace_is_the_name_unless_something_else_is_said() -> None:
     assert App("a", settings=settings).settings is settings
 
 
-@pytest.mark.parametrize("given", [Visit, 5, "Counter", lambda: Counter()])
+@pytest.mark.parametrize("given", [Visit, 5, "Counter", len])
 def test_an_agent_must_be_a_class_of_agents(given: Any) -> None:
     with pytest.raises(AgentClassError, match="can't be agent type 'x': it is not a subclass of Agent"):
         App("a").agent("x")(given)
@@ -327,3 +329,11 @@ def test_two_classes_of_one_name_are_refused() -> None:
     app.messages(Visit, type("Visit", (BaseModel,), {"__module__": "elsewhere"}))
     with pytest.raises(MessageNameTakenError):
         app.message_types()
+
+
+async def test_an_app_runs_in_this_process() -> None:
+    app = App("counting")
+    app.agent("counter", topics=["visits"])(Counter)
+    async with app.running("memory://") as runtime:
+        await runtime.publish_message(Visit(name="Ada"), TopicId("visits", "main"))
+        assert await runtime.send_message(HowMany(), AgentId("counter", "main")) == Count(total=1)

@@ -148,7 +148,7 @@ def test_the_annotations_must_be_classes(decorator: Any) -> None:
     async def returning(self: Any, message: Visit, ctx: MessageContext) -> list[Greeting]: ...  # type: ignore[empty-body]
 
     for function in (number, models):
-        with pytest.raises(AssertionError, match="Message type not found|annotations can't be read"):
+        with pytest.raises(AssertionError, match=r"Message type not found|annotations can't be read"):
             decorator(function)
     with pytest.raises(AssertionError, match="Return type not found"):
         decorator(returning)
@@ -163,7 +163,7 @@ def test_a_handler_must_be_async() -> None:
     with pytest.raises(AssertionError, match="write `async def`"):
         event(plain)  # type: ignore[type-var]
     with pytest.raises(AssertionError, match="it yields"):
-        event(yielding)  # type: ignore[type-var]
+        event(yielding)
 
 
 def test_match_must_be_an_ordinary_function() -> None:
@@ -185,7 +185,7 @@ def test_the_sentence_names_the_handler() -> None:
     async def handle(self: Any, msg: Visit, ctx: MessageContext) -> None: ...
 
     with pytest.raises(
-        HandlerDeclarationError, match="test_the_sentence_names_the_handler.*handle: "
+        HandlerDeclarationError, match=r"test_the_sentence_names_the_handler.*handle: "
     ) as raised:
         event(handle)
     assert raised.value.handler.endswith("handle")

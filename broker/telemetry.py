@@ -1,0 +1,187 @@
+"""What the broker does, told to whoever wants to know; silent, and next to free, until somebody attaches.
+
+```python
+detach = attach(lambda event: print(event))
+...
+detach()
+```
+
+| event | when |
+|---|---|
+| Published | a message is in a stream |
+| Started | a handler is about to run |
+| Handled | its outcome is committed or about to be |
+| Retried | it failed and will be tried again |
+| DeadLettered | it failed for good |
+| Released | it was given back unfinished and counts no attempt |
+| Dropped | an interceptor, a deadline or a cancellation ended it before its handler ran |
+| Fenced | this worker lost its lease; nothing of what it was doing counts |
+| Connected | a connection to the server stands, the first or a new one |
+| Disconnected | a connection broke or could not be made |
+
+Events hold names, ids and times, never payloads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ParamSpec, TypeAlias
+
+P = ParamSpec("P")
+logger = logging.getLogger("callboard.broker.telemetry")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A message is in a stream. `stream` is its name without the namespace, such as topic:visits."""
+
+    message_id: str
+    message_type: str
+    stream: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A handler is about to run. `waited` is in seconds since publishing; `attempt` counts from 1."""
+
+    agent: str
+    message_id: str
+    message_type: str
+    attempt: int
+    waited: float
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """A handler ended well, after `seconds`."""
+
+    agent: str
+    message_id: str
+    message_type: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """A handler failed and will be tried again in `delay` seconds. `error` is the name of a class."""
+
+    agent: str
+    message_id: str
+    message_type: str
+    attempt: int
+    delay: float
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLettered:
+    """A message failed for good. `error` is the name of a class, or ""."""
+
+    agent: str
+    message_id: str
+    message_type: str
+    attempt: int
+    reason: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A message was given back unfinished and counts no attempt."""
+
+    agent: str
+    message_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A message ended before its handler ran, as an interceptor, a deadline or a cancellation said."""
+
+    agent: str
+    message_id: str
+    message_type: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """A worker lost its lease while it held `held` messages."""
+
+    worker: str
+    held: int
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """A connection stands. `url` has no password in it."""
+
+    url: str
+    is_again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """A connection broke or could not be made."""
+
+    url: str
+    reason: str
+
+
+Event: TypeAlias = (
+    Published
+    | Started
+    | Handled
+    | Retried
+    | DeadLettered
+    | Released
+    | Dropped
+    | Fenced
+    | Connected
+    | Disconnected
+)
+Listener: TypeAlias = Callable[[Event], None]
+
+_listeners: tuple[Listener, ...] = ()
+
+
+def attach(listener: Listener) -> Callable[[], None]:
+    """Has a function called with every event of this process, in the thread and at the moment it happens.
+
+    It has to be quick and may not block. When it raises, that is logged and changes nothing for messages.
+
+    Returns:
+        A function that ends it; calling it again does nothing.
+    """
+    global _listeners  # noqa: PLW0603  (a tuple that is replaced whole needs no lock where it is read)
+    ticket: list[Listener] = [listener]
+    _listeners = (*_listeners, listener)
+
+    def detach() -> None:
+        global _listeners  # noqa: PLW0603
+        if ticket:
+            remaining = list(_listeners)
+            remaining.remove(ticket.pop())
+            _listeners = tuple(remaining)
+
+    return detach
+
+
+def is_watched() -> bool:
+    """Whether somebody listens; for callers whose data for an event cost something."""
+    return bool(_listeners)
+
+
+def emit(event: Callable[P, Event], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Tells listeners of an event: `emit(Fenced, worker, 3)`. Without listeners the event is not even made."""
+    if not _listeners:
+        return
+    happened = event(*args, **kwargs)
+    for listener in _listeners:
+        try:
+            listener(happened)
+        except Exception:
+            logger.exception("a telemetry listener failed on %s", type(happened).__name__)

@@ -1,0 +1,67 @@
+"""What a person or a broken program adds to a stream never reaches a worker, and stops nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers.rig import Rig, bodies, topic
+
+JUNK: dict[str, tuple[bytes | str, ...]] = {
+    "no type": ("foo", "bar"),
+    "an empty field": ("", ""),
+    "only a key": ("key", "a"),
+    "too large": ("type", "Note", "key", "a", "body", b"x" * 1_048_577),
+    "a long key": ("type", "Note", "key", "k" * 1025, "body", "{}"),
+    "a long type": ("type", "t" * 1025, "key", "a", "body", "{}"),
+    "a long head": ("id", "1", "type", "Note", "key", "a", "from", "", "at", "1", "head", b"h" * 70_000, "body", ""),
+    "many fields": tuple(f"f{i}" for i in range(20_000)),
+}
+
+
+@pytest.mark.parametrize("kind", JUNK)
+async def test_junk_is_a_dead_letter_and_what_follows_is_delivered(rig: Rig, kind: str) -> None:
+    await rig.declare(topic("counter", "visits"))
+    worker = await rig.worker("counter")
+    await rig.note("topic:visits", "a", "before")
+    entry = await rig.add_by_hand("topic:visits", *JUNK[kind])
+    await rig.note("topic:visits", "a", "behind")
+    assert bodies(await worker.take()) == ["before", "behind"]
+    (letter,) = await rig.letters("counter")
+    assert letter["reason"], letter
+    assert letter["entry"].decode() == entry
+    assert letter["stream"] == b"topic:visits"
+    assert all(len(value) <= 65_536 for value in letter.values())
+    await worker.finish_all()
+    await rig.check_empty("counter")
+
+
+async def test_other_fields_than_ours_are_harmless(rig: Rig) -> None:
+    await rig.declare(topic("counter", "visits"))
+    await rig.add_by_hand("topic:visits", "type", "Note", "key", "a", "colour", "red", "body", "1", "type", "Other")
+    worker = await rig.worker("counter")
+    assert bodies(await worker.take()) == ["1"]
+
+
+async def test_a_stream_full_of_junk_does_not_end_the_take(rig: Rig) -> None:
+    await rig.declare(topic("counter", "visits"))
+    for number in range(60):
+        await rig.add_by_hand("topic:visits", "foo", str(number))
+    await rig.note("topic:visits", "a", "good")
+    worker = await rig.worker("counter")
+    seen = []
+    for _ in range(100):
+        turn = await worker.turn(count=5)
+        seen += bodies(turn.deliveries)
+        if not turn.more:
+            break
+    assert seen == ["good"]
+    assert len(await rig.letters("counter")) == 60
+
+
+async def test_a_key_of_the_wrong_kind_does_not_stop_the_other_streams(rig: Rig) -> None:
+    await rig.declare(topic("counter", "visits"), topic("counter", "orders"))
+    await rig.command("DEL", "topic:visits")
+    await rig.command("SET", "topic:visits", "somebody's own")
+    await rig.note("topic:orders", "a", "1")
+    worker = await rig.worker("counter")
+    assert bodies(await worker.take()) == ["1"]

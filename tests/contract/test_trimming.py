@@ -1,0 +1,108 @@
+"""Handled entries go, up to a number that stays to be looked at; what somebody still needs never goes."""
+
+from __future__ import annotations
+
+from tests.helpers.rig import Rig, RigWorker, bodies, posting, topic
+
+RETAIN = 200
+
+
+async def _fill(rig: Rig, count: int, key: str = "k") -> None:
+    for start in range(0, count, 500):
+        size = min(500, count - start)
+        await rig.publish(*(posting("topic:visits", f"{key}{start + i}", str(start + i)) for i in range(size)))
+
+
+async def _drain(worker: RigWorker, *types: str) -> int:
+    handled = 0
+    while got := await worker.take(500, *types):
+        await worker.finish(*got)
+        handled += len(got)
+    return handled
+
+
+async def _beat_often(worker: RigWorker, times: int = 30) -> None:
+    for _ in range(times):
+        await worker.beat(retain=RETAIN)
+
+
+async def test_handled_entries_are_kept_up_to_the_limit(rig: Rig) -> None:
+    await rig.declare(topic("counter", "visits"))
+    worker = await rig.worker("counter")
+    await _fill(rig, 3000)
+    assert await _drain(worker) == 3000
+    await _beat_often(worker)
+    assert RETAIN <= await rig.command("XLEN", "topic:visits") <= RETAIN + 300
+
+
+async def test_few_entries_all_stay(rig: Rig) -> None:
+    await rig.declare(topic("counter", "visits"))
+    worker = await rig.worker("counter")
+    await _fill(rig, RETAIN)
+    await _drain(worker)
+    await _beat_often(worker)
+    assert await rig.command("XLEN", "topic:visits") == RETAIN
+
+
+async def test_what_a_slower_group_has_not_read_stays(rig: Rig) -> None:
+    await rig.declare(topic("counter", "visits"), topic("audit", "visits"))
+    worker = await rig.worker("counter")
+    await _fill(rig, 2000)
+    await _drain(worker)
+    await _beat_often(worker)
+    assert await rig.command("XLEN", "topic:visits") == 2000
+    late = await rig.worker("audit")
+    assert await _drain(late) == 2000
+
+
+async def test_what_is_held_parked_or_backing_off_stays_and_the_rest_goes(rig: Rig) -> None:
+    """One old entry that is still being handled must not keep everything after it."""
+    from broker.redis.lane import Done
+
+    await rig.declare(topic("counter", "visits"))
+    slow, worker = await rig.worker("counter"), await rig.worker("counter")
+    await rig.note("topic:visits", "slow", "held")
+    await slow.take(1)
+    await rig.note("topic:visits", "slow", "parked")
+    await rig.note("topic:visits", "again", "backing off")
+    (one,) = await worker.take(5)
+    await worker.turn(Done(one, "R", (1, 1, "", "no")))
+    await _fill(rig, 6000)
+    seen = []
+    while got := await worker.take(500):
+        mine = [one for one in got if one.raw_key != b"again"]
+        seen += bodies(mine)
+        await worker.finish(*mine)
+    assert len(seen) == 6000
+    await _beat_often(worker, 60)
+    assert await rig.command("XLEN", "topic:visits") <= 2 * RETAIN + 2200
+    assert bodies(await slow.finish(*slow.held, accept=True)) == ["parked"]
+    assert bodies(worker.held) == ["backing off"]
+    entries = {entry["body"] for entry in await rig.entries("topic:visits")}
+    assert {b"parked", b"backing off"} <= entries
+
+
+async def test_trimming_goes_on_while_entries_come_and_go(rig: Rig) -> None:
+    await rig.declare(topic("counter", "visits"))
+    worker = await rig.worker("counter")
+    longest = 0
+    for _ in range(20):
+        await _fill(rig, 500)
+        assert await _drain(worker) == 500
+        await worker.beat(retain=RETAIN)
+        longest = max(longest, int(await rig.command("XLEN", "topic:visits")))
+    assert longest <= 1500
+
+
+async def test_entries_whose_group_came_back_are_not_trimmed_away(rig: Rig) -> None:
+    await rig.declare(topic("counter", "visits"))
+    first, worker = await rig.worker("counter"), await rig.worker("counter")
+    await rig.note("topic:visits", "a", "held")
+    await first.take(1)
+    await rig.note("topic:visits", "a", "parked")
+    await worker.take(1)
+    await rig.transport.admin.command("XGROUP", "DESTROY", rig.transport.keys.of("topic:visits"), "counter")
+    await _fill(rig, 1000)
+    assert await _drain(worker) == 1000
+    await _beat_often(worker)
+    assert bodies(await first.finish(*first.held, accept=True)) == ["parked"]
