@@ -16,6 +16,7 @@ from broker.errors import BrokerError, DeadlineExceededError
 from broker.limits import Limits
 from broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Retry
 from broker.redis.lane import Turn
+from broker.redis.transport import RedisTransport
 from broker.remote_errors import encode_error
 from broker.retry import RetryPolicy
 
@@ -24,6 +25,7 @@ from .cancellation import CancellationToken
 from .context import MessageContext, MessageHandlerContext
 from .errors import CantHandleException
 from .local_agents import LoadState, LocalAgents
+from .once import Recorder
 from .registration import AgentTypeEntry, LiveAgent
 from .runtime_errors import MaxRuntimeError, RuntimeStateError
 from .state import dump_state
@@ -52,7 +54,7 @@ class AgentHost:
         settings: BrokerSettings,
         *,
         declare: Callable[[], Awaitable[None]],
-        now_ms: Callable[[], int],
+        transport: RedisTransport,
         on_turn: Callable[[Turn], None],
         token_of: Callable[[str], CancellationToken | None],
     ) -> None:
@@ -61,7 +63,8 @@ class AgentHost:
         self._settings = settings
         self._limits = Limits.of(settings)
         self._declare = declare
-        self._now_ms = now_ms
+        self._transport = transport
+        self._now_ms = transport.now_ms
         self._on_turn = on_turn
         self._token_of = token_of
         self._by_raw_type: dict[bytes, AgentTypeEntry] = {}
@@ -161,7 +164,7 @@ class AgentHost:
         message: Any,
     ) -> Outcome:
         activation = Activation(live.agent_id, envelope.id, envelope.chain, envelope.deadline)
-        ctx = self._context(delivery, envelope)
+        ctx = self._context(entry.type, delivery, envelope)
         token = current.set(activation)
         try:
             with MessageHandlerContext.populate_context(live.agent_id):
@@ -169,7 +172,7 @@ class AgentHost:
                     result = await live.agent.on_message(message, ctx)
                 else:
                     result = await self._run_within(entry.settings.max_runtime, live.agent, message, ctx)
-            return self._succeeded(entry, live, envelope, activation, result)
+            return self._succeeded(entry, live, envelope, activation, ctx, result)
         except asyncio.CancelledError as error:
             self._roll_back(entry, live)
             if ctx.cancellation_token.is_cancelled():
@@ -192,7 +195,7 @@ class AgentHost:
                 raise MaxRuntimeError(seconds) from error
             raise
 
-    def _context(self, delivery: Delivery, envelope: Envelope) -> MessageContext:
+    def _context(self, agent_type: str, delivery: Delivery, envelope: Envelope) -> MessageContext:
         sender = AgentId.from_str(envelope.sender) if envelope.sender else None
         is_rpc = envelope.kind == "request"
         topic = None
@@ -200,9 +203,11 @@ class AgentHost:
             topic = TopicId(envelope.topic or self._topic_type(delivery.stream), envelope.key)
         token = self._token_of(envelope.id) if is_rpc else None
         deadline = envelope.deadline / 1000 if envelope.deadline is not None else None
-        return MessageContext(
+        ctx = MessageContext(
             sender, topic, is_rpc, token or CancellationToken(), envelope.id, delivery.attempt, deadline
         )
+        ctx.recorder = Recorder(self._transport, self._registry, agent_type, envelope.id)
+        return ctx
 
     def _topic_type(self, stream: bytes) -> str:
         """The topic type of a stream such as b"topic:visits"."""
@@ -212,7 +217,13 @@ class AgentHost:
         return name
 
     def _succeeded(
-        self, entry: AgentTypeEntry, live: LiveAgent, envelope: Envelope, activation: Activation, result: Any
+        self,
+        entry: AgentTypeEntry,
+        live: LiveAgent,
+        envelope: Envelope,
+        activation: Activation,
+        ctx: MessageContext,
+        result: Any,
     ) -> Outcome:
         reply = self._reply(activation.agent_id, envelope, result) if envelope.kind == "request" else None
         state = None
@@ -223,9 +234,10 @@ class AgentHost:
                 live.saved = data
                 state = (live.version, data)
         self.handled += 1
-        if reply is None and state is None and not activation.outgoing:
+        once_of = envelope.id if isinstance(ctx.recorder, Recorder) and ctx.recorder.used else None
+        if reply is None and state is None and once_of is None and not activation.outgoing:
             return NOTHING
-        return Commit(reply, state, tuple(activation.outgoing))
+        return Commit(reply, state, tuple(activation.outgoing), once_of)
 
     def _roll_back(self, entry: AgentTypeEntry, live: LiveAgent) -> None:
         if entry.persistent:

@@ -254,7 +254,7 @@ class RedisAgentRuntime:
             self.registry,
             transport.settings,
             declare=lambda: self._declare(transport),
-            now_ms=transport.now_ms,
+            transport=transport,
             on_turn=on_turn,
             token_of=sender.token_of,
         )

@@ -36,10 +36,8 @@ SHORT_NAMES: Final = tuple(SHORT[name] for name in Envelope._fields[FIRST_OF_HEA
 
 def head_of(envelope: Envelope) -> bytes:
     """What is not the default, packed; b"" when all is."""
-    head: dict[str, Any] = {}
-    for short, value, default in zip(SHORT_NAMES, envelope[FIRST_OF_HEAD:], DEFAULTS, strict=True):
-        if value != default:
-            head[short] = value
+    pairs = zip(SHORT_NAMES, envelope[FIRST_OF_HEAD:], DEFAULTS, strict=True)
+    head = {short: value for short, value, default in pairs if value != default}
     made: bytes = packb(head) if head else b""
     return made
 

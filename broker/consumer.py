@@ -231,7 +231,7 @@ class Consumer:
 
     def _receive(self, turn: Turn, room: int) -> None:
         brought = len(turn.deliveries)
-        self._wait_empty = turn.suspects_wait and self._boxes.held > 0
+        self._wait_empty = turn.suspects_wait and self._boxes.held + brought > 0
         if brought:
             for delivery in turn.deliveries:
                 self._boxes.add(delivery)
@@ -430,9 +430,10 @@ def _committed(delivery: Delivery, outcome: Commit, more: str) -> Done:
     mode = "C" + more
     if delivery.tries:
         mode += "T"
-    if outcome.state is None and outcome.reply is None and not outcome.outgoing:
-        return Done(delivery, mode, ())
     extras: list[Any] = []
+    if outcome.once_of is not None:
+        mode += "K"
+        extras.append(outcome.once_of)
     if outcome.state is not None:
         mode += "S"
         extras += outcome.state

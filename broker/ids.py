@@ -31,6 +31,18 @@ def _check_agent_type(name: object) -> str:
     return name
 
 
+def _check_topic_type(name: object) -> str:
+    if not isinstance(name, str) or not TOPIC_TYPE.match(name):
+        raise InvalidIdError("topic type", name, TOPIC_RULE)
+    return name
+
+
+def _check_text(what: str, text: object) -> str:
+    if not isinstance(text, str):
+        raise InvalidIdError(what, text, "text")
+    return text
+
+
 class _Frozen:
     """What can't be changed. Ids are made and compared for every message, hence the slots."""
 
@@ -100,8 +112,8 @@ class AgentId(_Frozen):
         name = type.type if isinstance(type, AgentType) else type
         if name.__class__ is not str or name not in _known_types:
             name = _check_agent_type(name)
-        if not isinstance(key, str):
-            raise InvalidIdError("agent key", key, "text")
+        if key.__class__ is not str:
+            key = _check_text("agent key", key)
         _set_type(self, name)
         _set_key(self, key)
         _set_hash(self, hash((name, key)))
@@ -152,12 +164,8 @@ class TopicId(_Frozen):
     source: str
 
     def __init__(self, type: str, source: str) -> None:
-        if not isinstance(type, str) or not TOPIC_TYPE.match(type):
-            raise InvalidIdError("topic type", type, TOPIC_RULE)
-        if not isinstance(source, str):
-            raise InvalidIdError("topic source", source, "text")
-        _set_topic_type(self, type)
-        _set_source(self, source)
+        _set_topic_type(self, _check_topic_type(type))
+        _set_source(self, source if source.__class__ is str else _check_text("topic source", source))
 
     @classmethod
     def from_str(cls, topic_id: str) -> TopicId:

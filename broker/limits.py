@@ -98,17 +98,18 @@ def _reserves_much(body: bytes) -> bool:
 
 def _is_flat(body: bytes, value: dict[Any, Any], limits: Limits) -> bool:
     """Whether a map has each key once, no container and no odd number in it: nothing is left to check."""
-    first = body[0]
-    announced = first & 0x0F if first < 0x90 else int.from_bytes(body[1 : 3 if first == 0xDE else 5], "big")
+    announced = body[0] & 0x0F
+    if body[0] >= 0x90:
+        announced = int.from_bytes(body[1 : 3 if body[0] == 0xDE else 5], "big")
     if announced != len(value) or not limits.max_depth:
         return False
     for key, item in value.items():
         kind = type(item)
-        if kind is dict or kind is list or type(key) is bytes:
+        if kind is dict or kind is list or type(key) is not str:
             return False
         if (
             kind is float and item - item != 0 and not limits.allow_nan
-        ):  # neither NaN nor infinity less itself is 0
+        ):  # what less itself is not 0 is not finite
             return False
     return True
 

@@ -23,11 +23,13 @@ class Commit:
         reply: process, call id or "", id, type, from, head, body; None when nobody waits.
         state: new version and data of a persistent agent; None when it did not change.
         outgoing: postings that leave with this commit.
+        once_of: id of the message whose results of ctx.once are no longer needed.
     """
 
     reply: tuple[Any, ...] | None = None
     state: tuple[int, bytes] | None = None
     outgoing: tuple[Any, ...] = ()
+    once_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -193,4 +194,4 @@ async def _send_all(
 
 
 def _take(messages: Iterator[tuple[int, Any]], most: int) -> list[tuple[int, Any]]:
-    return [message for message, _ in zip(messages, range(most), strict=False)]
+    return list(itertools.islice(messages, most))

@@ -178,6 +178,19 @@ class RedisTransport:
             "HSET", self.keys.of(f"state:{agent_type}:{key}"), "v", version, "d", data, "w", ""
         )
 
+    # Results of ctx.once
+
+    async def recorded(self, agent_type: str, message_id: str) -> dict[str, bytes]:
+        """What earlier attempts at a message recorded, by name."""
+        flat = await self.admin.command("HGETALL", self.keys.of(f"once:{agent_type}:{message_id}"))
+        return {flat[i].decode(): flat[i + 1] for i in range(0, len(flat), 2)}
+
+    async def record(self, agent_type: str, message_id: str, name: str, result: bytes) -> None:
+        """Keeps a result until the message is committed, at most for the dedupe window."""
+        key = self.keys.of(f"once:{agent_type}:{message_id}")
+        await self.admin.command("HSET", key, name, result)
+        await self.admin.command("PEXPIRE", key, int(self.settings.dedupe_window * 1000))
+
     async def stored_keys(self, agent_type: str) -> list[str]:
         """The keys of the persistent agents of a type."""
         return await self.names_after(self.keys.of(f"state:{agent_type}:"))

@@ -1,36 +1,50 @@
-"""One server for the command line tests of a session; every test has it empty."""
+"""What the fault tests share: a server of each kind, worker processes, and a publisher in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import hiredis
 import pytest
 
-from tests.helpers.servers import ServerProcess
+from tests.helpers.rigging import Site
+from tests.helpers.servers import Kind, ServerProcess, missing
 
-from .commands import Place
 
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[ServerProcess]:
-    with ServerProcess() as running:
-        yield running
+@pytest.fixture(scope="session", params=["redis", "embedded"])
+def shared_server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
+    """A server of each kind that stays for the whole session."""
+    kind: Kind = request.param
+    if reason := missing(kind):
+        pytest.skip(reason)
+    with ServerProcess(kind) as server:
+        yield server
 
 
 @pytest.fixture
-def place(server: ServerProcess, tmp_path: Path) -> Place:
-    """A folder with an app, on an empty server."""
-    flush(server)
-    return Place(tmp_path, server.url)
+async def site(shared_server: ServerProcess, tmp_path: Path) -> AsyncIterator[Site]:
+    """A namespace of its own, with a publisher and without workers."""
+    made = Site(shared_server.url, f"faults-{os.urandom(4).hex()}", tmp_path / "ledger")
+    await made.open()
+    yield made
+    await made.close()
 
 
-def flush(server: ServerProcess) -> None:
-    """Empties a server."""
-    import socket
+@pytest.fixture(params=["redis", "embedded"])
+def own_server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
+    """A server for one test, which may break it: a redis-server or the embedded one, with an append-only file."""
+    kind: Kind = request.param
+    if reason := missing(kind):
+        pytest.skip(reason)
+    with ServerProcess(kind, persistent=True) as server:
+        yield server
 
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(str(server.path))
-        connection.sendall(hiredis.pack_command(("FLUSHALL",)))
-        assert connection.recv(5) == b"+OK\r\n"
+
+@pytest.fixture
+async def own_site(own_server: ServerProcess, tmp_path: Path) -> AsyncIterator[Site]:
+    """A site on a server of its own."""
+    made = Site(own_server.url, f"faults-{os.urandom(4).hex()}", tmp_path / "ledger")
+    await made.open()
+    yield made
+    await made.close()

@@ -4,6 +4,7 @@
 --                             without it was reaped and is fenced: nothing of its call is written
 -- state:<type>:<key>  hash    v (version), d (data), w (worker that wrote it)
 -- call:<id>           hash    see publish.lua
+-- once:<type>:<id>    hash    results that ctx.once recorded for a message; gone with its commit, or after a day
 -- reply:<process>     stream  replies to one process
 --
 -- ARGV: worker, call number, max payload (bytes), max_unclaimed, entries held besides the commits below, scan ('1': look at
@@ -17,11 +18,13 @@
 --     L  release: nothing
 --     M  the worker holds more entries of this key: nothing
 --     T  this entry was tried before: nothing
+--     K  results that ctx.once recorded go: message id
 --     S  state: version, data
 --     P  reply: process, call id or '', id, type, from, head, body
 --     O  outgoing messages: count, then for each eight values: suffix, due, id, type, key, from, head, body
 -- Returns {'OK', server ms, next due ms or '', flags, deliveries, states} or {'FENCED'} or {'STALE'}.
---   flags: 'm' a stream holds more, 's' a suspect waits for a worker that holds nothing, 'f<topic>' nobody takes that topic
+--   flags: 'm' a stream holds more, 's' a suspect was given, or waits for a worker that holds nothing: take nothing else
+--     until it is handled, 'f<topic>' nobody takes that topic
 --   deliveries: eleven values each: type, suffix, entry id, tries or '', id, type, key, from, at, head, body
 --   states: three values each: number of the delivery, version, data or nil when this worker was the last to write it
 
@@ -215,6 +218,7 @@ local function write_effects(i, mode)
   if has(mode, 'R') then write_retry(i) end
   if has(mode, 'L') then give_back(i, 0) end
   if has(mode, 'T') then call('HDEL', P .. 'tries:' .. commit_group[i].type, ref_of(i)) end
+  if has(mode, 'K') then call('DEL', P .. 'once:' .. commit_group[i].type .. ':' .. read()) end
   if has(mode, 'S') then write_state(i) end
   if has(mode, 'P') then write_reply() end
   if has(mode, 'O') then write_outgoing() end
@@ -524,7 +528,10 @@ local function pull_suspect(agent_type)
       suspects_wait = true
       return false
     end
-    if take_key(agent_type, call('LPOP', queue), 1) > 0 then return true end
+    if take_key(agent_type, call('LPOP', queue), 1) > 0 then
+      suspects_wait = true
+      return true
+    end
   end
   return false
 end

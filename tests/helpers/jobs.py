@@ -1,0 +1,109 @@
+"""The application that the fault tests run in processes of their own.
+
+A job leaves two traces. The effect, a message on the topic `effects`, is part of the commit: it must come exactly once
+and in order. The line in the file that LEDGER names is written by the handler itself: it shows every execution.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel
+
+from actors import App, MessageContext, RoutedAgent, TopicId, event, rpc
+
+Behaviour = Literal["sleep", "block", "raise", "exit", "hang"]
+
+
+class Job(BaseModel):
+    """What to do: `seconds` of it, then the effect. Number `seq` of its agent key."""
+
+    seq: int
+    behaviour: Behaviour = "sleep"
+    seconds: float = 0.0
+
+
+class Effect(BaseModel):
+    """What a job did."""
+
+    key: str
+    seq: int
+    count: int
+
+
+class HowMany(BaseModel):
+    """How many jobs have been done for a key?"""
+
+
+class Count(BaseModel):
+    """So many."""
+
+    total: int
+
+
+class JobFailedError(RuntimeError):
+    """What a job with the behaviour `raise` raises."""
+
+
+app = App("faults")
+
+
+def note(what: str, key: str, seq: int, attempt: int) -> None:
+    """Adds one line to the file of executions; one small write, so lines of several processes do not mix."""
+    ledger = os.environ.get("LEDGER")
+    if ledger:
+        line = f"{what} {key} {seq} {attempt} {os.getpid()} {time.time():.3f}\n"
+        with Path(ledger).open("ab", buffering=0) as file:
+            file.write(line.encode())
+
+
+async def behave(job: Job) -> None:
+    if job.behaviour == "sleep":
+        await asyncio.sleep(job.seconds)
+    elif job.behaviour == "block":
+        time.sleep(job.seconds)  # noqa: ASYNC251
+    elif job.behaviour == "raise":
+        raise JobFailedError("this job always fails")
+    elif job.behaviour == "exit":
+        os._exit(7)
+    else:
+        await asyncio.Event().wait()
+
+
+class JobAgent(RoutedAgent):
+    """Does jobs and counts them."""
+
+    class State(BaseModel):
+        """How many jobs have been done."""
+
+        total: int = 0
+
+    def __init__(self) -> None:
+        super().__init__("does jobs")
+
+    @event
+    async def on_job(self, message: Job, ctx: MessageContext) -> None:
+        note("start", self.id.key, message.seq, ctx.attempt)
+        await behave(message)
+        self.state.total += 1
+        effect = Effect(key=self.id.key, seq=message.seq, count=self.state.total)
+        await self.publish_message(effect, TopicId("effects", self.id.key))
+        note("end", self.id.key, message.seq, ctx.attempt)
+
+    @rpc
+    async def on_how_many(self, message: HowMany, ctx: MessageContext) -> Count:
+        return Count(total=self.state.total)
+
+
+@app.agent("job", topics=["jobs"])
+class Worker(JobAgent):
+    """With the default settings."""
+
+
+@app.agent("limited", topics=["limited"], max_runtime=0.3)
+class Limited(JobAgent):
+    """May not run long."""
