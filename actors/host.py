@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -69,6 +70,7 @@ class AgentHost:
         self._token_of = token_of
         self._by_raw_type: dict[bytes, AgentTypeEntry] = {}
         self._topics: dict[bytes, str] = {}
+        self._ends_by: dict[str, float] = {}
         self._loop = asyncio.get_running_loop()
         self.load_state: LoadState = _no_state
         self.handled = 0
@@ -187,6 +189,7 @@ class AgentHost:
             current.reset(token)
 
     async def _run_within(self, seconds: float, agent: Any, message: Any, ctx: MessageContext) -> Any:
+        self._ends_by[ctx.message_id] = time.monotonic() + seconds
         try:
             async with asyncio.timeout(seconds) as limit:
                 return await agent.on_message(message, ctx)
@@ -194,6 +197,16 @@ class AgentHost:
             if limit.expired():
                 raise MaxRuntimeError(seconds) from error
             raise
+        finally:
+            del self._ends_by[ctx.message_id]
+
+    def overdue(self) -> float:
+        """Seconds since a handler should have been cancelled that blocks the event loop; 0 when none does.
+
+        Called in the heartbeat's thread.
+        """
+        limits = tuple(self._ends_by.values())
+        return max(0.0, time.monotonic() - min(limits)) if limits else 0.0
 
     def _context(self, agent_type: str, delivery: Delivery, envelope: Envelope) -> MessageContext:
         sender = AgentId.from_str(envelope.sender) if envelope.sender else None

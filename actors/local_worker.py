@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import os
 from collections.abc import Callable, Mapping
 
 from broker.consumer import Consumer, TypeLimits
@@ -12,6 +14,10 @@ from broker.redis.transport import RedisTransport
 
 from .host import AgentHost
 
+logger = logging.getLogger("callboard.actors")
+
+STUCK_AFTER = 2.0  # seconds past max_runtime after which a handler counts as one that blocks the loop
+STUCK = 75  # exit status of a worker that ended itself (EX_TEMPFAIL)
 FIRST_LOOK, LONGEST_LOOK = 0.001, 0.1  # seconds between two looks at whether everything is idle
 Look = tuple[int, int, int, bytes]
 
@@ -24,6 +30,7 @@ class LocalWorker:
         make_host: makes the host of the consumer; it is given what to call after each turn.
         types: the agent types to work for.
         is_sending: whether something is on its way to the server.
+        exit_when_stuck: end the process when a handler blocks the event loop long after its `max_runtime`.
     """
 
     def __init__(
@@ -32,7 +39,10 @@ class LocalWorker:
         make_host: Callable[[Callable[[Turn], None]], AgentHost],
         types: Mapping[str, TypeLimits],
         is_sending: Callable[[], bool],
+        exit_when_stuck: bool = False,
     ) -> None:
+        self._exit_when_stuck = exit_when_stuck
+        self._complained = False
         self._transport = transport
         self._is_sending = is_sending
         self._changed = asyncio.Event()
@@ -55,6 +65,16 @@ class LocalWorker:
             await asyncio.to_thread(heartbeat.stop)
 
     def _pulse(self) -> tuple[str, int, int]:
+        """Called in the heartbeat's thread."""
+        overdue = self.host.overdue()
+        if overdue < STUCK_AFTER:
+            self._complained = False
+        elif self._exit_when_stuck:
+            logger.critical("a handler blocks the event loop past its max_runtime: this worker ends itself")
+            os._exit(STUCK)
+        elif not self._complained:
+            self._complained = True
+            logger.error("a handler blocks the event loop past its max_runtime and can't be cancelled")
         return self.consumer.worker, self.consumer.held, self.consumer.running
 
     def _on_turn(self, turn: Turn) -> None:

@@ -53,6 +53,8 @@ class RedisAgentRuntime:
         types: agent types that this process runs. None: all that are registered.
         intervention_handlers: see InterventionHandler; each sees what the one before it returned.
         ignore_unhandled_exceptions: False: an event that failed for good is raised by stop_when_idle, stop_when and stop.
+        exit_when_stuck: end the process (status 75) when a handler blocks the event loop past its `max_runtime`, so that
+            its messages move on; for processes that do nothing else, such as those of `callboard worker`.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class RedisAgentRuntime:
         types: Collection[str] | None = None,
         intervention_handlers: Sequence[InterventionHandler] | None = None,
         ignore_unhandled_exceptions: bool = True,
+        exit_when_stuck: bool = False,
     ) -> None:
         self._given_url = url
         self._given_namespace = namespace
@@ -71,6 +74,7 @@ class RedisAgentRuntime:
         self._only = None if types is None else frozenset(types)
         self._interventions = tuple(intervention_handlers or ())
         self._ignore_errors = ignore_unhandled_exceptions
+        self._exit_when_stuck = exit_when_stuck
         register_errors()
         self._agents = LocalAgents(self)
         self._subscriptions = SubscriptionTable()
@@ -93,6 +97,7 @@ class RedisAgentRuntime:
         settings: BrokerSettings | None = None,
         types: Collection[str] | None = None,
         intervention_handlers: Sequence[InterventionHandler] | None = None,
+        exit_when_stuck: bool = False,
     ) -> Self:
         """A runtime with everything that an App declares.
 
@@ -103,6 +108,7 @@ class RedisAgentRuntime:
             settings: instead of the app's.
             types: agent types that this process runs: None all, () none (to publish only).
             intervention_handlers: as for the class.
+            exit_when_stuck: as for the class.
 
         Raises:
             UnknownAgentTypeError: `types` names one that the app does not declare.
@@ -113,6 +119,7 @@ class RedisAgentRuntime:
             settings=settings or app.settings,
             types=types,
             intervention_handlers=intervention_handlers,
+            exit_when_stuck=exit_when_stuck,
         )
         for name in types or ():
             app[name]
@@ -244,7 +251,9 @@ class RedisAgentRuntime:
 
     async def _work(self) -> None:
         await self.open()
-        self._worker = LocalWorker(self.transport, self._make_host, self._limits(), self._is_sending)
+        self._worker = LocalWorker(
+            self.transport, self._make_host, self._limits(), self._is_sending, self._exit_when_stuck
+        )
         await self._worker.run()
 
     def _make_host(self, on_turn: Callable[[Turn], None]) -> AgentHost:
