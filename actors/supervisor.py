@@ -195,17 +195,18 @@ class Supervisor:
         tasks = [asyncio.create_task(self._keep(child, watched)) for child in self.children]
         closing = asyncio.create_task(self._close_down())
         try:
-            await asyncio.gather(*tasks)
+            # Not gather: cancelling that would cancel the tasks, and each has to see its process end.
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            if errors := [error for task in done if (error := task.exception()) is not None]:
+                self._stopping.set()
+                await asyncio.wait(tasks)
+                raise errors[0]
             return Ending.KILLED if self._killing.is_set() else Ending.DRAINED
-        except GaveUpError:
-            self._stopping.set()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
         finally:
             # However this ends, no process is left, and what it held is given back.
             self._stopping.set()
             self._killing.set()
-            await asyncio.gather(*tasks, closing, return_exceptions=True)
+            await asyncio.wait([*tasks, closing])
             os.close(watched)
             os.close(held)
 

@@ -7,6 +7,7 @@ import contextlib
 import enum
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
@@ -77,8 +78,17 @@ class StopRequest:
 
     def _orphaned(self, descriptor: int) -> None:
         self._loop.remove_reader(descriptor)
+        _silence()
         if self._asked == 0:
             self.ask()
+
+
+def _silence() -> None:
+    """Lets handlers go on printing although nobody reads their output any more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 class WorkerEnding(enum.Enum):

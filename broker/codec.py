@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from msgpack import packb
-
 from .envelope import Envelope
 from .errors import DecodeError, EncodeError
 from .limits import DEFAULT, Limits, unpack
+from .plain import packb
 
 FIELDS: Final = ("id", "type", "key", "from", "at", "head", "body")
 SHORT: Final = {
@@ -38,8 +37,7 @@ def head_of(envelope: Envelope) -> bytes:
     """What is not the default, packed; b"" when all is."""
     pairs = zip(SHORT_NAMES, envelope[FIRST_OF_HEAD:], DEFAULTS, strict=True)
     head = {short: value for short, value, default in pairs if value != default}
-    made: bytes = packb(head) if head else b""
-    return made
+    return packb(head) if head else b""
 
 
 def request_head(
@@ -55,8 +53,7 @@ def request_head(
         head["d"] = deadline
     if version != 1:
         head["v"] = version
-    packed: bytes = packb(head)
-    return packed
+    return packb(head)
 
 
 def event_head(version: int = 1, cause: str | None = None) -> bytes:
@@ -68,16 +65,14 @@ def event_head(version: int = 1, cause: str | None = None) -> bytes:
         head["c"] = cause
     if version != 1:
         head["v"] = version
-    packed: bytes = packb(head)
-    return packed
+    return packb(head)
 
 
 def head_of_reply(version: int, error: bool) -> bytes:
     """The head of a reply: nothing unless it is an error or has a version."""
     if version == 1 and not error:
         return b""
-    packed: bytes = packb({"e": True} if error else {"v": version})
-    return packed
+    return packb({"e": True} if error else {"v": version})
 
 
 def to_values(envelope: Envelope) -> list[bytes]:
@@ -86,15 +81,15 @@ def to_values(envelope: Envelope) -> list[bytes]:
     Raises:
         EncodeError: a text has a character that UTF-8 does not have (half of a surrogate pair).
     """
-    given = envelope[FIRST_OF_HEAD:]
+    sender = envelope.sender
     try:
         return [
             envelope[0].encode(),
             envelope[1].encode(),
             envelope[2].encode(),
-            envelope[3].encode() if envelope[3] else b"",
+            sender.encode() if sender else b"",
             b"%d" % envelope[4],
-            b"" if given == DEFAULTS else head_of(envelope),
+            b"" if envelope[FIRST_OF_HEAD:] == DEFAULTS else head_of(envelope),
             envelope[5],
         ]
     except UnicodeEncodeError as error:

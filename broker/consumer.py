@@ -200,7 +200,7 @@ class Consumer:
         try:
             turn = await self._lane.turn(done, wants, self._boxes.held, scan, not self._draining)
         except FencedError:
-            await self._start_again()
+            await self._start_again(sent)
         except (ConnectionLostError, ServerUnavailableError, CommandError, OverloadedError) as error:
             await self._recover(sent, error)
         else:
@@ -268,7 +268,7 @@ class Consumer:
                 held = await self._lane.resync()
                 break
             except FencedError:
-                await self._start_again()
+                await self._start_again(sent)
                 return
             except (ConnectionLostError, ServerUnavailableError, CommandError) as again:
                 logger.warning("asking again: %s", again)
@@ -295,16 +295,18 @@ class Consumer:
         self._hungry = True
         self._help()
 
-    async def _start_again(self) -> None:
+    async def _start_again(self, refused: Sequence[tuple[Mailbox, Delivery, Outcome]]) -> None:
         """The lease was lost: forget everything, become a new incarnation."""
         running = self._boxes.fence()
-        for mailbox in running:
+        finished = [mailbox for mailbox, _, _ in (*refused, *self._finished)]
+        for agent_type, key in dict.fromkeys(mailbox.key for mailbox in (*finished, *running)):
             logger.warning(
                 "fenced: the worker %s lost its lease; what it did for %s/%s is dropped, another worker does it",
                 self._lane.worker,
-                mailbox.key[0].decode(errors="replace"),
-                mailbox.key[1].decode(errors="replace"),
+                agent_type.decode(errors="replace"),
+                key.decode(errors="replace"),
             )
+        for mailbox in running:
             if mailbox.task is not None:
                 mailbox.task.cancel("fenced")
         self._finished.clear()

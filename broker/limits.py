@@ -16,7 +16,7 @@ from msgpack import unpackb
 
 from .errors import DecodeError
 from .json_limits import from_json
-from .msgpack_walk import ODD_FLOAT, walk
+from .msgpack_walk import ODD_DOUBLE, ODD_SINGLE, walk
 from .settings import BrokerSettings
 
 SMALL: Final = 4_096  # bytes; the 819 nested array headers that fit in reserve at most 27 MB
@@ -117,7 +117,7 @@ def _is_flat(body: bytes, value: dict[Any, Any], limits: Limits) -> bool:
 def _unpack_checked(body: bytes, limits: Limits) -> Any:
     value = unpackb(body, object_pairs_hook=_map_of, ext_hook=_refuse_extension, max_ext_len=0)
     containers = len(body) - len(body.translate(None, CONTAINERS))
-    if containers > limits.max_depth or (ODD_FLOAT.search(body) is not None and not limits.allow_nan):
+    if containers > limits.max_depth or ODD_DOUBLE.search(body) or ODD_SINGLE.search(body):
         _check_levels(value, limits)
     return value
 

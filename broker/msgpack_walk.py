@@ -26,8 +26,10 @@ FLOATS: Final = {0xCA: (5, ">f"), 0xCB: (9, ">d")}
 # Long lists of numbers are what large bodies are made of: a run of them is passed in one step.
 RUN: Final = re.compile(rb"(?s:[\x00-\x7f\xe0-\xff]+|(?:\xcb(?![\x7f\xff][\xf0-\xff]).{8})+)")
 
-# Where a NaN or infinity may be; a string may hold the same bytes.
-ODD_FLOAT: Final = re.compile(rb"[\xca\xcb][\x7f\xff][\x80-\xff]")
+# Where a NaN or infinity may be; a string may hold the same bytes. Two patterns, because one byte in front of a
+# pattern is found by memchr and a choice of two is not.
+ODD_DOUBLE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
+ODD_SINGLE: Final = re.compile(rb"\xca[\x7f\xff][\x80-\xff]")
 
 
 class Walk:

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import pydantic
 import pydantic_core
-from msgpack import packb
 
 from .errors import DecodeError, EncodeError, UnsupportedVersionError
 from .limits import DEFAULT, Limits, unpack
-from .plain import MAX_ELEMENTS, ODD_FLOAT, UnknownTypeError, check, plain, substitute
+from .msgpack_walk import ODD_DOUBLE
+from .plain import MAX_ELEMENTS, UnknownTypeError, check, packb, plain, substitute
 from .shape import Shape
 
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
@@ -42,8 +42,8 @@ def pack(value: Any) -> bytes:
         EncodeError: something in it can't be written.
     """
     try:
-        made: bytes = packb(plain(value), default=substitute)
-        if len(made) > MAX_ELEMENTS or ODD_FLOAT.search(made) is not None:
+        made = packb(plain(value), default=substitute)
+        if len(made) > MAX_ELEMENTS or ODD_DOUBLE.search(made) is not None:
             check(made, allow_nan=False)
     except CAN_FAIL as error:
         raise EncodeError(type(value).__name__, _why(error)) from error
@@ -151,14 +151,14 @@ def _core_of(cls: type[Any]) -> tuple[Any, pydantic_core.SchemaSerializer, Any]:
 def _encoder(
     cls: type[Any], serializer: pydantic_core.SchemaSerializer, shape: Shape
 ) -> Callable[[Any], bytes]:
-    to_python, odd_float = serializer.to_python, ODD_FLOAT.search
+    to_python, odd_float = serializer.to_python, ODD_DOUBLE.search
     allow_nan, is_open = shape.allows_nan, shape.is_open
     may_be_odd = shape.has_numbers and not allow_nan
 
     def encode(value: Any) -> bytes:
         try:
             data = to_python(value, by_alias=False, round_trip=True)
-            made: bytes = packb(plain(data) if is_open else data, default=substitute)
+            made = packb(plain(data) if is_open else data, default=substitute)
             if len(made) > MAX_ELEMENTS or (may_be_odd and odd_float(made) is not None):
                 check(made, allow_nan)
         except (UnknownTypeError, pydantic_core.PydanticSerializationError) as error:

@@ -12,6 +12,7 @@ import typer
 from . import ask, dead, demo, init, publish, server, status, tail, topics, up, worker
 from .exits import BAD_USE, BROKEN_PIPE, INTERRUPTED, code_of, complain, sentence_of
 from .options import help_of
+from .output import OutputClosedError
 
 DEBUG = "--debug"
 _USAGE_ERRORS: tuple[type[Any], ...] = typer.BadParameter.__mro__[2:3]
@@ -86,7 +87,7 @@ def _run(arguments: list[str], debug: bool) -> int:
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except BrokenPipeError:
+    except (OutputClosedError, BrokenPipeError):
         _forget_stdout()
         return BROKEN_PIPE
     except typer.Exit as error:

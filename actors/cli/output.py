@@ -7,10 +7,24 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..errors import ActorError
+
+
+class OutputClosedError(ActorError):
+    """Whoever read the output is gone."""
+
 
 def say(line: str = "") -> None:
-    """One line on stdout, at once, so that a pipe sees it."""
-    print(line, flush=True)
+    """One line on stdout, at once, so that a pipe sees it.
+
+    Raises:
+        OutputClosedError: Nobody reads it any more.
+    """
+    try:
+        print(line, flush=True)
+    except BrokenPipeError as error:
+        # typer would make exit code 1 of it.
+        raise OutputClosedError from error
 
 
 def remark(line: str) -> None:

@@ -137,7 +137,8 @@ def _load(path: Path) -> tuple[list[Document], list[str]]:
         return _load_folder(path)
     if not path.exists():
         raise DocumentMissingError(str(path))
-    if path.suffix.lower() not in ENDINGS:
+    # A pipe would be waited for, with nobody on the other side.
+    if path.suffix.lower() not in ENDINGS or not path.is_file():
         raise DocumentKindError(str(path))
     return _read(path, path.name)
 
@@ -172,7 +173,9 @@ def _files(folder: Path) -> Iterator[Path]:
         )
         wanted = [name for name in names if name.lower().endswith(ENDINGS) and not name.startswith(".")]
         for name in sorted(wanted, key=lambda name: (not name.lower().startswith("readme"), name)):
-            yield Path(root, name)
+            path = Path(root, name)
+            if path.is_file():
+                yield path
 
 
 def _read(path: Path, name: str) -> tuple[list[Document], list[str]]:

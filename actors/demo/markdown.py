@@ -38,11 +38,16 @@ _LINK = re.compile(r"\[([^\[\]]*)\](?:\([^()]*(?:\([^()]*\)[^()]*)*\)|\[[^\]]*\]
 _SHORTCUT = re.compile(r"\[([^\[\]]{1,200})\](?!\()")
 _FOOTNOTE = re.compile(r"\[\^[^\]]+\]")
 _AUTOLINK = re.compile(r"<(?:https?|ftp|mailto):[^>\s]*>")
+# Only what HTML knows: `<name>` in prose is a placeholder.
 _TAG = re.compile(
-    r"</?[A-Za-z][A-Za-z0-9-]*(?:\s+[A-Za-z_:@][\w:.-]*(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'>]+))?)*\s*/?>"
+    r"</?(?:a|abbr|article|aside|b|big|blockquote|br|center|cite|code|dd|del|details|div|dl|dt|em|figcaption|figure"
+    r"|font|footer|h[1-6]|header|hr|i|iframe|img|input|ins|kbd|li|main|mark|nav|ol|p|picture|pre|q|s|samp|script"
+    r"|section|small|source|span|strike|strong|style|sub|summary|sup|svg|table|tbody|td|tfoot|th|thead|tr|tt|u|ul"
+    r"|var|video)(?:\s[^<>]*)?/?>",
+    re.IGNORECASE,
 )
-_STARS = re.compile(r"(?<![\\\w*])(\*{1,3})(?=[^\s*])(.{1,500}?)(?<=[^\s*\\])\1(?![\w*])")
-_BARS = re.compile(r"(?<![\\\w_])(_{1,3})(?=[^\s_])(.{1,500}?)(?<=[^\s_\\])\1(?![\w_])")
+_STARS = re.compile(r"(?<![\\\w*])(\*{1,3})(?=[^\s*])(.{1,500}?)(?<=[^\s\\])\1(?![\w*])")
+_BARS = re.compile(r"(?<![\\\w_])(_{1,3})(?=[^\s_])(.{1,500}?)(?<=[^\s\\])\1(?![\w_])")
 _STRUCK = re.compile(r"~~(?=\S)(.{1,500}?)(?<=\S)~~")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _ENTITY = re.compile(r"&#?[A-Za-z0-9]{1,32};")

@@ -18,7 +18,7 @@ from .text import count_words, is_finished, is_introduction, similarity, terms
 MAX_TERMS = 200
 """Terms with a weight, per job."""
 
-REPEATED = 0.6
+REPEATED = 0.7
 """From this similarity on, one sentence says what another says already."""
 
 _FLOOR = 0.35

@@ -277,17 +277,22 @@ def _missing_heading(draft: Draft, budget: int, asked: Collection[int]) -> list[
 
 
 def _verdict(compiled: Compiled, budget: int, asked: Sequence[int]) -> tuple[Verdict, str]:
-    draft = compiled.draft
+    """The main point, and all points as a line for people."""
+    draft, measure = compiled.draft, compiled.draft.measure
+    points: list[tuple[Verdict, str]] = []
     if compiled.repeats:
-        return "repeats", f"{len(compiled.repeats)} of {len(draft.picks)} sentences repeat an earlier part"
-    if draft.measure.used > budget:
-        return "shorter", f"{draft.measure.used} words, {budget} would do"
-    if asked:
-        heading = draft.headings[asked[0]]
-        return "cover", f"nothing yet on “{heading.title or heading.document}”"
-    if budget >= draft.measure.used + max(1, draft.measure.next_words) and draft.measure.next_words:
-        return "longer", f"{draft.measure.used} words, there is room for {budget}"
-    return "fine", f"{draft.measure.used} words, fine"
+        points.append(
+            ("repeats", f"{len(compiled.repeats)} of {len(draft.picks)} sentences repeat an earlier part")
+        )
+    if measure.used > budget:
+        points.append(("shorter", f"{measure.used} words, {budget} would do"))
+    for heading in (draft.headings[at] for at in asked):
+        points.append(("cover", f"nothing yet on “{heading.title or heading.document}”"))
+    if measure.next_words and budget >= measure.used + measure.next_words:
+        points.append(("longer", f"{measure.used} words, there is room for {budget}"))
+    if not points:
+        return "fine", f"{measure.used} words, fine"
+    return points[0][0], "; ".join(note for _, note in points)
 
 
 def _is_said(row: Sequence[str], said: Sequence[Sequence[str]]) -> bool:

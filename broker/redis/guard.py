@@ -68,8 +68,8 @@ def read_record(directory: int) -> Record | None:
     except FileNotFoundError:
         return None
     with open(fd, encoding="utf-8", errors="surrogateescape") as file:
-        pairs = (line.rstrip("\n").split("=", 1) for line in file if "=" in line)
-        return {name: value for name, value in pairs}
+        pairs = (line.rstrip("\n").partition("=") for line in file)
+        return {name: value for name, _, value in pairs}
 
 
 def write_record(directory: int, record: Record) -> None:
@@ -113,7 +113,8 @@ def _started_from_ps(pid: int) -> str | None:
     import subprocess
 
     command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
-    state, _, started = subprocess.run(command, capture_output=True, text=True).stdout.strip().partition(" ")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    state, _, started = done.stdout.strip().partition(" ")
     return None if not state or state.startswith("Z") else started.strip()
 
 

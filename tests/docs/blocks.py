@@ -42,7 +42,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A line that begins with `$ `, and the lines that it is said to print. `line` counts from 1 in the page."""
+    """A line that begins with `$ `, and what it is said to print. `line` counts from 1 in the page."""
 
     text: str
     line: int

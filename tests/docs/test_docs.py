@@ -1,28 +1,31 @@
-"""Runs the code of README.md and docs/: python blocks as scripts, console blocks line by line on a real server.
+"""Runs the code of README.md and docs/: python blocks as scripts, console blocks on a real server.
 
 A python block whose first line is `# name.py` is written to a file of that name. In a console block the lines
-behind a command say what it prints, see `blocks.matches`; a command that only looks is repeated until they are
-right, because other processes do the work. `callboard up` and `callboard worker` go on until `^C` or the end of
-the page.
+behind a command say what it prints, see `blocks.matches`; a command that only looks is repeated until they
+are right, because other processes do the work. `callboard up` and `callboard worker` go on until `^C` or the end.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hiredis
 import pytest
 
-from ..unit.broker.redis.servers import RawClient, binary_of, serving
+from tests.helpers.servers import ServerProcess
+
 from .blocks import ENTRY, LANGUAGES, WORKER, Block, Command, blocks_of, commands_of, matches
 
 ROOT = Path(__file__).parents[2]
@@ -33,25 +36,44 @@ PATIENCE = 20.0  # seconds until what is printed has to be right
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def server() -> Iterator[Path]:
     """A redis-server, or the valkey-server that is always there; gives its socket."""
-    binary = binary_of("redis-server") or binary_of("valkey-server")
-    assert binary is not None
-    with serving(binary, tmp_path_factory.mktemp("docs")) as path:
-        yield path
+    with ServerProcess() as process:
+        yield process.path
+
+
+class RawClient:
+    """Commands, one at a time, for tests that are not asynchronous. Errors of the server are raised."""
+
+    def __init__(self, path: Path) -> None:
+        self._reader = hiredis.Reader()
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(10)
+        self._socket.connect(str(path))
+
+    def call(self, *words: str | bytes | int) -> Any:
+        self._socket.sendall(hiredis.pack_command(words))  # type: ignore[arg-type]
+        while (answer := self._reader.gets()) is False:
+            self._reader.feed(self._socket.recv(65536))
+        if isinstance(answer, hiredis.ReplyError):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        self._socket.close()
 
 
 class Reader:
     """Does what a page says, as a reader would: in a folder of its own, on a server of its own."""
 
-    def __init__(self, folder: Path, socket: Path) -> None:
+    def __init__(self, folder: Path, server: Path) -> None:
         self._folder = folder
-        self._socket = socket
-        self._client = RawClient(socket)
+        self._server = server
+        self._client = RawClient(server)
         self._running: list[subprocess.Popen[bytes]] = []
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("CALLBOARD_")},
-            "CALLBOARD_URL": f"unix://{socket}",
+            "CALLBOARD_URL": f"unix://{server}",
             "PYTHONPATH": str(ROOT),
             "COLUMNS": "200",
             "NO_COLOR": "1",
@@ -117,7 +139,7 @@ class Reader:
         if shutil.which("redis-cli") is None:
             self._client.call(*words[1:])
             return None
-        return self._run_to_end(["redis-cli", "--no-raw", "-e", "-s", str(self._socket), *words[1:]], where)
+        return self._run_to_end(["redis-cli", "--no-raw", "-e", "-s", str(self._server), *words[1:]], where)
 
     def _run_to_end(self, words: list[str], where: str) -> str:
         done = subprocess.run(
@@ -215,6 +237,19 @@ def test_every_block_says_what_it_is(page: Path) -> None:
 def test_links_inside_the_project_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_picture_of_the_code_is_complete() -> None:
+    named = set(
+        re.findall(r"`(?:\w+/)*([\w*]+\.py)`", (ROOT / "docs" / "architecture.md").read_text("utf-8"))
+    )
+    folders = (ROOT / "actors", ROOT / "broker", ROOT / "broker" / "redis")
+    there = {path.name for folder in folders for path in folder.glob("[!_]*.py")}
+
+    assert not [name for name in named if not fnmatch.filter(there, name)], "named and not there"
+    assert not [name for name in there if not any(fnmatch.fnmatch(name, known) for known in named)], (
+        "not named"
+    )
 
 
 def test_the_readme_shows_the_example_that_is_shipped() -> None:

@@ -29,7 +29,16 @@ def written(path: Path, data: str | bytes = "Some text.\n") -> Path:
 
 
 def test_a_folder_is_read_in_order_without_what_is_not_its_own(tmp_path: Path) -> None:
-    for name in ("b.md", "a.TXT", "README.md", "docs/z.md", "x.py", ".git/a.md", "node_modules/a.md", ".hidden.md"):
+    for name in (
+        "b.md",
+        "a.TXT",
+        "README.md",
+        "docs/z.md",
+        "x.py",
+        ".git/a.md",
+        "node_modules/a.md",
+        ".hidden.md",
+    ):
         written(tmp_path / name)
     written(tmp_path / "empty.md", " \n")
     written(tmp_path / "image.md", b"\x89PNG\0\0")
@@ -65,18 +74,27 @@ def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:
         assert str(type(caught.value)(*caught.value.args)) == str(caught.value)
 
 
-def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
-    link = tmp_path / "loop.md"
-    link.symlink_to(link)
+def test_what_is_no_file_is_passed_over(tmp_path: Path) -> None:
+    loop = tmp_path / "loop.md"
+    loop.symlink_to(loop)
+    os.mkfifo(tmp_path / "pipe.md")
+    (tmp_path / "folder.md").mkdir()
     written(tmp_path / "good.md")
     assert [one.name for one in load_documents(tmp_path)] == ["good.md"]
-    directory = tmp_path / "odd.md" / "x"
-    directory.mkdir(parents=True)
-    os.mkfifo(tmp_path / "pipe.md")
     with pytest.raises(DocumentKindError):
         load_documents(tmp_path / "pipe.md")
-    error = DocumentUnreadableError("a.md", "Permission denied")
-    assert str(error) == "a.md cannot be read (Permission denied). Check its permissions."
+
+
+def test_what_the_system_refuses_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path, mode: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    path = written(tmp_path / "a.md")
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(DocumentUnreadableError, match=r"cannot be read \(Permission denied\)"):
+        load_documents(path)
+    with pytest.raises(NoDocumentsError, match=r"a\.md: unreadable"):
+        load_documents(tmp_path)
 
 
 def test_titles_come_from_the_document_or_the_folder(tmp_path: Path) -> None:
@@ -96,14 +114,16 @@ def test_five_megabytes_become_one_message(tmp_path: Path) -> None:
     size = len(msgpack.packb(prepared.requirements("job").model_dump()))
     assert len(prepared.documents) == 200
     assert 700_000 < size < BrokerSettings().max_payload
-    assert prepared.left_out == ["200 long files: 17 to 17 % kept of each, from all over it."]
+    assert prepared.left_out == ["200 long files: 17 to 18 % kept of each, from all over it."]
     last = [one.text.rstrip().rsplit("number ", 1)[1].split()[0] for one in prepared.documents]
     assert min(map(int, last)) > 290
     assert prepare(tmp_path) == prepared
 
 
 documents = st.lists(
-    st.builds(Document, name=st.text("ab/.md", min_size=1, max_size=9), text=st.text(max_size=3_000)), min_size=1, max_size=9
+    st.builds(Document, name=st.text("ab/.md", min_size=1, max_size=9), text=st.text(max_size=3_000)),
+    min_size=1,
+    max_size=9,
 )
 
 

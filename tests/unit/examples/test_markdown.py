@@ -75,7 +75,9 @@ def test_only_headings_and_prose_are_left() -> None:
 
 
 def test_items_that_hang_on_an_introduction_are_marked() -> None:
-    [passage] = passages(Document(name="a.md", text="It does not:\n\n- bark\n- bite\n\nIt sleeps.\n\n- well\n"))
+    [passage] = passages(
+        Document(name="a.md", text="It does not:\n\n- bark\n- bite\n\nIt sleeps.\n\n- well\n")
+    )
     assert [passage.sentences[at] for at in passage.depends] == ["bark", "bite"]
 
 
@@ -91,7 +93,7 @@ def test_items_that_hang_on_an_introduction_are_marked() -> None:
         ("a < b > c and <b>d</b>", "a < b > c and d"),
         ("![image](x.png) text[^2]", "text"),
         ("[`a`] and [b]", "`a` and [b]"),
-        ("callboard:{<name>}:x &lt;i&gt; &#96;", "callboard:{}:x <i>"),
+        ("callboard:{<name>}:x &lt;i&gt; &#96;", "callboard:{<name>}:x <i>"),
     ],
 )
 def test_inline_markup_is_stripped(markup: str, text: str) -> None:
@@ -115,7 +117,15 @@ def test_a_plain_text_has_headings_too() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["[" * 50_000, "*a " * 20_000, "`" * 20_001, "![" * 30_000, "# " + " " * 50_000 + "x", "<a " * 20_000, "> " * 50_000],
+    [
+        "[" * 50_000,
+        "*a " * 20_000,
+        "`" * 20_001,
+        "![" * 30_000,
+        "# " + " " * 50_000 + "x",
+        "<a " * 20_000,
+        "> " * 50_000,
+    ],
     ids=["brackets", "stars", "backticks", "images", "spaces", "tags", "quotes"],
 )
 def test_hostile_text_is_read_in_no_time(text: str) -> None:

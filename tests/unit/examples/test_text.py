@@ -49,7 +49,15 @@ def test_nothing_but_space_gets_lost(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("", 0), ("one two", 2), ("— * #", 0), ("don't re-use 3.11", 3), ("你好世界", 2), ("Redis 很快", 2), ("हिन्दी में", 2)],
+    [
+        ("", 0),
+        ("one two", 2),
+        ("— * #", 0),
+        ("don't re-use 3.11", 3),
+        ("你好世界", 2),
+        ("Redis 很快", 2),
+        ("हिन्दी में", 2),
+    ],
 )
 def test_words_are_counted_in_any_script(text: str, words: int) -> None:
     assert count_words(text) == words
@@ -66,7 +74,8 @@ def test_similarity_is_the_share_of_the_shorter_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "finished"), [("Done.", True), ("“Done!”", True), ("完了。", True), ("see `x`", False), ("Then:", False)]
+    ("text", "finished"),
+    [("Done.", True), ("“Done!”", True), ("完了。", True), ("see `x`", False), ("Then:", False)],
 )
 def test_a_sentence_is_finished_by_its_last_sign(text: str, finished: bool) -> None:
     assert is_finished(text) is finished

@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 APP = """
 import asyncio, os, time
@@ -154,12 +154,11 @@ class Running:
         self.process.send_signal(number)
 
 
-def wait_for(condition: object, within: float = 20, what: object = "") -> None:
-    """Looks again and again until `condition()` is true."""
-    assert callable(condition)
+def wait_for(condition: Callable[[], object], within: float = 20, what: Callable[[], str] = str) -> None:
+    """Looks again and again until `condition()` is true; `what` explains the failure."""
     deadline = time.monotonic() + within
     while not condition():
-        assert time.monotonic() < deadline, what() if callable(what) else what
+        assert time.monotonic() < deadline, what()
         time.sleep(0.02)
 
 
@@ -167,14 +166,14 @@ def processes_in(folder: Path, having: str = "actors.cli") -> list[int]:
     """Pids of the processes whose current folder it is and whose command has `having` in it."""
     import psutil
 
-    found = []
-    for process in psutil.process_iter():
+    def matches(process: psutil.Process) -> bool:
         with contextlib.suppress(psutil.Error):
-            if process.cwd() == str(folder) and having in " ".join(process.cmdline()):
-                found.append(process.pid)
-    return found
+            return process.cwd() == str(folder) and having in " ".join(process.cmdline())
+        return False
+
+    return [process.pid for process in psutil.process_iter() if matches(process)]
 
 
 def workers_in(folder: Path) -> list[int]:
     """Pids of the worker processes that belong to a folder."""
-    return [pid for pid in processes_in(folder, "actors.cli worker")]
+    return processes_in(folder, "actors.cli worker")

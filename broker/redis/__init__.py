@@ -1,0 +1,1 @@
+"""Delivery on Redis Streams: the only code that imports redis."""

@@ -1,0 +1,130 @@
+"""Handlers that fail: exactly so many attempts, then a dead letter that says everything, and replay."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from broker.redis import deadletters
+from tests.helpers.eventually import eventually
+from tests.helpers.jobs import Behaviour
+from tests.helpers.rigging import Site
+
+ATTEMPTS = 3
+WORDS: dict[Behaviour, tuple[str, str]] = {
+    "raise": ("failed", "JobFailedError"),
+    "exit": ("crashed", "worker died"),
+    "hang": ("failed", "MaxRuntimeError"),
+}
+
+
+async def _letter(site: Site, agent_type: str) -> dict[str, str]:
+    await eventually(
+        lambda: site.ledger.letters(agent_type), within=20, what=lambda: site.workers[-1].output()[-3000:]
+    )
+    (letter,) = site.ledger.letters(agent_type)
+    return letter
+
+
+async def _keep_working(site: Site, agent_type: str) -> None:
+    """What a supervisor does: starts a worker again when it is gone, until there is a letter."""
+    worker = site.worker(agent_type)
+
+    async def there_is_a_letter() -> bool:
+        nonlocal worker
+        if not worker.is_alive:
+            await _bury(site, worker.pid)
+            worker = site.worker(agent_type)
+        return bool(site.ledger.letters(agent_type))
+
+    await eventually(there_is_a_letter, within=20)
+    if not worker.is_alive:
+        await site.ready_worker(agent_type)
+
+
+async def _bury(site: Site, pid: int) -> None:
+    import socket
+
+    await site.publisher.transport.admin.run("leave", ("1", "", f"{socket.gethostname()}:{pid}:"))
+
+
+@pytest.mark.parametrize("behaviour", ["raise", "exit", "hang"])
+async def test_exact_attempts_then_a_dead_letter_with_its_history(site: Site, behaviour: Behaviour) -> None:
+    agent_type = "limited" if behaviour == "hang" else "job"
+    topic = "limited" if behaviour == "hang" else "jobs"
+    began = time.time() * 1000
+    bad = await site.publish("a", behaviour, topic=topic)
+    good = await site.publish("a", topic=topic)
+    elsewhere = await site.publish("b", topic=topic)
+    await _keep_working(site, agent_type)
+    letter = await _letter(site, agent_type)
+    await site.effects(2)
+    await site.settled(agent_type)
+    executions = [one for one in site.ledger.executions() if (one.key, one.seq) == ("a", bad)]
+    assert [one.attempt for one in executions] == [1, 2, 3]
+    reason, error = WORDS[behaviour]
+    assert letter["reason"] == reason
+    assert error in letter["error"]
+    assert letter["attempts"] == str(ATTEMPTS)
+    assert letter["type"] == "Job"
+    assert letter["key"] == "a"
+    assert letter["stream"] == f"topic:{topic}"
+    assert began - 1000 <= int(letter["first"]) <= int(letter["last"]) <= time.time() * 1000 + 1000
+    assert letter["worker"]
+    if behaviour != "exit":
+        assert "Traceback" in letter["traceback"]
+        assert "jobs.py" in letter["traceback"]
+    done = {(one.key, one.seq) for one in site.ledger.effects()}
+    assert done == {("a", good), ("b", elsewhere)}
+    assert len([one for one in site.ledger.executions() if one.seq == good and one.key == "a"]) == 1
+
+
+async def test_replaying_twice_by_mistake_handles_once(site: Site) -> None:
+    await site.ready_worker("job")
+    await site.publish("a", "raise")
+    await _letter(site, "job")
+    assert len(site.ledger.executions()) == ATTEMPTS
+    (letter,) = await deadletters.list_letters(site.publisher.transport)
+    for _ in range(2):
+        await deadletters.replay(site.publisher.transport, "job", [letter.id])
+    await eventually(lambda: len(site.ledger.executions()) == 2 * ATTEMPTS)
+    await eventually(lambda: len(site.ledger.letters("job")) == 1)
+    await site.settled()
+    assert len(site.ledger.executions()) == 2 * ATTEMPTS, "it was handled once more, as a new message"
+    assert [one.attempt for one in site.ledger.executions()] == [1, 2, 3, 1, 2, 3]
+
+
+async def test_many_messages_that_kill_the_worker_take_nobody_with_them(site: Site) -> None:
+    for number in range(30):
+        await site.publish(f"g{number}", seconds=0.01)
+        if number % 10 == 5:
+            await site.publish(f"poison{number}", "exit")
+    worker = site.worker("job")
+
+    async def over() -> bool:
+        nonlocal worker
+        if not worker.is_alive:
+            await _bury(site, worker.pid)
+            worker = site.worker("job")
+        return len(site.ledger.letters("job")) >= 3 and site.ledger.count() >= 30
+
+    await eventually(over, within=40, what=worker.output)
+    await site.settled()
+    letters = site.ledger.letters("job")
+    assert sorted(letter["key"] for letter in letters) == ["poison15", "poison25", "poison5"]
+    assert len({(one.key, one.seq) for one in site.ledger.effects()}) == 30 == site.ledger.count()
+
+
+async def test_a_failing_key_waits_and_others_go_on(site: Site) -> None:
+    await site.ready_worker("job", environ={"CALLBOARD_RETRY_BASE": "0.5"})
+    await site.publish("a", "raise")
+    await site.publish("a")
+    began = time.time()
+    for number in range(20):
+        await site.publish(f"k{number}")
+    await site.effects(20, within=5)
+    assert time.time() - began < 1.0
+    assert not site.ledger.letters("job")
+    await site.effects(21)
+    assert site.ledger.effects()[-1].key == "a"

@@ -1,0 +1,205 @@
+"""The supervisor with real processes that are not workers: what it starts, restarts, drains and kills."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from actors.supervisor import (
+    WATCHED_PIPE,
+    Child,
+    Ending,
+    GaveUpError,
+    ProcessPlan,
+    RestartPolicy,
+    Supervisor,
+)
+from broker.errors import ServerUnavailableError
+from tests.helpers.eventually import eventually
+
+IDLE = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); print('up', flush=True); signal.pause()"
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True)\nwhile True: signal.pause()"
+ORPHAN = "import os, sys; print('up', flush=True); os.read(int(sys.argv[1]), 1); print('orphan', flush=True)"
+QUICK = RestartPolicy(limit=2, base=0.01, cap=0.02, healthy_after=30)
+
+
+class Recorder:
+    """Listens to a supervisor and releases for it."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.notices: list[str] = []
+        self.released: list[tuple[int, bool]] = []
+        self.failure: Exception | None = None
+
+    def output(self, child: Child, line: str) -> None:
+        self.lines.append(f"{child.plan.name} {line}")
+
+    def notice(self, text: str) -> None:
+        self.notices.append(text)
+
+    async def release(self, pid: int, crashed: bool) -> None:
+        self.released.append((pid, crashed))
+        if self.failure is not None:
+            raise self.failure
+
+
+def plan(code: str, name: str = "one") -> ProcessPlan:
+    return ProcessPlan(name=name, group="type", command=(sys.executable, "-c", code, WATCHED_PIPE))
+
+
+def supervisor(recorder: Recorder, plans: Sequence[ProcessPlan], grace: float = 10) -> Supervisor:
+    return Supervisor(plans, listener=recorder, release=recorder.release, grace=grace, policy=QUICK)
+
+
+@asynccontextmanager
+async def running(one: Supervisor, ready: Callable[[], object]) -> AsyncIterator[asyncio.Task[Ending]]:
+    """Runs it beside the test, from the moment at which `ready()` is true."""
+    task = asyncio.create_task(one.run())
+    try:
+        await eventually(ready)
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert all(not child.pid for child in one.children)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_processes_run_until_stop_and_drain() -> None:
+    recorder = Recorder()
+    one = supervisor(recorder, [plan(IDLE, "a"), plan(IDLE, "b")])
+    async with running(one, lambda: len(recorder.lines) == 2) as task:
+        assert one.running == 2
+        pids = [child.pid for child in one.children]
+        one.stop()
+        assert await task is Ending.DRAINED
+    assert sorted(recorder.lines) == ["a up", "b up"]
+    assert recorder.released == []
+    assert not any(is_alive(pid) for pid in pids)
+
+
+async def test_a_killed_process_is_released_and_started_again() -> None:
+    recorder = Recorder()
+    one = supervisor(recorder, [plan(IDLE)])
+    async with running(one, lambda: recorder.lines) as task:
+        first = one.children[0].pid
+        os.kill(first, signal.SIGKILL)
+        await eventually(lambda: len(recorder.lines) == 2)
+        assert recorder.released == [(first, True)]
+        assert recorder.notices == ["one was killed by SIGKILL, starts again in 0.01 s"]
+        assert one.children[0].pid not in (0, first)
+        one.stop()
+        assert await task is Ending.DRAINED
+
+
+async def test_a_process_that_dies_too_often_ends_all() -> None:
+    recorder = Recorder()
+    one = supervisor(recorder, [plan(IDLE, "good"), plan("raise SystemExit(3)", "bad")])
+    with pytest.raises(GaveUpError) as caught:
+        await asyncio.wait_for(one.run(), 20)
+    assert (
+        str(caught.value)
+        == "bad ended with exit code 3 after it was restarted 2 times: giving up, its output says why"
+    )
+    assert one.running == 0
+
+
+async def test_a_process_that_ignores_sigterm_is_killed_after_the_grace_period(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("actors.supervisor.KILL_MARGIN", 0.1)
+    recorder = Recorder()
+    one = supervisor(recorder, [plan(STUBBORN)], grace=0.1)
+    async with running(one, lambda: recorder.lines) as task:
+        pid = one.children[0].pid
+        one.stop()
+        assert await asyncio.wait_for(task, 10) is Ending.DRAINED
+    assert recorder.released == [(pid, True)]
+    assert recorder.notices == ["the grace period is over: killing what still runs"]
+
+
+async def test_the_second_stop_kills_at_once_and_counts_no_attempt() -> None:
+    recorder = Recorder()
+    one = supervisor(recorder, [plan(STUBBORN)], grace=60)
+    async with running(one, lambda: recorder.lines) as task:
+        pid = one.children[0].pid
+        one.stop()
+        one.stop()
+        assert await asyncio.wait_for(task, 10) is Ending.KILLED
+    assert recorder.released == [(pid, False)]
+
+
+async def test_cancelling_leaves_no_process() -> None:
+    recorder = Recorder()
+    one = supervisor(recorder, [plan(STUBBORN)])
+    async with running(one, lambda: recorder.lines) as task:
+        pid = one.children[0].pid
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert not is_alive(pid)
+
+
+async def test_a_release_that_fails_does_not_stop_the_restart() -> None:
+    recorder = Recorder()
+    recorder.failure = ServerUnavailableError("redis://nowhere")
+    one = supervisor(recorder, [plan(IDLE)])
+    async with running(one, lambda: recorder.lines) as task:
+        os.kill(one.children[0].pid, signal.SIGKILL)
+        await eventually(lambda: len(recorder.lines) == 2)
+        assert "is free when its lease ends" in recorder.notices[0]
+        one.stop()
+        await task
+
+
+async def test_processes_read_end_of_file_when_the_supervisor_is_gone() -> None:
+    code = f"""
+import asyncio
+from actors.supervisor import ProcessPlan, Supervisor, WATCHED_PIPE
+import sys
+class Silent:
+    def output(self, child, line): print(child.pid, line, flush=True)
+    def notice(self, text): pass
+async def release(pid, crashed): pass
+command = (sys.executable, "-c", {ORPHAN!r}, WATCHED_PIPE)
+plan = ProcessPlan(name="one", group="type", command=command)
+asyncio.run(Supervisor([plan], listener=Silent(), release=release, grace=1).run())
+"""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    pid = int((await asyncio.wait_for(process.stdout.readline(), 20)).split()[0])
+    process.kill()
+    await process.wait()
+    await eventually(lambda: not is_alive(pid))
+
+
+async def test_the_terminal_does_not_reach_the_processes() -> None:
+    recorder = Recorder()
+    one = supervisor(recorder, [plan(f"import os; print(os.getsid(0) == os.getpid(), flush=True)\n{IDLE}")])
+    async with running(one, lambda: len(recorder.lines) == 2) as task:
+        assert recorder.lines[0] == "one True"
+        one.stop()
+        await task
+
+
+async def test_long_and_unfinished_output_arrives() -> None:
+    recorder = Recorder()
+    one = supervisor(recorder, [plan(f"import sys; sys.stdout.write('x' * 100_000 + '\\nrest')\n{IDLE}")])
+    async with running(one, lambda: any(line.endswith("up") for line in recorder.lines)) as task:
+        one.stop()
+        await task
+    assert "".join(line.removeprefix("one ") for line in recorder.lines) == "x" * 100_000 + "restup"
