@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from broker.remote_errors import register_error
 
@@ -81,6 +82,26 @@ class MaxRuntimeError(ActorError, TimeoutError):
 
     def __str__(self) -> str:
         return f"the handler ran longer than max_runtime={self.seconds:g} s"
+
+
+class DeadlockError(ActorError):
+    """A request would wait for an agent that waits for this very request.
+
+    Attributes:
+        chain: the agents from the first to the one that would be asked again.
+    """
+
+    permanent = True
+
+    def __init__(self, chain: Sequence[str]) -> None:
+        self.chain = tuple(chain)
+        super().__init__(self.chain)
+
+    def __str__(self) -> str:
+        return (
+            f"deadlock: {' asks '.join(self.chain)}, which handles one message at a time and is waiting; "
+            "publish an event instead, or answer first"
+        )
 
 
 class ScheduleError(ActorError, ValueError):

@@ -26,7 +26,7 @@ from .cancellation import CancellationToken
 from .context import MessageContext
 from .errors import UndeliverableException
 from .intervention import InterventionHandler, intercept_publish, intercept_response, intercept_send
-from .runtime_errors import ScheduleError
+from .runtime_errors import DeadlockError, ScheduleError
 
 if TYPE_CHECKING:
     from .runtime_protocol import AgentRuntime
@@ -190,6 +190,8 @@ class Sender:
         chain: tuple[str, ...] = ()
         if activation is not None:
             chain = (*activation.chain, str(activation.agent_id))
+            if str(recipient) in chain:
+                raise DeadlockError((*chain, str(recipient)))
             name = message_id or activation.next_id(f"{recipient}\0".encode() + body)
         else:
             name = message_id or self._ids.next()

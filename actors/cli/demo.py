@@ -96,8 +96,8 @@ def own_documents() -> list[Path]:
 async def _run(plan: DemoPlan) -> Report:
     from .board import board
     from .demo_run import DemoRun, fresh_namespace
-    from .sessions import server_url
+    from .sessions import server_at
 
-    async with server_url(plan.url) as address, fresh_namespace(address) as transport:
+    async with server_at(plan.url) as server, fresh_namespace(server.url) as transport:
         with board(to_stderr=True) as shown:
-            return await DemoRun(plan, transport, shown).run()
+            return await DemoRun(plan, transport, shown, server.revive).run()

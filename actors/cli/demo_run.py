@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -86,9 +86,13 @@ class DemoRun:
         plan: What to run.
         transport: In the namespace that the run has for itself.
         board: Where to show how it goes.
+        revive: Starts the server again if it died.
     """
 
-    def __init__(self, plan: DemoPlan, transport: RedisTransport, board: Board) -> None:
+    def __init__(
+        self, plan: DemoPlan, transport: RedisTransport, board: Board, revive: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._revive = revive
         self._plan = plan
         self._transport = transport
         self._board = board
@@ -107,7 +111,7 @@ class DemoRun:
             app, settings.url, namespace=settings.namespace, settings=settings, types=()
         )
         runtime.add_message_types([Result])
-        fleet = Fleet(self._fleet_plan(), self._transport, self._board)
+        fleet = Fleet(self._fleet_plan(), self._transport, self._board, self._revive)
         async with runtime:
             running = asyncio.create_task(fleet.run())
             try:

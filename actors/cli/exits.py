@@ -47,13 +47,17 @@ def code_of(error: BaseException) -> int:
         ServerUnavailableError,
         SettingsError,
     )
+    from broker.redis.server import ServerUnsupportedError
+    from broker.redis.server_state import ServerStartError
 
     from ..errors import DeclarationError
     from ..loading import LoadingError
 
     if isinstance(error, CommandFailed):
         return error.code
-    if isinstance(error, ServerUnavailableError | ServerNotFoundError):
+    if isinstance(
+        error, ServerUnavailableError | ServerNotFoundError | ServerStartError | ServerUnsupportedError
+    ):
         return UNREACHABLE
     if isinstance(error, RequestTimeoutError):
         return TIMED_OUT

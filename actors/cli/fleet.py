@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -63,7 +63,7 @@ class Fleet:
         plan: What to run.
         transport: For looking, and for giving back what a dead process held.
         board: Where to show it.
-        on_view: Called with every overview.
+        revive: Starts the server again if it died.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Fleet:
         plan: FleetPlan,
         transport: RedisTransport,
         board: Board,
-        on_view: Callable[[Overview], None] = lambda _: None,
+        revive: Callable[[], Awaitable[None]],
     ) -> None:
         self.supervisor = Supervisor(
             plan.plans(),
@@ -83,7 +83,7 @@ class Fleet:
         )
         self._transport = transport
         self._board = board
-        self._on_view = on_view
+        self._revive = revive
         self._meter = Meter()
 
     async def run(self) -> Ending:
@@ -112,7 +112,6 @@ class Fleet:
 
         view = await overview(self._transport)
         self._board.show(self._meter.rows(view, self.supervisor.children))
-        self._on_view(view)
         return view
 
     async def _watch(self) -> None:
@@ -125,6 +124,8 @@ class Fleet:
                 if not complained:
                     self._board.notice(f"{error}; trying again")
                 complained = True
+                with contextlib.suppress(BrokerError):
+                    await self._revive()
             await asyncio.sleep(self._board.every)
 
     async def _release(self, pid: int, crashed: bool) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import shlex
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from broker.redis.endpoint import Endpoint
 
 STATUSES = (b"OK", b"PONG", b"QUEUED")
 ESCAPES = {0x22: '\\"', 0x5C: "\\\\", 0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x07: "\\a", 0x08: "\\b"}
-
-Call = Callable[[list[str]], Awaitable[Any]]
 
 
 def formatted(answer: Any, *, indent: str = "") -> str:
@@ -58,24 +61,55 @@ def _flat(answer: Any) -> Iterator[bytes]:
         yield b"" if answer is None else str(answer).encode()
 
 
-async def converse(
-    call: Call, read: Callable[[], Awaitable[str | None]], write: Callable[[str], None]
-) -> None:
-    """Reads commands and writes answers until the end of input, `quit` or `exit`.
+def converse(call: Callable[[list[str]], Any], lines: Iterable[str], write: Callable[[str], None]) -> None:
+    """Runs the commands of some lines, until they end or one is `quit` or `exit`.
 
     Args:
-        call: Runs one command.
-        read: The next line; None at the end.
-        write: Takes an answer.
+        call: Runs one command; what it raises as CommandError is returned as the error.
+        lines: As typed.
+        write: Takes each answer.
     """
-    while (line := await read()) is not None:
+    for line in lines:
         try:
             words = shlex.split(line)
         except ValueError:
             write("Invalid argument(s)")
             continue
-        if not words:
-            continue
-        if words[0].lower() in ("quit", "exit"):
+        if words and words[0].lower() in ("quit", "exit"):
             return
-        write(formatted(await call(words)))
+        if words:
+            write(formatted(call(words)))
+
+
+def typed(prompt: str) -> Iterator[str]:
+    """What a person types, line by line, with a history where Python has one."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("readline")
+    with contextlib.suppress(EOFError):
+        while True:
+            yield input(prompt)
+
+
+def redis_cli_command(
+    program: str, endpoint: Endpoint, arguments: list[str]
+) -> tuple[list[str], dict[str, str]]:
+    """How to run redis-cli on a server: the command, and what to add to the environment.
+
+    Args:
+        program: Path of redis-cli.
+        endpoint: The server.
+        arguments: What redis-cli is to do.
+    """
+    where = ["-h", endpoint.host, "-p", str(endpoint.port)]
+    if endpoint.scheme == "unix":
+        where = ["-s", endpoint.path]
+    if endpoint.scheme == "rediss":
+        where += ["--tls", *(["--cacert", endpoint.ca_file] if endpoint.ca_file else [])]
+        where += [] if endpoint.check_certificate else ["--insecure"]
+    if endpoint.database:
+        where += ["-n", str(endpoint.database)]
+    if endpoint.username:
+        where += ["--user", endpoint.username]
+    # In the environment, because a command line is public.
+    secret = {"REDISCLI_AUTH": endpoint.password} if endpoint.password else {}
+    return [program, *where, *arguments], secret

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -66,24 +67,38 @@ async def observer(
     from ..loading import load_app
 
     settings = settings_for(load_app(target) if target else None, url, namespace)
-    async with server_url(settings.url) as address:
-        transport = RedisTransport(address, settings)
+    async with server_at(settings.url) as server:
+        transport = RedisTransport(server.url, settings)
         try:
             yield transport
         finally:
             await transport.close()
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The server that a command uses.
+
+    Attributes:
+        url: Its URL.
+        revive: Starts it again if it died; does nothing for a server that is not ours.
+    """
+
+    url: str
+    revive: Callable[[], Awaitable[None]]
+
+
 @contextlib.asynccontextmanager
-async def server_url(url: str | None) -> AsyncIterator[str]:
-    """The URL to use: the given one, else that of the embedded server, which stays up meanwhile."""
+async def server_at(url: str | None) -> AsyncIterator[Server]:
+    """The server to use: the one of a URL, else the embedded one, which stays up meanwhile."""
     if url is not None:
-        yield url
+        yield Server(url, _leave_alone)
         return
     from broker.redis.server import EmbeddedServer
 
-    server = await EmbeddedServer.acquire()
-    try:
-        yield server.url
-    finally:
-        await server.release()
+    async with await EmbeddedServer.acquire() as handle:
+        yield Server(handle.url, handle.ensure_running)
+
+
+async def _leave_alone() -> None:
+    pass

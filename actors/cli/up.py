@@ -82,10 +82,10 @@ async def _up(
 ) -> Ending:
     from .board import board
     from .fleet import Fleet, FleetPlan
-    from .sessions import publisher, server_url, settings_for
+    from .sessions import publisher, server_at, settings_for
 
     settings = settings_for(app, url, namespace)
-    async with server_url(settings.url) as address, publisher(app, address, namespace) as runtime:
+    async with server_at(settings.url) as server, publisher(app, server.url, namespace) as runtime:
         plan = FleetPlan(
             target=target,
             processes=counts,
@@ -98,4 +98,4 @@ async def _up(
             shown.notice(
                 f"{app.name} in namespace {settings.namespace} on {runtime.transport.endpoint.shown}"
             )
-            return await Fleet(plan, runtime.transport, shown).run()
+            return await Fleet(plan, runtime.transport, shown, server.revive).run()

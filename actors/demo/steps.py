@@ -286,8 +286,8 @@ def _verdict(compiled: Compiled, budget: int, asked: Sequence[int]) -> tuple[Ver
         )
     if measure.used > budget:
         points.append(("shorter", f"{measure.used} words, {budget} would do"))
-    for heading in (draft.headings[at] for at in asked):
-        points.append(("cover", f"nothing yet on “{heading.title or heading.document}”"))
+    headings = [draft.headings[at] for at in asked]
+    points.extend(("cover", f"nothing yet on “{one.title or one.document}”") for one in headings)
     if measure.next_words and budget >= measure.used + measure.next_words:
         points.append(("longer", f"{measure.used} words, there is room for {budget}"))
     if not points:

@@ -145,8 +145,8 @@ def _signal(pid: int, started: str, number: int) -> None:
         return
 
 
-def finish(directory: int, remembered: Record | None = None) -> None:
-    """Stop the server of a directory that nobody uses any more, unless it was told to stay.
+def finish(directory: int, remembered: Record | None = None) -> bool:
+    """Stop the server of a directory that nobody uses any more, unless it was told to stay; say whether none is left.
 
     To be called with the exclusive lock on `users.lock`.
 
@@ -155,10 +155,12 @@ def finish(directory: int, remembered: Record | None = None) -> None:
         remembered: The server to stop where the directory no longer says it.
     """
     record = read_record(directory) or remembered
-    if record is None or record.get("persistent") == "1":
-        return
-    if not _may_live(directory) or terminate(record):
-        remove(RECORD, directory)
+    if record is None:
+        return True
+    if record.get("persistent") == "1" or (_may_live(directory) and not terminate(record)):
+        return False
+    remove(RECORD, directory)
+    return True
 
 
 def _may_live(directory: int) -> bool:
@@ -198,10 +200,20 @@ def guard(directory: int, remembered: Record | None, guard_lock: int) -> None:
     """Wait, without using any time, until nobody uses the server, then stop it."""
     users = open_lock(USERS_LOCK, directory)
     fcntl.flock(users, fcntl.LOCK_EX)
-    finish(directory, remembered)
+    if finish(directory, remembered):
+        _reap()
     # In this order: a newcomer who gets in must not see a guard that is about to exit.
     os.close(guard_lock)
     os.close(users)
+
+
+def _reap() -> None:
+    """Wait until our child is gone for good, not only a zombie that somebody else would have to take away."""
+    try:
+        while True:
+            os.waitpid(-1, 0)
+    except ChildProcessError:
+        return
 
 
 def _start(directory: int, binary: str, config: str, server_lock: int, fields: list[str]) -> None:

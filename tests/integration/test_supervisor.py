@@ -23,8 +23,19 @@ from actors.supervisor import (
 from broker.errors import ServerUnavailableError
 from tests.helpers.eventually import eventually
 
-IDLE = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); print('up', flush=True); signal.pause()"
-STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True)\nwhile True: signal.pause()"
+IDLE = """
+import signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+print("up", flush=True)
+signal.pause()
+"""
+STUBBORN = """
+import signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("up", flush=True)
+while True:
+    signal.pause()
+"""
 ORPHAN = "import os, sys; print('up', flush=True); os.read(int(sys.argv[1]), 1); print('orphan', flush=True)"
 QUICK = RestartPolicy(limit=2, base=0.01, cap=0.02, healthy_after=30)
 

@@ -216,7 +216,10 @@ end
 local function write_effects(i, mode)
   if has(mode, 'D') then write_dead(i) end
   if has(mode, 'R') then write_retry(i) end
-  if has(mode, 'L') then give_back(i, 0) end
+  if has(mode, 'L') then
+    call('HINCRBY', P .. 'stats:' .. commit_group[i].type, 'released', 1)
+    give_back(i, 0)
+  end
   if has(mode, 'T') then call('HDEL', P .. 'tries:' .. commit_group[i].type, ref_of(i)) end
   if has(mode, 'K') then call('DEL', P .. 'once:' .. commit_group[i].type .. ':' .. read()) end
   if has(mode, 'S') then write_state(i) end

@@ -91,6 +91,7 @@ class Place:
             input=stdin,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=timeout,
             check=False,
         )

@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,7 +110,7 @@ def test_five_megabytes_become_one_message(tmp_path: Path) -> None:
         text = f"# File {file}\n\n" + "".join(sentence.format(at, file) for at in range(310))
         written(tmp_path / f"f{file:03}.md", text)
     prepared = prepare(tmp_path)
-    size = len(msgpack.packb(prepared.requirements("job").model_dump()))
+    size = len(prepared.requirements("job").model_dump_json().encode())
     assert len(prepared.documents) == 200
     assert 700_000 < size < BrokerSettings().max_payload
     assert prepared.left_out == ["200 long files: 17 to 18 % kept of each, from all over it."]

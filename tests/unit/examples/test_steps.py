@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -155,7 +154,7 @@ def test_every_message_of_the_longest_text_is_small() -> None:
     subtasks = split(requirements(document))
     drafts = [write(subtask) for subtask in subtasks]
     messages = [*subtasks, *drafts, *gather(drafts)]
-    assert max(len(msgpack.packb(message.model_dump())) for message in messages) < 120_000
+    assert max(len(message.model_dump_json().encode()) for message in messages) < 120_000
 
 
 def test_a_sentence_that_stands_in_two_files_is_quoted_once() -> None:

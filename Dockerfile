@@ -1,0 +1,13 @@
+FROM python:3.13-slim
+
+WORKDIR /app
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY actors actors
+COPY broker broker
+COPY memory memory
+RUN pip install --no-cache-dir -c constraints.txt . && useradd --system callboard
+COPY examples examples
+# So that `examples.digest:app` is found whatever the command is started with.
+ENV PYTHONPATH=/app
+USER callboard
+CMD ["callboard", "--help"]
