@@ -18,9 +18,10 @@ class Activation:
         chain: the agents whose requests led here, the nearest last.
         deadline: server ms until which the asker of this request waits, or None.
         outgoing: what leaves with the commit.
+        has_sent: something left at once, so that the commit has to forget it.
     """
 
-    __slots__ = ("_ordinal", "agent_id", "chain", "deadline", "message_id", "outgoing")
+    __slots__ = ("_ordinal", "agent_id", "chain", "deadline", "has_sent", "message_id", "outgoing")
 
     def __init__(
         self, agent_id: AgentId, message_id: str, chain: tuple[str, ...], deadline: int | None
@@ -30,7 +31,13 @@ class Activation:
         self.chain = chain
         self.deadline = deadline
         self.outgoing: list[Posting] = []
+        self.has_sent = False
         self._ordinal = 0
+
+    def sends_at_once(self, name: str) -> str:
+        """The idempotency id of a message that leaves before the commit: it leaves once however often this runs."""
+        self.has_sent = True
+        return f">{self.agent_id.type}:{self.message_id}|{name}"
 
     def next_id(self, salt: bytes = b"") -> str:
         """The id of the next message that this handler sends: the same in every attempt at the message."""

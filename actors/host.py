@@ -247,7 +247,8 @@ class AgentHost:
                 live.saved = data
                 state = (live.version, data)
         self.handled += 1
-        once_of = envelope.id if isinstance(ctx.recorder, Recorder) and ctx.recorder.used else None
+        has_recorded = activation.has_sent or (isinstance(ctx.recorder, Recorder) and ctx.recorder.used)
+        once_of = envelope.id if has_recorded else None
         if reply is None and state is None and once_of is None and not activation.outgoing:
             return NOTHING
         return Commit(reply, state, tuple(activation.outgoing), once_of)

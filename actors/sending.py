@@ -106,10 +106,12 @@ class Sender:
         head = event_head(entry.version, activation.message_id if activation is not None else None)
         values = (name, entry.name, topic_id.source, "" if sender is None else str(sender), head, body)
         stream = keys.topic(topic_id.type)
+        once = "" if message_id is None else _global(message_id)
         if activation is not None and not now:
-            activation.outgoing.append(Posting(stream, due, values))
+            activation.outgoing.append(Posting(stream, due, values, once))
             return None
-        once = name if message_id is not None or activation is not None else ""
+        if activation is not None and not once:
+            once = activation.sends_at_once(name)
         return self._transport.post(Posting(stream, due, values, once))
 
     def _encode(self, entry: MessageEntry, message: Any) -> bytes:
@@ -195,12 +197,15 @@ class Sender:
             name = message_id or activation.next_id(f"{recipient}\0".encode() + body)
         else:
             name = message_id or self._ids.next()
-        recorded = message_id is not None or activation is not None
+        once = "" if message_id is None else _global(message_id)
+        if activation is not None and not once:
+            once = activation.sends_at_once(name)
+        recorded = bool(once)
         process = self._transport.process
         head = request_head(process, deadline, chain, recorded, entry.version)
         values = (name, entry.name, recipient.key, "" if sender is None else str(sender), head, body)
         stream = keys.inbox(recipient.type)
-        return Posting(stream, 0, values, name if recorded else "", process if recorded else "")
+        return Posting(stream, 0, values, once, process if recorded else "")
 
     def _response(self, reply: Reply) -> Any:
         if not reply.head:
@@ -211,6 +216,11 @@ class Sender:
         if head.get("e"):
             raise decode_error(reply.body)
         return self._registry.decode(reply.type.decode(), int(head.get("v", 1)), reply.body)
+
+
+def _global(message_id: str) -> str:
+    """The idempotency id for an id that a person or program chose; one that begins with `>` has another meaning."""
+    return f"={message_id}" if message_id.startswith(">") else message_id
 
 
 def _due(delay: float | None, at: datetime | None) -> int:

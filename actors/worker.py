@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 LAST_RESORT = 3.0  # seconds after the second signal until the process ends whatever it does
 EXIT_AT_ONCE = 130
+LOOK_EVERY = 1.0  # seconds between two looks at whether the runtime still works
 
 
 class StopRequest:
@@ -119,33 +120,42 @@ async def run_worker(
     """
     stop = StopRequest(last_resort=True)
     with stop.on_signals(), stop.on_end_of_file(watch):
-        ready = asyncio.ensure_future(_start(runtime))
+        working = asyncio.ensure_future(_work(runtime, announce))
         try:
-            if await _before(stop.drain, ready):
-                announce(f"works as {runtime.worker}")
-                await stop.drain.wait()
+            if not await _before(stop.drain, working) and runtime.worker:
                 if watch is None:
                     announce("finishes what it runs and stops; a second signal stops it at once")
             drained = await _drain(runtime, grace, stop)
         finally:
-            ready.cancel()
+            working.cancel()
             await runtime.close()
     announce(f"stopped; handled {runtime.handled} messages, {runtime.failed} attempts failed")
     return WorkerEnding.DRAINED if drained else WorkerEnding.AT_ONCE
 
 
-async def _start(runtime: RedisAgentRuntime) -> None:
+async def _work(runtime: RedisAgentRuntime, announce: Callable[[str], None]) -> None:
+    """Goes on until it is cancelled; raises what ends the runtime."""
     runtime.start()
     await runtime.ready()
+    announce(f"works as {runtime.worker}")
+    while True:
+        await asyncio.sleep(LOOK_EVERY)
+        await runtime.ready()
 
 
 async def _drain(runtime: RedisAgentRuntime, grace: float | None, stop: StopRequest) -> bool:
+    worker = runtime.worker
     draining = asyncio.create_task(runtime.drain(grace))
     in_time = await _before(stop.at_once, draining)
-    if not in_time:
-        await runtime.drain(0)
-    await draining
-    return in_time
+    if in_time:
+        await draining
+        return True
+    draining.cancel()
+    await asyncio.wait((draining,))
+    if worker:
+        # What it holds goes to the others now, without counting an attempt; what it still finishes is refused.
+        await runtime.transport.admin.run("leave", ("0", "1", worker))
+    return False
 
 
 async def _before(event: asyncio.Event, work: asyncio.Future[Any]) -> bool:

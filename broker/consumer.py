@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
+from .commits import as_done
 from .delivery import Delivery
 from .errors import CommandError, ConnectionLostError, FencedError, OverloadedError, ServerUnavailableError
 from .mailbox import Mailbox, Mailboxes
-from .outcome import Commit, DeadLetter, Outcome, Release, Retry
+from .outcome import Commit, DeadLetter, Outcome, Release
 from .redis.lane import Done, Turn, Want, WorkerLane
 from .settings import BrokerSettings
 
 logger = logging.getLogger("callboard.broker")
 
 AHEAD = 0.05  # seconds of work that a worker may hold beyond what runs
+BYTES_AHEAD = 16 * 1024 * 1024  # of bodies that a worker may hold, as far as it can foresee
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,7 @@ class Consumer:
         self._next_poll = settings.idle_poll
         self._wait_empty = False
         self._rate = 0.0
+        self._typical_size = 1.0
         self._completed = 0
         self._last_turn = 0.0
         self.loop = asyncio.get_running_loop()
@@ -109,10 +111,13 @@ class Consumer:
 
     async def add_types(self, types: Mapping[str, TypeLimits]) -> None:
         """Works for these agent types as well."""
+        known = list(self._types)
         self._types.update(types)
         self._limits.update(_concurrency(types))
-        if self.joined.is_set():
+        if self.joined.is_set() and len(self._types) > len(known):
             await self._lane.announce(list(self._types))
+            if self._bell is not None and known:
+                await self._lane.ring(known[0])  # whoever waits for the old bells is to hear the new ones too
         self._scan = True
         self.nudge()
 
@@ -184,7 +189,8 @@ class Consumer:
             return 0
         unstarted = self._boxes.held - self.running
         room = max(self._settings.concurrency - self._boxes.held, int(self._rate * AHEAD) - unstarted)
-        return min(self._ramp, room, self._settings.prefetch - self._boxes.held)
+        fitting = int(BYTES_AHEAD / self._typical_size)
+        return min(self._ramp, room, min(self._settings.prefetch, max(1, fitting)) - self._boxes.held)
 
     async def _take_turn(self) -> None:
         self._wake.clear()
@@ -222,7 +228,7 @@ class Consumer:
             self._boxes.sent(mailbox)
             is_free, rest = self._boxes.close_if_done(mailbox)
             back += rest
-            done.append(_done(delivery, outcome, is_free))
+            done.append(as_done(delivery, outcome, is_free, self._settings.dedupe_window))
         if self._draining:
             for mailbox in self._boxes:
                 back += self._boxes.close_if_done(mailbox)[1]
@@ -233,8 +239,11 @@ class Consumer:
         brought = len(turn.deliveries)
         self._wait_empty = turn.suspects_wait and self._boxes.held + brought > 0
         if brought:
+            size = 0
             for delivery in turn.deliveries:
+                size += len(delivery.body)
                 self._boxes.add(delivery)
+            self._typical_size = max(1.0, size / brought, 0.9 * self._typical_size)
             self._help()
         self._hungry = turn.more or brought >= room > 0
         if self._hungry or brought:
@@ -412,51 +421,3 @@ class Consumer:
 
 def _concurrency(types: Mapping[str, TypeLimits]) -> dict[bytes, int]:
     return {name.encode(): limits.concurrency for name, limits in types.items() if limits.concurrency}
-
-
-def _done(delivery: Delivery, outcome: Outcome, is_free: bool) -> Done:
-    """The mode letters and their arguments; their order is the one in step.lua."""
-    more = "" if is_free else "M"
-    if isinstance(outcome, Commit):
-        return _committed(delivery, outcome, more)
-    if isinstance(outcome, DeadLetter):
-        return _dead(delivery, outcome, more)
-    if isinstance(outcome, Retry):
-        delay = max(1, math.ceil(outcome.delay * 1000))
-        reason = outcome.reason[:200]
-        return Done(delivery, "R" + more, (delay, delivery.attempt, delivery.first_tried, reason))
-    return Done(delivery, "L" + more, ())
-
-
-def _committed(delivery: Delivery, outcome: Commit, more: str) -> Done:
-    mode = "C" + more
-    if delivery.tries:
-        mode += "T"
-    extras: list[Any] = []
-    if outcome.once_of is not None:
-        mode += "K"
-        extras.append(outcome.once_of)
-    if outcome.state is not None:
-        mode += "S"
-        extras += outcome.state
-    if outcome.reply is not None:
-        mode += "P"
-        extras += outcome.reply
-    if outcome.outgoing:
-        mode += "O"
-        extras.append(len(outcome.outgoing))
-        for posting in outcome.outgoing:
-            extras += (posting.stream, posting.due, *posting.values)
-    return Done(delivery, mode, extras)
-
-
-def _dead(delivery: Delivery, outcome: DeadLetter, more: str) -> Done:
-    error = outcome.error
-    shown = f"{error.type}: {error.message}" if error else ""
-    trace = error.traceback if error else ""
-    extras: list[Any] = [outcome.reason, shown, trace, delivery.attempt, delivery.first_tried]
-    mode = "D" + more
-    if outcome.reply is not None:
-        mode += "P"
-        extras += outcome.reply
-    return Done(delivery, mode, extras)

@@ -59,8 +59,6 @@ DEFAULT: Final = Limits()
 def unpack(body: bytes, limits: Limits = DEFAULT, *, is_nested: bool = False) -> Any:
     """Decodes msgpack, or JSON.
 
-    A body of two bytes or more that begins with an ASCII character can't be msgpack, so it is JSON.
-
     Args:
         body: what an entry of a stream holds.
         limits: what it may be.
@@ -74,7 +72,7 @@ def unpack(body: bytes, limits: Limits = DEFAULT, *, is_nested: bool = False) ->
         raise DecodeError(f"the body has {size:,} bytes, the limit is {limits.max_bytes:,}")
     if not size:
         raise DecodeError("the body is empty")
-    if body[0] < 0x80 and size > 1:
+    if is_json(body):
         return from_json(body, limits.max_depth, limits.max_elements, limits.allow_nan)
     try:
         if size > limits.max_elements or (size > SMALL and _reserves_much(body)):
@@ -89,6 +87,11 @@ def unpack(body: bytes, limits: Limits = DEFAULT, *, is_nested: bool = False) ->
         raise
     except (ValueError, TypeError, RecursionError, MemoryError, OverflowError) as error:
         raise DecodeError(f"broken msgpack: {str(error) or type(error).__name__}") from error
+
+
+def is_json(body: bytes) -> bool:
+    """Whether a body is JSON, if it is anything: no msgpack of two bytes or more begins with an ASCII character."""
+    return body[0] < 0x80 and len(body) > 1
 
 
 def _reserves_much(body: bytes) -> bool:

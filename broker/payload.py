@@ -9,7 +9,7 @@ import pydantic
 import pydantic_core
 
 from .errors import DecodeError, EncodeError, UnsupportedVersionError
-from .limits import DEFAULT, Limits, unpack
+from .limits import DEFAULT, Limits, is_json, unpack
 from .msgpack_walk import ODD_DOUBLE
 from .plain import MAX_ELEMENTS, UnknownTypeError, check, packb, plain, substitute
 from .shape import Shape
@@ -61,7 +61,17 @@ class MessageEntry:
         upgrades: older version -> function from its data to the next version's.
     """
 
-    __slots__ = ("_allows_nan", "_is_nested", "_validate", "cls", "encode", "name", "upgrades", "version")
+    __slots__ = (
+        "_allows_nan",
+        "_is_nested",
+        "_validate",
+        "_validate_json",
+        "cls",
+        "encode",
+        "name",
+        "upgrades",
+        "version",
+    )
 
     def __init__(self, cls: type[Any], name: str, version: int, upgrades: Mapping[int, Upgrade]) -> None:
         self.cls = cls
@@ -72,6 +82,7 @@ class MessageEntry:
         self._is_nested = cls in (dict, list)
         self.encode: Callable[[Any], bytes]
         self._validate: Callable[[Any], Any]
+        self._validate_json: Callable[[bytes], Any] | None = None
         if cls in SIMPLE:
             self.encode, self._validate = pack, self._check_simple
         else:
@@ -84,6 +95,8 @@ class MessageEntry:
         self._is_nested = shape.is_nested
         self.encode = _encoder(self.cls, serializer, shape)
         self._validate = _validator(validator, shape)
+        names = _names(shape)
+        self._validate_json = lambda body: validator.validate_json(body, **names)
 
     def _check_simple(self, data: Any) -> Any:
         if type(data) is int and self.cls is float:
@@ -107,9 +120,11 @@ class MessageEntry:
         if self._allows_nan:
             limits = limits.with_nan()
         data = unpack(body, limits, is_nested=self._is_nested)
-        if version is not None and version != self.version:
-            data = self._upgrade(data, version)
         try:
+            if version is not None and version != self.version:
+                return self._validate(self._upgrade(data, version))
+            if body[0] < 0x80 and self._validate_json is not None and is_json(body):
+                return self._validate_json(body)  # what a text means for a field may differ in JSON
             return self._validate(data)
         except DecodeError:
             raise
@@ -182,9 +197,7 @@ def _encode_as_json(
 
 def _validator(validator: Any, shape: Shape) -> Callable[[Any], Any]:
     """How data become a value: as python objects, or as JSON where the class takes them only in this way."""
-    names: dict[str, bool] = {}
-    if shape.has_aliases:
-        names = {"by_alias": not shape.has_crossed_aliases, "by_name": True}
+    names = _names(shape)
 
     def from_json(data: Any) -> Any:
         return validator.validate_json(pydantic_core.to_json(data, inf_nan_mode="constants"), **names)
@@ -208,6 +221,11 @@ def _validator(validator: Any, shape: Shape) -> Callable[[Any], Any]:
         return lambda data: validator.validate_python(data, **names)
     validate: Callable[[Any], Any] = validator.validate_python
     return validate
+
+
+def _names(shape: Shape) -> dict[str, bool]:
+    """By which names fields are read. Written they are by their own, which may be the alias of another."""
+    return {"by_alias": not shape.has_crossed_aliases, "by_name": True} if shape.has_aliases else {}
 
 
 def _why(error: BaseException) -> str:

@@ -131,7 +131,7 @@ class WorkerLane:
     async def announce(self, agent_types: Sequence[str]) -> None:
         """Says that this incarnation works for more agent types than it joined with."""
         key = self._link.keys.of(f"worker:{self.worker}")
-        await self._bell.command("HSET", key, "types", " ".join(agent_types))
+        await self._link.command("HSET", key, "types", " ".join(agent_types))
 
     async def load_state(self, agent_type: str, key: str) -> tuple[int, bytes]:
         """Version and data of a persistent agent; 0 and b"" when it has none yet."""
@@ -153,8 +153,9 @@ class WorkerLane:
         return answer is not None
 
     async def ring(self, agent_type: str) -> None:
-        """Passes a token on to another worker."""
-        await self._bell.command("RPUSH", self._bell.keys.of(keys.bell(agent_type)), "1")
+        """Passes a token on to another worker, or wakes this one."""
+        # Not through the bell's own connection, which is busy while somebody waits on it.
+        await self._link.command("RPUSH", self._link.keys.of(keys.bell(agent_type)), "1")
 
     async def leave(self, crashed: bool = False) -> None:
         """Ends the incarnation; what it still holds goes to the others at once, without counting an attempt."""

@@ -61,6 +61,11 @@ class Link:
     def is_open(self) -> bool:
         return self._channel is not None and self._channel.is_open
 
+    @property
+    def is_closed(self) -> bool:
+        """Closed for good."""
+        return self._closed
+
     async def channel(self) -> Channel:
         """The open connection; connects once when there is none.
 
@@ -73,14 +78,18 @@ class Link:
             if self._closed:
                 raise ConnectionLostError(self.endpoint.shown, "the link was closed")
             if self._channel is None or not self._channel.is_open:
-                self._channel = await open_channel(self.endpoint, self._name, self.settings)
+                channel = await open_channel(self.endpoint, self._name, self.settings)
+                if self._closed:
+                    channel.close()
+                    raise ConnectionLostError(self.endpoint.shown, "the link was closed")
+                self._channel = channel
             return self._channel
 
     async def reconnect(self, within: float) -> None:
         """Tries to connect until it works, with growing pauses.
 
         Raises:
-            ServerUnavailableError: it did not work in `within` seconds.
+            ServerUnavailableError: it did not work in `within` seconds, or the link was closed.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within
@@ -90,7 +99,7 @@ class Link:
                 await self.channel()
                 return
             except ServerUnavailableError:
-                if loop.time() + pause > deadline:
+                if self._closed or loop.time() + pause > deadline:
                     raise
             await asyncio.sleep(pause * (0.5 + random.random()))
             pause = min(pause * 2, LONGEST_PAUSE)

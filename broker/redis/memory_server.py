@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import CommandError, ConnectionLostError, MissingPackageError
+from ..errors import CommandError, ConnectionLostError, EncodeError, MissingPackageError
 from .endpoint import Endpoint
 from .wire import Argument
 
@@ -64,6 +64,8 @@ class MemoryChannel:
 
         try:
             return await self._client.execute_command(*arguments)  # type: ignore[no-untyped-call]
+        except UnicodeEncodeError as error:
+            raise EncodeError("a command", str(error)) from error
         except redis.exceptions.RedisError as error:
             raise CommandError(str(error)) from error
 

@@ -183,12 +183,13 @@ class RedisTransport:
     async def recorded(self, agent_type: str, message_id: str) -> dict[str, bytes]:
         """What earlier attempts at a message recorded, by name."""
         flat = await self.admin.command("HGETALL", self.keys.of(f"once:{agent_type}:{message_id}"))
-        return {flat[i].decode(): flat[i + 1] for i in range(0, len(flat), 2)}
+        names = flat[::2]
+        return {name[1:].decode(): flat[2 * i + 1] for i, name in enumerate(names) if name.startswith(b".")}
 
     async def record(self, agent_type: str, message_id: str, name: str, result: bytes) -> None:
         """Keeps a result until the message is committed, at most for the dedupe window."""
         key = self.keys.of(f"once:{agent_type}:{message_id}")
-        await self.admin.command("HSET", key, name, result)
+        await self.admin.command("HSET", key, f".{name}", result)
         await self.admin.command("PEXPIRE", key, int(self.settings.dedupe_window * 1000))
 
     async def stored_keys(self, agent_type: str) -> list[str]:

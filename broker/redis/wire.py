@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import hiredis
 
-from ..errors import CommandError, ConnectionLostError, OverloadedError, ServerUnavailableError
+from ..errors import CommandError, ConnectionLostError, EncodeError, OverloadedError, ServerUnavailableError
 from .endpoint import Endpoint
 
 Argument = bytes | str | int | float
@@ -31,6 +31,19 @@ def translate(error: Exception, url: str) -> Exception:
     if word in UNAVAILABLE:
         return ServerUnavailableError(url, text)
     return CommandError(text)
+
+
+def pack(arguments: Sequence[Argument]) -> bytes:
+    """A command as bytes.
+
+    Raises:
+        EncodeError: an argument is no text, number or bytes, or has half of a surrogate pair.
+    """
+    try:
+        packed: bytes = hiredis.pack_command(tuple(arguments))  # type: ignore[arg-type]
+    except (TypeError, UnicodeEncodeError) as error:
+        raise EncodeError("a command", str(error)) from error
+    return packed
 
 
 class Wire(asyncio.Protocol):
@@ -56,7 +69,7 @@ class Wire(asyncio.Protocol):
             async with asyncio.timeout(connect_timeout):
                 await wire._connect()
                 await wire._greet(name)
-        except (OSError, ssl.SSLError, TimeoutError, ConnectionLostError, CommandError) as error:
+        except (OSError, ssl.SSLError, UnicodeError, ConnectionLostError, CommandError) as error:
             wire.close()
             raise ServerUnavailableError(endpoint.shown, str(error) or type(error).__name__) from error
         except BaseException:
@@ -86,8 +99,13 @@ class Wire(asyncio.Protocol):
         if self._transport is None or self._lost is not None:
             future.set_exception(self._lost or ConnectionLostError(self._endpoint.shown))
             return future
+        try:
+            packed = pack(arguments)
+        except EncodeError as error:
+            future.set_exception(error)
+            return future
         self._waiting.append(future)
-        self._transport.write(hiredis.pack_command(tuple(arguments)))  # type: ignore[arg-type]
+        self._transport.write(packed)
         return future
 
     async def call_within(self, arguments: Sequence[Argument], timeout: float) -> Any:
@@ -122,11 +140,11 @@ class Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
-        while True:
-            answer = self._reader.gets()
-            if answer is False:
-                return
-            self._answer(answer)
+        try:
+            while (answer := self._reader.gets()) is not False:
+                self._answer(answer)
+        except hiredis.ProtocolError as error:
+            self.close(f"this is no Redis server: {error}")
 
     def _answer(self, answer: Any) -> None:
         if not self._waiting:

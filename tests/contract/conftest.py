@@ -9,6 +9,7 @@ import pytest
 
 from broker import BrokerSettings
 from tests.helpers.rig import Rig
+from tests.helpers.runtimes import Runtimes
 from tests.helpers.servers import ServerProcess, missing
 
 BACKENDS = ("memory", "embedded-unix", "redis-unix", "redis-tcp")
@@ -33,5 +34,13 @@ def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
 async def rig(server_url: str) -> AsyncIterator[Rig]:
     """A namespace of its own."""
     made = Rig(server_url, BrokerSettings(namespace=f"contract-{os.urandom(4).hex()}"))
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def runtimes(server_url: str) -> AsyncIterator[Runtimes]:
+    """Runtimes in a namespace of its own."""
+    made = Runtimes(server_url)
     yield made
     await made.close()

@@ -22,6 +22,8 @@
 -- own:<worker>          hash    `<type> <ref>` -> agent key
 -- stats:<type>          hash    counters: done, retried, dead, released, reaped
 -- dead:<type>           stream  dead letters
+-- dedupe:<bucket>       set     idempotency ids, two rotating buckets
+-- once:<type>:<message> hash    `.<name>`: what ctx.once recorded; `><id>`: what the handler sent at once, before its commit
 -- timers, timer:<id>    zset and hashes: what is due later
 -- events                stream, capped: what the runtime did
 
@@ -250,6 +252,23 @@ local function send(suffix, due, id, kind, key, from, head, body)
   append(suffix, 'id', id, 'type', kind, 'key', key, 'from', from, 'at', now_text, 'head', head, 'body', body)
 end
 
+-- Whether something with this idempotency id was sent before. The id of a person or program counts in the whole
+-- namespace, for the window (ms). `><type>:<message>|<id>` counts among what one handler sends at once, until the
+-- message it handles is committed.
+local function seen(idem, window)
+  local scope, id = string.match(idem, '^>(.*)|([^|]*)$')
+  if scope then
+    if call('HSETNX', P .. 'once:' .. scope, '>' .. id, '1') == 0 then return true end
+    call('PEXPIRE', P .. 'once:' .. scope, text(window))
+    return false
+  end
+  local bucket = math.floor(now() / window)
+  local current, last = P .. 'dedupe:' .. text(bucket), P .. 'dedupe:' .. text(bucket - 1)
+  if call('SISMEMBER', last, idem) == 1 or call('SADD', current, idem) == 0 then return true end
+  call('PEXPIRE', current, text(window * 2))
+  return false
+end
+
 -- Parked entries -------------------------------------------------------------------------------------
 
 local function make_ready(agent_type, key)
@@ -429,7 +448,9 @@ local function forget_consumer(worker, types, heir)
   for _, agent_type in ipairs(types) do
     for _, suffix in ipairs(call('SMEMBERS', P .. 'streams:' .. agent_type)) do
       move_pending(agent_type, suffix, worker, heir)
-      redis.pcall('XGROUP', 'DELCONSUMER', P .. suffix, agent_type, worker)
+      -- With the consumer its pending entries would go, and trimming must not take what is still parked.
+      local left = redis.pcall('XPENDING', P .. suffix, agent_type, '-', '+', 1, worker)
+      if not failure(left) and #left == 0 then redis.pcall('XGROUP', 'DELCONSUMER', P .. suffix, agent_type, worker) end
     end
   end
 end

@@ -1,8 +1,7 @@
 -- Adds a batch of messages to their streams (or to the timers), each once.
 --
 -- sent:<producer>     string  number of the producer's last batch: a batch that is sent again after a lost answer adds nothing
--- dedupe:<bucket>     set     idempotency ids, two rotating buckets
--- call:<id>           hash    a request made by a handler: who waits for the reply (`to`), the reply once there is one
+-- call:<id>           hash    a request that may be sent again: who waits for the reply (`to`), the reply once there is one
 -- reply:<process>     stream  replies to one process
 --
 -- ARGV: producer, batch number, dedupe window (ms), max_unclaimed, count, then for each message ten values:
@@ -12,14 +11,6 @@
 
 local window, deliverable_to -- of one call
 local FIRST, WIDTH = 6, 10
-
-local function seen(id)
-  local bucket = math.floor(now() / window)
-  local current, last = P .. 'dedupe:' .. text(bucket), P .. 'dedupe:' .. text(bucket - 1)
-  if call('SISMEMBER', last, id) == 1 or call('SADD', current, id) == 0 then return true end
-  call('PEXPIRE', current, text(window * 2))
-  return false
-end
 
 -- A handler that runs again asks again: it gets the recorded reply, or takes the place of the one who waited.
 local function wait_again(id, process)
@@ -49,12 +40,12 @@ end
 local function publish_one(at)
   local suffix, due, idem, process = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
   if not deliverable(suffix) then return 'undeliverable' end
-  if idem ~= '' and seen(idem) then
-    if process ~= '' then wait_again(idem, process) end
+  if idem ~= '' and seen(idem, window) then
+    if process ~= '' then wait_again(ARGV[at + 4], process) end
     return 'duplicate'
   end
   send(suffix, due, ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7], ARGV[at + 8], ARGV[at + 9])
-  if process ~= '' then begin_call(idem, process) end
+  if process ~= '' then begin_call(ARGV[at + 4], process) end
 end
 
 local function publish()

@@ -4,7 +4,6 @@
 --                             without it was reaped and is fenced: nothing of its call is written
 -- state:<type>:<key>  hash    v (version), d (data), w (worker that wrote it)
 -- call:<id>           hash    see publish.lua
--- once:<type>:<id>    hash    results that ctx.once recorded for a message; gone with its commit, or after a day
 -- reply:<process>     stream  replies to one process
 --
 -- ARGV: worker, call number, max payload (bytes), max_unclaimed, entries held besides the commits below, scan ('1': look at
@@ -18,10 +17,11 @@
 --     L  release: nothing
 --     M  the worker holds more entries of this key: nothing
 --     T  this entry was tried before: nothing
---     K  results that ctx.once recorded go: message id
+--     K  what ctx.once recorded and what the handler sent at once is forgotten: message id
 --     S  state: version, data
 --     P  reply: process, call id or '', id, type, from, head, body
 --     O  outgoing messages: count, then for each eight values: suffix, due, id, type, key, from, head, body
+--     I  the same with idempotency ids: window (ms), count, then for each nine values: idempotency id or '', and those
 -- Returns {'OK', server ms, next due ms or '', flags, deliveries, states} or {'FENCED'} or {'STALE'}.
 --   flags: 'm' a stream holds more, 's' a suspect was given, or waits for a worker that holds nothing: take nothing else
 --     until it is handled, 'f<topic>' nobody takes that topic
@@ -179,6 +179,25 @@ local function write_outgoing()
   end
 end
 
+local function write_identified()
+  local window = tonumber(read())
+  for _ = 1, tonumber(read()) do
+    local idem = read()
+    if idem == '' or not seen(idem, window) then
+      send(ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7])
+    end
+    at = at + 8
+  end
+end
+
+-- The message is committed and never handled again: what it recorded and asked is not needed any more.
+local function forget_once(record)
+  for _, field in ipairs(call('HKEYS', record)) do
+    if string.sub(field, 1, 1) == '>' then call('DEL', P .. 'call:' .. string.sub(field, 2)) end
+  end
+  call('DEL', record)
+end
+
 local function write_dead(i)
   local letter = { reason = read(), error = read(), traceback = read(), attempts = read(), first = read(), worker = worker }
   local group = commit_group[i]
@@ -221,10 +240,11 @@ local function write_effects(i, mode)
     give_back(i, 0)
   end
   if has(mode, 'T') then call('HDEL', P .. 'tries:' .. commit_group[i].type, ref_of(i)) end
-  if has(mode, 'K') then call('DEL', P .. 'once:' .. commit_group[i].type .. ':' .. read()) end
+  if has(mode, 'K') then forget_once(P .. 'once:' .. commit_group[i].type .. ':' .. read()) end
   if has(mode, 'S') then write_state(i) end
   if has(mode, 'P') then write_reply() end
   if has(mode, 'O') then write_outgoing() end
+  if has(mode, 'I') then write_identified() end
 end
 
 local function return_keys()

@@ -1,0 +1,74 @@
+"""Outcomes as the commit of a turn wants them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from .delivery import Delivery
+from .outcome import Commit, DeadLetter, Outcome, Retry
+from .redis.lane import Done
+
+
+def as_done(delivery: Delivery, outcome: Outcome, is_free: bool, dedupe_window: float) -> Done:
+    """The mode letters and their arguments; their order is the one in step.lua.
+
+    Args:
+        delivery: what was handled.
+        outcome: how it ended.
+        is_free: the worker holds nothing more of its key.
+        dedupe_window: seconds that idempotency ids are remembered.
+    """
+    more = "" if is_free else "M"
+    if isinstance(outcome, Commit):
+        return _committed(delivery, outcome, more, int(dedupe_window * 1000))
+    if isinstance(outcome, DeadLetter):
+        return _dead(delivery, outcome, more)
+    if isinstance(outcome, Retry):
+        delay = max(1, math.ceil(outcome.delay * 1000))
+        reason = outcome.reason[:200]
+        return Done(delivery, "R" + more, (delay, delivery.attempt, delivery.first_tried, reason))
+    return Done(delivery, "L" + more, ())
+
+
+def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> Done:
+    mode = "C" + more
+    if delivery.tries:
+        mode += "T"
+    extras: list[Any] = []
+    if outcome.once_of is not None:
+        mode += "K"
+        extras.append(outcome.once_of)
+    if outcome.state is not None:
+        mode += "S"
+        extras += outcome.state
+    if outcome.reply is not None:
+        mode += "P"
+        extras += outcome.reply
+    if outcome.outgoing:
+        mode += _outgoing(outcome.outgoing, extras, window)
+    return Done(delivery, mode, extras)
+
+
+def _outgoing(postings: Sequence[Any], extras: list[Any], window: int) -> str:
+    """Adds postings to the arguments; returns the letter for it."""
+    identified = any(posting.once for posting in postings)
+    extras += (window, len(postings)) if identified else (len(postings),)
+    for posting in postings:
+        if identified:
+            extras.append(posting.once)
+        extras += (posting.stream, posting.due, *posting.values)
+    return "I" if identified else "O"
+
+
+def _dead(delivery: Delivery, outcome: DeadLetter, more: str) -> Done:
+    error = outcome.error
+    shown = f"{error.type}: {error.message}" if error else ""
+    trace = error.traceback if error else ""
+    extras: list[Any] = [outcome.reason, shown, trace, delivery.attempt, delivery.first_tried]
+    mode = "D" + more
+    if outcome.reply is not None:
+        mode += "P"
+        extras += outcome.reply
+    return Done(delivery, mode, extras)
