@@ -122,9 +122,9 @@ async def run_worker(
     with stop.on_signals(), stop.on_end_of_file(watch):
         working = asyncio.ensure_future(_work(runtime, announce))
         try:
-            if not await _before(stop.drain, working) and runtime.worker:
-                if watch is None:
-                    announce("finishes what it runs and stops; a second signal stops it at once")
+            await _before(stop.drain, working)
+            if watch is None:
+                announce("finishes what it runs and stops; a second signal stops it at once")
             drained = await _drain(runtime, grace, stop)
         finally:
             working.cancel()

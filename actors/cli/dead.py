@@ -51,8 +51,8 @@ def list_letters_of(
 
     What is in the column LETTER is the name of a letter for the other commands.
 
-    callboard dead list counting:app
-    callboard dead list counter --namespace counting --json
+      callboard dead list counting:app
+      callboard dead list counter --namespace counting --json
     """
     from broker.redis.deadletters import list_letters
 
@@ -81,7 +81,7 @@ def show(letters: Letters, url: Url = None, namespace: Namespace = None, as_json
 
     They stay where they are.
 
-    callboard dead show counting:app counter/1763700000000-0
+      callboard dead show counting:app counter/1763700000000-0
     """
     from broker.redis import deadletters
 
@@ -121,8 +121,8 @@ def replay(
 
     Each goes once, however often this is called. It is handled after what waits already.
 
-    callboard dead replay counting:app counter/1763700000000-0
-    callboard dead replay counting:app counter --all
+      callboard dead replay counting:app counter/1763700000000-0
+      callboard dead replay counting:app counter --all
     """
     _act("replay", letters, every, url, namespace, as_json)
 
@@ -138,8 +138,8 @@ def discard(
 
     Exit codes of this and of replay: 0 all done, 1 one of them was not there, 2 wrong use, 3 no server.
 
-    callboard dead discard counting:app counter/1763700000000-0
-    callboard dead discard counting:app counter --all
+      callboard dead discard counting:app counter/1763700000000-0
+      callboard dead discard counting:app counter --all
     """
     _act("discard", letters, every, url, namespace, as_json)
 

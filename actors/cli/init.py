@@ -25,8 +25,8 @@ def init(
 
     That is app.py, a README with the commands to try, and a .gitignore. Nothing is overwritten.
 
-    callboard init hello
-    cd hello && callboard up app:app
+      callboard init hello
+      cd hello && callboard up app:app
     """
     from .templates import APP, GITIGNORE, README
 

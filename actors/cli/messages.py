@@ -49,7 +49,9 @@ class MessageForm:
         try:
             return self._adapter.validate_json(json.dumps(data))
         except pydantic.ValidationError as error:
-            raise CommandFailed(f"this is no {self.name}: {self._explain(error)}", BAD_USE) from error
+            raise CommandFailed(
+                f"this is no {self.name}: {self._explain(error.errors(include_url=False))}", BAD_USE
+            ) from error
 
     def from_json(self, text: str) -> Any:
         """A message of a JSON text.
@@ -76,11 +78,17 @@ class MessageForm:
         try:
             return self._adapter.validate_json(json.dumps(given))
         except pydantic.ValidationError as error:
-            as_text = _with_text(given, texts, error)
-            return self.from_data(as_text)
+            first = error
+        try:
+            return self._adapter.validate_json(json.dumps(_with_text(given, texts, first)))
+        except pydantic.ValidationError as error:
+            # What was right as text is no problem; the rest is explained as the JSON that it is.
+            wrong = _fields_of(error)
+            problems = [one for one in first.errors(include_url=False) if _field_of(one) in wrong]
+            raise CommandFailed(f"this is no {self.name}: {self._explain(problems)}", BAD_USE) from first
 
-    def _explain(self, error: pydantic.ValidationError) -> str:
-        problems = [self._problem(problem) for problem in error.errors(include_url=False)]
+    def _explain(self, errors: Iterable[Mapping[str, Any]]) -> str:
+        problems = [self._problem(problem) for problem in errors]
         more = f"; and {len(problems) - MOST_ERRORS} more" if len(problems) > MOST_ERRORS else ""
         return "; ".join(problems[:MOST_ERRORS]) + more
 
@@ -132,9 +140,17 @@ def _refuse(constant: str) -> Any:
 
 def _with_text(given: dict[str, Any], texts: list[str], error: pydantic.ValidationError) -> dict[str, Any]:
     """The fields that did not fit as JSON, as the text that was typed: name=2024 for a string."""
-    wrong = {problem["loc"][0] for problem in error.errors() if problem["loc"]}
+    wrong = _fields_of(error)
     typed = dict(text.split("=", 1) for text in texts)
     return {name: typed[name] if name in wrong else value for name, value in given.items()}
+
+
+def _fields_of(error: pydantic.ValidationError) -> set[object]:
+    return {_field_of(problem) for problem in error.errors()}
+
+
+def _field_of(problem: Mapping[str, Any]) -> object:
+    return problem["loc"][0] if problem["loc"] else None
 
 
 def _field_names(cls: Any) -> tuple[str, ...]:

@@ -53,7 +53,12 @@ def worker(
 
     async def work() -> WorkerEnding:
         runtime = RedisAgentRuntime.from_app(
-            app, settings.url, namespace=settings.namespace, settings=settings, types=types
+            app,
+            settings.url,
+            namespace=settings.namespace,
+            settings=settings,
+            types=types,
+            exit_when_stuck=True,
         )
         return await run_worker(
             runtime, grace=grace, watch=watch, announce=lambda text: remark(f"{label}{text}")

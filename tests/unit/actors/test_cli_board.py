@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from actors.cli import board as board_module
 from actors.cli.board import Meter, PlainBoard, Row
 from actors.supervisor import Child, ProcessPlan
 from broker.redis.views import AgentTypeView, Overview, Totals, WorkerView
@@ -71,7 +70,7 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
 
 def test_plain_lines_come_when_something_changed_and_once_per_second(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(board_module.time, "monotonic", lambda: now)
+    monkeypatch.setattr("time.monotonic", lambda: now)
     lines: list[str] = []
     plain = PlainBoard(lines.append)
     row = Row("counter", 1, 1, 0, 0, 5, 0, 2.0)

@@ -29,7 +29,7 @@ def help_text(*words: str) -> str:
 def test_help_has_a_sentence_and_an_example_on_a_line_of_its_own(command: str) -> None:
     text = help_text(*command.split())
     assert re.search(rf"^ {{4}}.*callboard {command}\b", text, re.MULTILINE), text
-    assert re.search(r"^ {2}[A-Z].*\.$", text, re.MULTILINE), text
+    assert re.search(r"^ {2}[A-Z][^\n]*(\n {2}[^\n]+)*\.$", text, re.MULTILINE), text
 
 
 @pytest.mark.parametrize("command", ["ask", "status", "topics", "tail", "demo", "dead list", "server status"])

@@ -1,0 +1,125 @@
+"""The files around the code: what they name exists, and what exists is named."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from actors.demo.app import app
+from broker import BrokerSettings
+
+ROOT = Path(__file__).parent.parent
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
+AGENT_SERVICES = {name: service for name, service in COMPOSE["services"].items() if name != "redis"}
+PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+
+
+def test_the_three_packages_are_listed_and_typed() -> None:
+    assert PACKAGES == ["actors", "broker", "memory"]
+    for package in PACKAGES:
+        assert (ROOT / package / "__init__.py").is_file()
+        assert (ROOT / package / "py.typed").is_file()
+
+
+def test_every_folder_with_modules_is_a_package() -> None:
+    """A folder without __init__.py would be importable from a checkout and missing in strict tools."""
+    folders = {path.parent for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    assert [str(folder) for folder in folders if not (folder / "__init__.py").is_file()] == []
+
+
+def test_the_command_is_there() -> None:
+    assert PROJECT["project"]["scripts"] == {"callboard": "actors.cli:main"}
+    from actors.cli import main
+
+    assert callable(main)
+
+
+def test_the_metadata_has_lower_bounds_only() -> None:
+    extras = PROJECT["project"]["optional-dependencies"]
+    for requirement in [*PROJECT["project"]["dependencies"], *extras["testing"], *extras["dev"]]:
+        version = requirement.partition(";")[0]
+        assert ">=" in version, requirement
+        assert not re.search(r"==|<|~=", version), requirement
+
+
+def test_the_constraints_name_versions_and_no_addresses() -> None:
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", line)] == []
+
+
+def test_the_constraints_cover_every_requirement() -> None:
+    def name(text: str) -> str:
+        return re.split(r"[\[>=;]", text)[0].strip().lower().replace("_", "-")
+
+    pinned = {name(line) for line in (ROOT / "constraints.txt").read_text().splitlines()}
+    extras = PROJECT["project"]["optional-dependencies"]
+    wanted = {name(text) for text in [*PROJECT["project"]["dependencies"], *extras["testing"], *extras["dev"]]}
+    assert wanted <= pinned
+
+
+@pytest.mark.parametrize("script", ["scripts/demo", "scripts/test", "scripts/check", ".ci/run"])
+def test_scripts_can_be_run(script: str) -> None:
+    path = ROOT / script
+    assert path.stat().st_mode & stat.S_IXUSR
+    assert os.access(path, os.X_OK)
+    first, *_ = path.read_text().splitlines()
+    assert first == "#!/usr/bin/env bash"
+    assert "set -euo pipefail" in path.read_text()
+
+
+def test_compose_has_one_service_per_agent_type_of_the_app() -> None:
+    assert set(AGENT_SERVICES) == set(app.agents)
+
+
+@pytest.mark.parametrize(("agent_type", "service"), AGENT_SERVICES.items())
+def test_a_compose_service_runs_its_agent_type_and_can_be_scaled(agent_type: str, service: dict[str, Any]) -> None:
+    assert service["command"] == ["callboard", "worker", "examples.digest:app", "--type", agent_type]
+    assert service["environment"] == {"CALLBOARD_URL": "redis://redis:6379"}
+    assert service["depends_on"] == {"redis": {"condition": "service_healthy"}}
+    assert "container_name" not in service
+    assert "ports" not in service
+
+
+def test_compose_commands_are_ones_that_the_command_line_accepts() -> None:
+    from typer.main import get_command
+
+    from actors.cli.main import app as command_line
+
+    group: Any = get_command(command_line)
+    for service in AGENT_SERVICES.values():
+        _, command, *arguments = service["command"]
+        with group.commands[command].make_context(command, arguments) as context:
+            assert context.params["types"] == [arguments[-1]]
+
+
+def test_compose_waits_longer_than_a_drain() -> None:
+    for service in AGENT_SERVICES.values():
+        assert int(service["stop_grace_period"].removesuffix("s")) > BrokerSettings().drain_grace
+
+
+def test_compose_keeps_its_data_and_is_reachable_from_this_machine_only() -> None:
+    redis = COMPOSE["services"]["redis"]
+    assert redis["command"][:3] == ["redis-server", "--appendonly", "yes"]
+    assert redis["volumes"] == ["redis-data:/data"]
+    assert "redis-data" in COMPOSE["volumes"]
+    assert "redis-cli ping" in redis["healthcheck"]["test"][1]
+    assert all(port.startswith("127.0.0.1:") for port in redis["ports"])
+
+
+def test_the_image_holds_what_its_build_needs() -> None:
+    """What the Dockerfile copies exists and is not left out of the build's context."""
+    copied: set[str] = set()
+    for line in (ROOT / "Dockerfile").read_text().splitlines():
+        if line.startswith("COPY "):
+            copied.update(line.split()[1:-1])
+    kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert copied == kept
+    assert all((ROOT / name).exists() for name in copied)
