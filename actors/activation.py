@@ -19,12 +19,29 @@ class Activation:
         deadline: server ms until which the asker of this request waits, or None.
         outgoing: what leaves with the commit.
         has_sent: something left at once, so that the commit has to forget it.
+        owner: the transport that the message came by.
+        is_over: the handler has ended, so that nothing can leave with its commit any more.
     """
 
-    __slots__ = ("_ordinal", "agent_id", "chain", "deadline", "has_sent", "message_id", "outgoing")
+    __slots__ = (
+        "_ordinal",
+        "agent_id",
+        "chain",
+        "deadline",
+        "has_sent",
+        "is_over",
+        "message_id",
+        "outgoing",
+        "owner",
+    )
 
     def __init__(
-        self, agent_id: AgentId, message_id: str, chain: tuple[str, ...], deadline: int | None
+        self,
+        agent_id: AgentId,
+        message_id: str,
+        chain: tuple[str, ...],
+        deadline: int | None,
+        owner: object = None,
     ) -> None:
         self.agent_id = agent_id
         self.message_id = message_id
@@ -32,6 +49,8 @@ class Activation:
         self.deadline = deadline
         self.outgoing: list[Posting] = []
         self.has_sent = False
+        self.owner = owner
+        self.is_over = False
         self._ordinal = 0
 
     def sends_at_once(self, name: str) -> str:
@@ -46,3 +65,15 @@ class Activation:
 
 
 current: ContextVar[Activation | None] = ContextVar("callboard_activation", default=None)
+
+
+def running(owner: object) -> Activation | None:
+    """The activation that a message sent here by `owner` is part of, or None.
+
+    A task that a handler left behind, and another runtime that a handler uses, see the variable too: what they send is
+    in nobody's commit and leaves at once.
+    """
+    activation = current.get()
+    if activation is None or activation.is_over or activation.owner is not owner:
+        return None
+    return activation

@@ -41,6 +41,12 @@ def _is_own(entry: AgentTypeEntry, envelope: Envelope) -> bool:
     return envelope.sender == f"{entry.type}/{envelope.key}"
 
 
+def _is_being_cancelled() -> bool:
+    """Whether this task is told to end; a handler may also raise CancelledError because what it awaited was cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def _no_state(agent_type: str, key: str) -> tuple[int, bytes]:
     raise RuntimeStateError(f"the state of {agent_type}/{key} can't be loaded: this host has no worker")
 
@@ -165,7 +171,9 @@ class AgentHost:
         envelope: Envelope,
         message: Any,
     ) -> Outcome:
-        activation = Activation(live.agent_id, envelope.id, envelope.chain, envelope.deadline)
+        activation = Activation(
+            live.agent_id, envelope.id, envelope.chain, envelope.deadline, self._transport
+        )
         ctx = self._context(entry.type, delivery, envelope)
         token = current.set(activation)
         try:
@@ -177,15 +185,16 @@ class AgentHost:
             return self._succeeded(entry, live, envelope, activation, ctx, result)
         except asyncio.CancelledError as error:
             self._roll_back(entry, live)
-            if ctx.cancellation_token.is_cancelled():
-                return self._failed(entry, delivery, envelope, error)
-            raise
+            if _is_being_cancelled():
+                raise
+            return self._failed(entry, delivery, envelope, error, self._record_of(activation, ctx))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - a handler that calls sys.exit() fails like any other
             self._roll_back(entry, live)
-            return self._failed(entry, delivery, envelope, error)
+            return self._failed(entry, delivery, envelope, error, self._record_of(activation, ctx))
         finally:
+            activation.is_over = True
             current.reset(token)
 
     async def _run_within(self, seconds: float, agent: Any, message: Any, ctx: MessageContext) -> Any:
@@ -247,11 +256,16 @@ class AgentHost:
                 live.saved = data
                 state = (live.version, data)
         self.handled += 1
-        has_recorded = activation.has_sent or (isinstance(ctx.recorder, Recorder) and ctx.recorder.used)
-        once_of = envelope.id if has_recorded else None
+        once_of = self._record_of(activation, ctx)
         if reply is None and state is None and once_of is None and not activation.outgoing:
             return NOTHING
         return Commit(reply, state, tuple(activation.outgoing), once_of)
+
+    @staticmethod
+    def _record_of(activation: Activation, ctx: MessageContext) -> str | None:
+        """The message whose record of effects and of what left at once the commit has to clear away."""
+        has_recorded = activation.has_sent or (isinstance(ctx.recorder, Recorder) and ctx.recorder.used)
+        return activation.message_id if has_recorded else None
 
     def _roll_back(self, entry: AgentTypeEntry, live: LiveAgent) -> None:
         if entry.persistent:
@@ -260,11 +274,16 @@ class AgentHost:
     # Endings
 
     def _failed(
-        self, entry: AgentTypeEntry, delivery: Delivery, envelope: Envelope, error: BaseException
+        self,
+        entry: AgentTypeEntry,
+        delivery: Delivery,
+        envelope: Envelope,
+        error: BaseException,
+        once_of: str | None = None,
     ) -> Outcome:
         if envelope.kind == "request" and not self._tries_again(entry, delivery, error):
             self.failed += 1
-            return Commit(self._error_reply(envelope, error))
+            return Commit(self._error_reply(envelope, error), once_of=once_of)
         policy = RetryPolicy.of(self._settings, max_attempts=entry.settings.max_attempts)
         info = ErrorInfo(type(error).__name__, str(error), "".join(traceback.format_exception(error))[-8000:])
         outcome = policy.decide(delivery.attempt, error, info)

@@ -17,6 +17,8 @@ from .runtime_errors import AgentInstanceError, RuntimeStateError
 from .runtime_protocol import Agent, AgentRuntime
 from .state import dump_state, restore_state
 
+UNKNOWN = -1  # version of an agent whose state has to be loaded, whatever the server says of it
+
 LoadState = Callable[[str, str], Awaitable[tuple[int, bytes]]]
 
 
@@ -120,9 +122,11 @@ class LocalAgents:
         """The agent with the state that its last commit left, whichever process made it."""
         entry = self.entry(agent_id.type)
         live = await self.get(entry, agent_id)
-        if entry.persistent:
+        if entry.persistent and not _has_work(live):
             version, data = await load(agent_id.type, agent_id.key)
-            self.bring_to(live, version, data)
+            # Its own commit may still be on its way: then what this process has is newer than what was loaded.
+            if not _has_work(live) and (live.mailbox is None or version > live.version):
+                self.bring_to(live, version, data)
         return live
 
     @staticmethod
@@ -140,13 +144,18 @@ class LocalAgents:
     def forget_persistent(self) -> None:
         """Others may have changed them: they are made and loaded again when needed."""
         for entry in self:
-            if entry.persistent:
+            if not entry.persistent:
+                continue
+            if entry.factory is not None:
                 entry.live.clear()
+            for live in entry.live.values():
+                live.mailbox = None
+                live.version = UNKNOWN
 
     async def passivate(self, before: float) -> None:
         """Puts persistent agents to sleep that were not used since `before` (loop time, seconds)."""
         for entry in self:
-            if not entry.persistent:
+            if not entry.persistent or entry.factory is None:
                 continue
             for key, live in list(entry.live.items()):
                 if live.used < before and not _has_work(live):
@@ -167,4 +176,5 @@ class LocalAgents:
 
 
 def _has_work(live: LiveAgent) -> bool:
-    return live.mailbox is not None and (live.mailbox.task is not None or bool(live.mailbox.queue))
+    mailbox = live.mailbox
+    return mailbox is not None and (mailbox.task is not None or bool(mailbox.queue) or mailbox.unsent > 0)

@@ -459,7 +459,8 @@ class RedisAgentRuntime:
         """
         subscription = self._subscriptions.remove(id)
         if self._transport is not None:
-            await self._transport.unsubscribe(_declared(subscription))
+            staying = [_declared(other) for other in self._subscriptions]
+            await self._transport.unsubscribe(_declared(subscription), staying)
 
     # Agents
 

@@ -21,7 +21,7 @@ from broker.redis.publisher import Posting
 from broker.redis.transport import RedisTransport, Reply
 from broker.remote_errors import decode_error
 
-from .activation import Activation, current
+from .activation import Activation, running
 from .cancellation import CancellationToken
 from .context import MessageContext
 from .errors import UndeliverableException
@@ -93,7 +93,7 @@ class Sender:
     ) -> asyncio.Future[bool] | None:
         if token is not None and token.is_cancelled():
             raise asyncio.CancelledError("the token was cancelled before the message left")
-        activation = current.get()
+        activation = running(self._transport)
         if self._interventions:
             ctx = MessageContext(sender, topic_id, False, token or CancellationToken(), message_id or "")
             message = await intercept_publish(self._interventions, message, ctx)
@@ -158,7 +158,7 @@ class Sender:
         timeout: float | None,
     ) -> Any:
         seconds = self._transport.settings.request_timeout if timeout is None else timeout
-        activation = current.get()
+        activation = running(self._transport)
         deadline = self._transport.now_ms() + int(seconds * 1000)
         if activation is not None and activation.deadline is not None:
             deadline = min(deadline, activation.deadline)

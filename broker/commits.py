@@ -27,7 +27,7 @@ def as_done(delivery: Delivery, outcome: Outcome, is_free: bool, dedupe_window: 
         return _dead(delivery, outcome, more)
     if isinstance(outcome, Retry):
         delay = max(1, math.ceil(outcome.delay * 1000))
-        reason = outcome.reason[:200]
+        reason = _writable(outcome.reason[:200])
         return Done(delivery, "R" + more, (delay, delivery.attempt, delivery.first_tried, reason))
     return Done(delivery, "L" + more, ())
 
@@ -66,9 +66,15 @@ def _dead(delivery: Delivery, outcome: DeadLetter, more: str) -> Done:
     error = outcome.error
     shown = f"{error.type}: {error.message}" if error else ""
     trace = error.traceback if error else ""
-    extras: list[Any] = [outcome.reason, shown, trace, delivery.attempt, delivery.first_tried]
+    texts = (_writable(outcome.reason), _writable(shown), _writable(trace))
+    extras: list[Any] = [*texts, delivery.attempt, delivery.first_tried]
     mode = "D" + more
     if outcome.reply is not None:
         mode += "P"
         extras += outcome.reply
     return Done(delivery, mode, extras)
+
+
+def _writable(text: str) -> bytes:
+    """The text of an error may have anything in it, such as a file name that is not UTF-8."""
+    return text.encode("utf-8", "backslashreplace")

@@ -17,15 +17,27 @@ from typing import Protocol, cast
 
 from .commits import as_done
 from .delivery import Delivery
-from .errors import CommandError, ConnectionLostError, FencedError, OverloadedError, ServerUnavailableError
+from .errors import (
+    CommandError,
+    ConnectionLostError,
+    EncodeError,
+    FencedError,
+    OverloadedError,
+    ServerUnavailableError,
+)
 from .mailbox import Mailbox, Mailboxes
-from .outcome import Commit, DeadLetter, Outcome, Release
-from .redis.lane import Done, Turn, Want, WorkerLane
+from .outcome import Commit, DeadLetter, ErrorInfo, Outcome, Release
+from .redis.lane import Done, Turn, Want, WorkerLane, is_sendable
+from .retry import RetryPolicy
 from .settings import BrokerSettings
 
 logger = logging.getLogger("callboard.broker")
 
 AHEAD = 0.05  # seconds of work that a worker may hold beyond what runs
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before the server is asked again what it refused
+# The first of them includes that the connection broke.
+REFUSED = (ServerUnavailableError, CommandError, OverloadedError)
+Finished = tuple[Mailbox, Delivery, Outcome]
 BYTES_AHEAD = 16 * 1024 * 1024  # of bodies that a worker may hold, as far as it can foresee
 
 
@@ -65,7 +77,7 @@ class Consumer:
         self._host = host
         self._settings = settings
         self._boxes = Mailboxes()
-        self._finished: list[tuple[Mailbox, Delivery, Outcome]] = []
+        self._finished: list[Finished] = []
         self._wake = asyncio.Event()
         self._bell: asyncio.Task[None] | None = None
         self._runners: set[asyncio.Task[None]] = set()
@@ -75,6 +87,7 @@ class Consumer:
         self._held_back: dict[bytes, deque[Mailbox]] = {}
         self.running = 0
         self._draining = False
+        self._ending = False
         self._ramp = 1
         self._scan = True
         self._hungry = True
@@ -144,22 +157,31 @@ class Consumer:
             while not (self._draining and not self._boxes.held and not self._finished):
                 await self._wait_for_a_reason()
                 await self._take_turn()
-            await self._lane.leave()
+            await self._leave()
         finally:
             await self._end_tasks()
 
+    async def _leave(self) -> None:
+        try:
+            await self._lane.leave()
+        except REFUSED as error:
+            logger.warning("the lease of %s ends by itself, it can't be given back: %s", self.worker, error)
+
     async def _join(self) -> None:
+        pause = FIRST_PAUSE
         while True:
             try:
                 await self._host.declare()
                 await self._lane.join(list(self._types))
                 self.joined.set()
                 return
-            except (ConnectionLostError, ServerUnavailableError) as error:
-                if not self.joined.is_set():
+            except REFUSED as error:
+                if not self.joined.is_set() or self._draining:
                     raise
                 logger.warning("cannot join again: %s", error)
                 await self._reconnect()
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _wait_for_a_reason(self) -> None:
         if self._finished or self._has_leftovers() or (self._hungry and self._room() > 0):
@@ -176,12 +198,14 @@ class Consumer:
 
     async def _listen(self) -> None:
         """Waits for the bell once. A token that comes when there is no room any more is passed on."""
-        rang = await self._lane.wait_for_bell(list(self._types), self._next_poll)
-        self._bell = None
-        if rang and self._room() <= 0 and not self._draining:
-            await self._lane.ring(next(iter(self._types)))
-        self._scan = self._scan or not rang
-        self.nudge()
+        try:
+            rang = await self._lane.wait_for_bell(list(self._types), self._next_poll)
+            if rang and self._room() <= 0:
+                await self._lane.ring(rang)
+            self._scan = self._scan or not rang
+        finally:
+            self._bell = None
+            self.nudge()
 
     def _room(self) -> int:
         """How many entries this worker would take now."""
@@ -207,7 +231,9 @@ class Consumer:
             turn = await self._lane.turn(done, wants, self._boxes.held, scan, not self._draining)
         except FencedError:
             await self._start_again(sent)
-        except (ConnectionLostError, ServerUnavailableError, CommandError, OverloadedError) as error:
+        except EncodeError as error:
+            await self._recover(_without_unsendable(done, sent, error), error)
+        except REFUSED as error:
             await self._recover(sent, error)
         else:
             self._receive(turn, room)
@@ -220,7 +246,7 @@ class Consumer:
             self._completed = 0
             self._last_turn = now
 
-    def _commits(self, sent: Sequence[tuple[Mailbox, Delivery, Outcome]]) -> list[Done]:
+    def _commits(self, sent: Sequence[Finished]) -> list[Done]:
         """What is finished, as the server wants it, and what goes back with it."""
         done = []
         back: list[Delivery] = []
@@ -244,7 +270,7 @@ class Consumer:
                 size += len(delivery.body)
                 self._boxes.add(delivery)
             self._typical_size = max(1.0, size / brought, 0.9 * self._typical_size)
-            self._help()
+            self._begin()
         self._hungry = turn.more or brought >= room > 0
         if self._hungry or brought:
             self._ramp = min(self._ramp * 2, max(1, self._settings.prefetch // 2))
@@ -255,6 +281,12 @@ class Consumer:
             poll = min(poll, max(0.001, (turn.next_due_ms - turn.server_ms) / 1000))
         self._next_poll = poll
         self._host.on_turn(turn)
+
+    def _begin(self) -> None:
+        """Has handled what came. What comes after the drain began goes back."""
+        if self._draining:
+            self._boxes.close_all()
+        self._help()
 
     # When something is wrong with the server
 
@@ -268,9 +300,10 @@ class Consumer:
                 if self._draining:
                     raise
 
-    async def _recover(self, sent: Sequence[tuple[Mailbox, Delivery, Outcome]], error: Exception) -> None:
+    async def _recover(self, sent: Sequence[Finished], error: Exception) -> None:
         """The answer of a turn was lost: finds out what of it was carried out."""
         logger.warning("a turn failed, asking the server where we are: %s", error)
+        patience_ends = self.loop.time() + self._settings.socket_timeout
         while True:
             await self._reconnect()
             try:
@@ -279,18 +312,16 @@ class Consumer:
             except FencedError:
                 await self._start_again(sent)
                 return
-            except (ConnectionLostError, ServerUnavailableError, CommandError) as again:
+            except REFUSED as again:
+                if self._draining and self.loop.time() > patience_ends:
+                    raise
                 logger.warning("asking again: %s", again)
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(FIRST_PAUSE)
         self._take_stock(sent, {delivery.reference: delivery for delivery in held})
         if not isinstance(error, ConnectionLostError):
-            await asyncio.sleep(0.1)  # the server refuses for now; do not ask in a loop
+            await asyncio.sleep(FIRST_PAUSE)  # the server refuses for now; do not ask in a loop
 
-    def _take_stock(
-        self,
-        sent: Sequence[tuple[Mailbox, Delivery, Outcome]],
-        held: dict[tuple[bytes, bytes, bytes], Delivery],
-    ) -> None:
+    def _take_stock(self, sent: Sequence[Finished], held: dict[tuple[bytes, bytes, bytes], Delivery]) -> None:
         again = [item for item in sent if item[1].reference in held]
         for mailbox, _, _ in again:
             self._boxes.restore(mailbox)
@@ -302,9 +333,9 @@ class Consumer:
             if reference not in known:
                 self._boxes.add(delivery)
         self._hungry = True
-        self._help()
+        self._begin()
 
-    async def _start_again(self, refused: Sequence[tuple[Mailbox, Delivery, Outcome]]) -> None:
+    async def _start_again(self, refused: Sequence[Finished]) -> None:
         """The lease was lost: forget everything, become a new incarnation."""
         running = self._boxes.fence()
         finished = [mailbox for mailbox, _, _ in (*refused, *self._finished)]
@@ -323,7 +354,8 @@ class Consumer:
         self._wait_empty = False
         self._hungry = self._scan = True
         self._host.fenced([mailbox.queue[0] for mailbox in running if mailbox.queue])
-        await self._join()
+        if not self._draining:
+            await self._join()
 
     # Runners
 
@@ -375,17 +407,29 @@ class Consumer:
         self.running += 1
         try:
             outcome = await self._host.handle(delivery)
-        except asyncio.CancelledError:
-            if not mailbox.fenced and not (self._draining or mailbox.closing):
+        except asyncio.CancelledError as error:
+            if self._ending:
                 raise
-            task.uncancel()
-            outcome = Release("the worker stops")
+            outcome = self._cancelled(delivery, task, error)
+        except Exception as error:  # the key must not hang, nor what waits behind it
+            logger.exception("the host failed on an entry of %s", delivery.stream.decode(errors="replace"))
+            outcome = RetryPolicy.of(self._settings).decide(delivery.attempt, error)
         finally:
             mailbox.task = None
             self.running -= 1
             if self._limits:
                 self._let_next_in(mailbox.key[0])
         self._finish(mailbox, delivery, outcome)
+
+    def _cancelled(
+        self, delivery: Delivery, task: asyncio.Task[None], error: asyncio.CancelledError
+    ) -> Outcome:
+        """Cancelled by this worker: the entry goes back. By its own doing: it failed like with any other error."""
+        if not task.cancelling():
+            return RetryPolicy.of(self._settings).decide(delivery.attempt, error)
+        while task.cancelling():
+            task.uncancel()
+        return Release("the worker stops")
 
     def _let_next_in(self, agent_type: bytes) -> None:
         if agent_type not in self._limits:
@@ -409,6 +453,7 @@ class Consumer:
         self._wake.set()
 
     async def _end_tasks(self) -> None:
+        self._ending = True
         tasks = set(self._runners)
         if self._bell is not None:
             tasks.add(self._bell)
@@ -417,6 +462,15 @@ class Consumer:
         if tasks:
             await asyncio.wait(tasks)
         self._lane.close()
+
+
+def _without_unsendable(done: Sequence[Done], sent: Sequence[Finished], error: EncodeError) -> list[Finished]:
+    """Nothing of the turn has left. What can't be written becomes a dead letter, so that the others can leave."""
+    info = ErrorInfo(type(error).__name__, str(error))
+    unsendable = DeadLetter("unsendable", info)
+    # In `done` what goes back follows behind; it has nothing that could be wrong.
+    pairs = zip(sent, done, strict=False)
+    return [item if is_sendable(one) else (item[0], item[1], unsendable) for item, one in pairs]
 
 
 def _concurrency(types: Mapping[str, TypeLimits]) -> dict[bytes, int]:

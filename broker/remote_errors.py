@@ -16,8 +16,9 @@ from .payload import pack
 
 MAX_TRACE: Final = 8_000  # characters of a traceback that travel
 MAX_TEXT: Final = 10_000  # characters of a message, or of a text among its arguments, that travel
-MAX_ITEMS: Final = 100  # items of a list or a map among its arguments that travel
-MAX_LEVELS: Final = 4  # lists in lists among its arguments that travel
+MAX_ITEMS: Final = 50  # items of a list or a map among its arguments that travel
+MAX_LEVELS: Final = 2  # lists in lists among its arguments that travel
+MAX_BODY: Final = 100_000  # bytes; beyond it only the text travels
 
 # Rebuilding these would end the process or the loop of whoever asked, instead of telling it what happened.
 UNSAFE: Final = (StopIteration, StopAsyncIteration)
@@ -45,10 +46,13 @@ def encode_error(error: BaseException) -> bytes:
         "trace": trace,
     }
     try:
-        return pack(described)
+        body = pack(described)
     except EncodeError:
-        text = _ascii(text)
-        return pack(described | {"text": text, "args": [text], "fields": {}, "trace": _ascii(trace)})
+        body = b""
+    if body and len(body) <= MAX_BODY:
+        return body
+    text = _ascii(text)[:MAX_TEXT]
+    return pack(described | {"text": text, "args": [text], "fields": {}, "trace": _ascii(trace)[-MAX_TRACE:]})
 
 
 def decode_error(body: bytes) -> BaseException:

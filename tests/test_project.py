@@ -61,7 +61,9 @@ def test_the_constraints_cover_every_requirement() -> None:
 
     pinned = {name(line) for line in (ROOT / "constraints.txt").read_text().splitlines()}
     extras = PROJECT["project"]["optional-dependencies"]
-    wanted = {name(text) for text in [*PROJECT["project"]["dependencies"], *extras["testing"], *extras["dev"]]}
+    wanted = {
+        name(text) for text in [*PROJECT["project"]["dependencies"], *extras["testing"], *extras["dev"]]
+    }
     assert wanted <= pinned
 
 
@@ -76,11 +78,13 @@ def test_scripts_can_be_run(script: str) -> None:
 
 
 def test_compose_has_one_service_per_agent_type_of_the_app() -> None:
-    assert set(AGENT_SERVICES) == set(app.agents)
+    assert set(AGENT_SERVICES) == set(app)
 
 
 @pytest.mark.parametrize(("agent_type", "service"), AGENT_SERVICES.items())
-def test_a_compose_service_runs_its_agent_type_and_can_be_scaled(agent_type: str, service: dict[str, Any]) -> None:
+def test_a_compose_service_runs_its_agent_type_and_can_be_scaled(
+    agent_type: str, service: dict[str, Any]
+) -> None:
     assert service["command"] == ["callboard", "worker", "examples.digest:app", "--type", agent_type]
     assert service["environment"] == {"CALLBOARD_URL": "redis://redis:6379"}
     assert service["depends_on"] == {"redis": {"condition": "service_healthy"}}
@@ -96,7 +100,7 @@ def test_compose_commands_are_ones_that_the_command_line_accepts() -> None:
     group: Any = get_command(command_line)
     for service in AGENT_SERVICES.values():
         _, command, *arguments = service["command"]
-        with group.commands[command].make_context(command, arguments) as context:
+        with group.commands[command].make_context(command, list(arguments)) as context:
             assert context.params["types"] == [arguments[-1]]
 
 

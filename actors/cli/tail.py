@@ -38,11 +38,13 @@ def tail(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Show messages as they are published, decoded, until Ctrl-C. Nobody gets less for it.
+    """Show messages as they are published, decoded, until Ctrl-C.
 
-    callboard tail counting:app
-    callboard tail counting:app visits --from-start --limit 10 --json
-    callboard tail visits --namespace counting
+    Nobody gets less for it. What can't be read is shown with the reason.
+
+      callboard tail counting:app
+      callboard tail counting:app visits --from-start --limit 10 --json
+      callboard tail visits --namespace counting
     """
     from .sessions import run
 

@@ -51,7 +51,9 @@ class Endpoint:
             database = int(query.get("db", 0) if parts.scheme == "unix" else path.strip("/") or 0)
         except ValueError as error:
             raise BadUrlError(url, "what follows the host has to be the number of a database") from error
-        if parts.scheme == "unix" and not path:
+        if database < 0:
+            raise BadUrlError(url, "the number of a database is not less than 0")
+        if parts.scheme == "unix" and (not path or parts.hostname):
             raise BadUrlError(url, "unix:// needs the path of a socket, such as unix:///run/redis.sock")
         return cls(
             scheme=parts.scheme,

@@ -36,6 +36,8 @@ STOP_GRACE = 10.0
 STOP_POLL = 0.005
 
 Record = dict[str, str]
+Signals = tuple[signal.Signals, ...]
+KINDLY: Signals = (signal.SIGTERM, signal.SIGKILL)
 
 
 def try_lock(fd: int, operation: int) -> bool:
@@ -118,15 +120,16 @@ def _started_from_ps(pid: int) -> str | None:
     return None if not state or state.startswith("Z") else started.strip()
 
 
-def terminate(record: Record, grace: float = STOP_GRACE) -> bool:
+def terminate(record: Record, grace: float = STOP_GRACE, signals: Signals = KINDLY) -> bool:
     """End the server that a record names, kindly at first; say whether it is gone.
 
     Args:
         record: What `read_record` gave. A process that only has the same pid is left alone.
-        grace: Seconds before it is killed, and again before a killed one is given up.
+        grace: Seconds before it gets the next signal, and after the last one before it is given up.
+        signals: What it gets, one after the other.
     """
     pid, started = int(record["pid"]), record["started"]
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    for number in signals:
         _signal(pid, started, number)
         deadline = time.monotonic() + grace
         while time.monotonic() < deadline:
@@ -157,18 +160,17 @@ def finish(directory: int, remembered: Record | None = None) -> bool:
     record = read_record(directory) or remembered
     if record is None:
         return True
-    if record.get("persistent") == "1" or (_may_live(directory) and not terminate(record)):
+    if record.get("persistent") == "1":
+        return False
+    try:
+        lives = is_locked(SERVER_LOCK, directory)
+    except FileNotFoundError:
+        # Its data were deleted with the directory; a kind end would delete the socket of a successor as well.
+        return terminate(record, signals=(signal.SIGKILL,))
+    if lives and not terminate(record):
         return False
     remove(RECORD, directory)
     return True
-
-
-def _may_live(directory: int) -> bool:
-    try:
-        return is_locked(SERVER_LOCK, directory)
-    except FileNotFoundError:
-        # The directory was deleted under the server; the start time in the record still tells.
-        return True
 
 
 def spawn(binary: str, config: str, keep: int) -> int:

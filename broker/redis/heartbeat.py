@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import ssl
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +19,7 @@ from ..settings import BrokerSettings
 from .endpoint import Endpoint
 from .keys import Keys
 from .scripts import is_missing, is_there_already, library
-from .wire import Argument, translate
+from .wire import Argument, pack, translate
 
 logger = logging.getLogger("callboard.broker")
 
@@ -31,32 +30,26 @@ class BlockingWire:
     def __init__(self, endpoint: Endpoint, timeout: float) -> None:
         self._endpoint = endpoint
         self._reader = hiredis.Reader()
-        self._socket = self._connect(endpoint, timeout)
-        for command in endpoint.greeting("callboard-heartbeat"):
-            self.call(command)
-
-    def _connect(self, endpoint: Endpoint, timeout: float) -> socket.socket:
         try:
-            if endpoint.path:
-                plain = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-                plain.settimeout(timeout)
-                plain.connect(endpoint.path)
-                return plain
-            plain = socket.create_connection((endpoint.host, endpoint.port), timeout)
-            context = endpoint.ssl_context()
-            return plain if context is None else context.wrap_socket(plain, server_hostname=endpoint.host)
-        except (OSError, ssl.SSLError) as error:
+            self._socket = _connect(endpoint, timeout)
+        except (OSError, UnicodeError) as error:
             raise ConnectionLostError(endpoint.shown, str(error)) from error
+        try:
+            for command in endpoint.greeting("callboard-heartbeat"):
+                self.call(command)
+        except BrokerError:
+            self.close()
+            raise
 
     def call(self, arguments: Sequence[Argument]) -> Any:
         try:
-            self._socket.sendall(hiredis.pack_command(tuple(arguments)))  # type: ignore[arg-type]
+            self._socket.sendall(pack(arguments))
             while (answer := self._reader.gets()) is False:
                 data = self._socket.recv(65536)
                 if not data:
                     raise ConnectionLostError(self._endpoint.shown, "the server closed the connection")
                 self._reader.feed(data)
-        except OSError as error:
+        except (OSError, hiredis.ProtocolError) as error:
             raise ConnectionLostError(self._endpoint.shown, str(error)) from error
         if isinstance(answer, hiredis.ReplyError):
             raise translate(answer, self._endpoint.shown)
@@ -64,6 +57,21 @@ class BlockingWire:
 
     def close(self) -> None:
         self._socket.close()
+
+
+def _connect(endpoint: Endpoint, timeout: float) -> socket.socket:
+    if not endpoint.path:
+        context = endpoint.ssl_context()
+        plain = socket.create_connection((endpoint.host, endpoint.port), timeout)
+        return plain if context is None else context.wrap_socket(plain, server_hostname=endpoint.host)
+    plain = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        plain.settimeout(timeout)
+        plain.connect(endpoint.path)
+    except OSError:
+        plain.close()
+        raise
+    return plain
 
 
 class BlockingMemory:
@@ -132,6 +140,11 @@ class Heartbeat:
                 self._hang_up()
                 if not complained:
                     logger.warning("heartbeat failed, trying again: %s", error)
+                complained = True
+            except Exception:  # a thread that ended in silence would cost the worker its lease
+                self._hang_up()
+                if not complained:
+                    logger.exception("heartbeat failed, trying again")
                 complained = True
         self._hang_up()
 

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..delivery import Delivery
-from ..errors import CommandError, ConnectionLostError, FencedError, ServerUnavailableError
+from ..errors import (
+    CommandError,
+    ConnectionLostError,
+    EncodeError,
+    FencedError,
+    OverloadedError,
+    ServerUnavailableError,
+)
 from . import keys
 from .link import Link
-from .wire import Argument
+from .wire import Argument, pack
+
+logger = logging.getLogger("callboard.broker")
 
 WIDTH = 11  # values of one delivery in an answer
 
@@ -140,22 +150,31 @@ class WorkerLane:
         )
         return int(version or 0), data or b""
 
-    async def wait_for_bell(self, agent_types: Sequence[str], seconds: float) -> bool:
-        """Waits for a token; True when one came. A broken connection counts as one, after a short pause."""
-        names = [self._bell.keys.of(keys.bell(agent_type)) for agent_type in agent_types]
+    async def wait_for_bell(self, agent_types: Sequence[str], seconds: float) -> str | None:
+        """Waits for a token.
+
+        Returns:
+            The agent type whose bell rang; None when none did; "" when the connection broke, after a short pause:
+            then somebody may have rung.
+        """
+        names = {self._bell.keys.of(keys.bell(agent_type)): agent_type for agent_type in agent_types}
         try:
             answer = await self._bell.command(
                 "BLPOP", *names, f"{seconds:.3f}", timeout=seconds + self._bell.settings.socket_timeout
             )
-        except (ConnectionLostError, ServerUnavailableError, CommandError):
+        except (ConnectionLostError, ServerUnavailableError, CommandError) as error:
+            logger.debug("the bell can't be heard: %s", error)
             await asyncio.sleep(min(0.1, seconds))
-            return True
-        return answer is not None
+            return ""
+        return None if answer is None else names[answer[0].decode()]
 
     async def ring(self, agent_type: str) -> None:
-        """Passes a token on to another worker, or wakes this one."""
-        # Not through the bell's own connection, which is busy while somebody waits on it.
-        await self._link.command("RPUSH", self._link.keys.of(keys.bell(agent_type)), "1")
+        """Passes a token on to another worker, or wakes this one. When that fails, they look by themselves soon."""
+        try:
+            # Not through the bell's own connection, which is busy while somebody waits on it.
+            await self._link.command("RPUSH", self._link.keys.of(keys.bell(agent_type)), "1")
+        except (ConnectionLostError, ServerUnavailableError, CommandError, OverloadedError) as error:
+            logger.debug("the bell of %s can't be rung: %s", agent_type, error)
 
     async def leave(self, crashed: bool = False) -> None:
         """Ends the incarnation; what it still holds goes to the others at once, without counting an attempt."""
@@ -168,6 +187,15 @@ class WorkerLane:
     def close(self) -> None:
         self._link.close()
         self._bell.close()
+
+
+def is_sendable(done: Done) -> bool:
+    """Whether its arguments can be written; one that can't keeps all the others of a turn from leaving."""
+    try:
+        pack(done.extras)
+    except EncodeError:
+        return False
+    return True
 
 
 def _deliveries(flat: list[Any]) -> list[Delivery]:

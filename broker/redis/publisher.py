@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ..errors import ConnectionLostError, ServerUnavailableError, UndeliverableError
+from ..errors import ConnectionLostError, EncodeError, ServerUnavailableError, UndeliverableError
 from .link import Link
 from .wire import Argument
 
@@ -56,8 +56,9 @@ class Publisher:
 
         Returns:
             A future: True when it was added, False when its idempotency id was seen before. It fails with
-            UndeliverableError (unknown agent type), OverloadedError (the server's memory is full) or
-            ServerUnavailableError (no server within `connect_timeout`; it may or may not have been added).
+            UndeliverableError (unknown agent type), OverloadedError (the server's memory is full), EncodeError
+            (a value can't be written) or ServerUnavailableError (no server within `socket_timeout`; it may or
+            may not have been added).
         """
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._queue.append((posting, future))
@@ -88,15 +89,20 @@ class Publisher:
         self._batch += 1
         try:
             answer = await self._call(self._arguments(self._batch, batch))
+            _settle(batch, answer)
+            if answer[1]:
+                self._on_full_topic(answer[1].decode())
         except asyncio.CancelledError:
             _fail(batch, ConnectionLostError(self._link.endpoint.shown, "the publisher was closed"))
             raise
+        except EncodeError as error:  # nothing of the batch has left
+            if len(batch) == 1:
+                _fail(batch, error)
+                return
+            for item in batch:
+                await self._send([item])
         except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits for the batch gets it
             _fail(batch, error)
-            return
-        if answer[1]:
-            self._on_full_topic(answer[1].decode())
-        _settle(batch, answer)
 
     def _arguments(
         self, number: int, batch: Sequence[tuple[Posting, asyncio.Future[bool]]]
@@ -123,7 +129,7 @@ class Publisher:
                 return answer
             except (ConnectionLostError, ServerUnavailableError):
                 left = deadline - asyncio.get_running_loop().time()
-                if left <= 0:
+                if left <= 0 or self._link.is_closed:
                     raise
                 await asyncio.sleep(0.01)
                 await self._link.reconnect(left)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 from ..errors import CommandError, ConnectionLostError, ServerUnavailableError
 from . import keys
 from .link import Link
+
+logger = logging.getLogger("callboard.broker")
 
 BLOCK = 5000  # ms that one read waits
 READ = 500  # replies in one read
@@ -34,21 +37,21 @@ class ReplyReader:
             self._task = asyncio.create_task(self._run(), name="callboard-replies")
 
     async def _run(self) -> None:
-        while True:
+        while not self._link.is_closed:
             try:
                 self._take(await self._read())
                 await self._trim()
-            except (ConnectionLostError, ServerUnavailableError):
-                await asyncio.sleep(0.02)
+            except (ConnectionLostError, ServerUnavailableError) as error:
+                logger.debug("replies can't be read for now: %s", error)
                 await self._reconnect()
-            except CommandError:  # such as UNBLOCKED: the stream was deleted while we waited on it
-                await asyncio.sleep(0.02)
+            except Exception:  # every later request would wait in vain if this task ended
+                logger.exception("replies can't be read, trying again")
+                await asyncio.sleep(1.0)
 
     async def _reconnect(self) -> None:
-        try:
+        await asyncio.sleep(0.02)
+        with contextlib.suppress(ServerUnavailableError):  # it waits for ever, unless the link was closed
             await self._link.reconnect(math.inf)
-        except ServerUnavailableError:  # cannot come with an endless wait, but a closed link ends this task
-            return
 
     async def _read(self) -> Any:
         wait = self._link.settings.socket_timeout
@@ -83,6 +86,6 @@ class ReplyReader:
             await asyncio.wait({self._task})
             self._link.break_off("closed")
             # Without a server now, the stream expires by itself a minute after the last reply.
-            with contextlib.suppress(ConnectionLostError, ServerUnavailableError):
+            with contextlib.suppress(ServerUnavailableError, CommandError):
                 await self._link.command("DEL", self._key, timeout=1.0)
         self._link.close()

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..errors import NamespaceMismatchError
+from ..errors import ConnectionLostError, NamespaceMismatchError
 from ..settings import BrokerSettings
 from .endpoint import Endpoint
 from .heartbeat import Heartbeat
@@ -25,6 +25,7 @@ from .wire import Argument
 logger = logging.getLogger("callboard.broker")
 
 SHARDS = 1
+REPLY_VALUES = 7  # id, type, key, from, at, head, body
 DELETED_AT_ONCE = 500  # keys in one UNLINK
 
 
@@ -97,12 +98,24 @@ class RedisTransport:
         if isinstance(answer, list):
             raise NamespaceMismatchError(self.settings.namespace, int(answer[1]), SHARDS)
 
-    async def unsubscribe(self, subscription: Declared) -> bool:
-        """Ends a subscription; False when there was none."""
-        found = await self.admin.run(
-            "unsubscribe", (subscription.agent_type, subscription.kind, subscription.name)
-        )
-        return bool(found)
+    async def unsubscribe(self, subscription: Declared, others: Iterable[Declared] = ()) -> bool:
+        """Ends a subscription; False when there was none.
+
+        Args:
+            subscription: the one to end.
+            others: subscriptions that stay; a topic that one of the same agent type takes goes on.
+        """
+        agent_type, kind, name, _ = subscription
+        staying = [other for other in others if other.agent_type == agent_type]
+        if kind == "topic":
+            return _is_taken(name, staying) or bool(await self.admin.run("unsubscribe", subscription[:3]))
+        found = bool(await self.admin.run("unsubscribe", subscription[:3]))
+        # Nobody is added to a new topic any more; the topics that exist go on having it as their subscriber.
+        for topic in await self.admin.command("HKEYS", self.keys.of("topics")):
+            text = topic.decode(errors="replace")
+            if text.startswith(name) and not _is_taken(text, staying):
+                await self.admin.run("unsubscribe", (agent_type, "topic", text))
+        return found
 
     # Publishing and asking
 
@@ -127,6 +140,9 @@ class RedisTransport:
         self._waiting.pop(request_id.encode(), None)
 
     def _on_reply(self, values: Sequence[bytes]) -> None:
+        if len(values) != REPLY_VALUES:
+            logger.warning("the stream of replies has an entry that is no reply; it is passed over")
+            return
         request_id, kind, _, sender, _, head, body = values
         waiting = self._waiting.pop(request_id, None)
         if waiting is None or waiting.done():
@@ -198,19 +214,24 @@ class RedisTransport:
 
     async def names_after(self, prefix: str) -> list[str]:
         """What follows `prefix` in the names of the keys that begin with it."""
-        found = []
+        found = await self._keys_after(prefix)
+        return [name.decode(errors="replace")[len(prefix) :] for name in found]
+
+    async def _keys_after(self, prefix: str) -> list[bytes]:
+        """The keys that begin with `prefix`; what was added by hand may not be UTF-8."""
+        found: list[bytes] = []
         cursor: bytes | int = 0
         while True:
             cursor, names = await self.admin.command(
                 "SCAN", cursor, "MATCH", _literally(prefix) + "*", "COUNT", 1000
             )
-            found += [name.decode()[len(prefix) :] for name in names]
+            found += names
             if int(cursor) == 0:
                 return found
 
     async def delete_namespace(self) -> None:
         """Removes every key of the namespace."""
-        names = [self.keys.prefix + name for name in await self.names_after(self.keys.prefix)]
+        names = await self._keys_after(self.keys.prefix)
         for start in range(0, len(names), DELETED_AT_ONCE):
             await self.admin.command("UNLINK", *names[start : start + DELETED_AT_ONCE])
 
@@ -219,11 +240,21 @@ class RedisTransport:
         await self._publisher.close()
         await self._replies.close()
         for waiting in self._waiting.values():
-            waiting.cancel()
+            if not waiting.done():
+                waiting.set_exception(
+                    ConnectionLostError(self.endpoint.shown, "closed before the reply came")
+                )
+                waiting.exception()  # whoever still waits gets it; nobody else is to hear of it
         self._waiting.clear()
         if delete_namespace:
             await self.delete_namespace()
         self.admin.close()
+
+
+def _is_taken(topic: str, subscriptions: Iterable[Declared]) -> bool:
+    return any(
+        topic == name if kind == "topic" else topic.startswith(name) for _, kind, name, _ in subscriptions
+    )
 
 
 def _literally(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 from pydantic import BaseModel
 
@@ -97,6 +96,3 @@ def wide_app(topics: int) -> App:
     return made
 
 
-def numbers(count: int) -> Iterator[int]:
-    """The numbers of the messages."""
-    return iter(range(count))

@@ -1,6 +1,7 @@
 -- Adds a batch of messages to their streams (or to the timers), each once.
 --
--- sent:<producer>     string  number of the producer's last batch: a batch that is sent again after a lost answer adds nothing
+-- sent:<producer>     string  `<number of the producer's last batch> <its answer>`: a batch that is sent again after a lost
+--                             answer adds nothing, and is answered the same
 -- call:<id>           hash    a request that may be sent again: who waits for the reply (`to`), the reply once there is one
 -- reply:<process>     stream  replies to one process
 --
@@ -48,11 +49,22 @@ local function publish_one(at)
   if process ~= '' then begin_call(ARGV[at + 4], process) end
 end
 
+-- The answer of a batch that was carried out before; of one that a later batch has overtaken nobody waits for it.
+local function answer_again(batch)
+  local result = { text(now()), '' }
+  local last, statuses = string.match(call('GET', P .. 'sent:' .. ARGV[1]) or '', '^(%d+) ?(.*)$')
+  if not last or tonumber(batch) > tonumber(last) then return nil end
+  if tonumber(batch) == tonumber(last) then
+    for word in string.gmatch(statuses, '%S+') do result[#result + 1] = word end
+  end
+  return result
+end
+
 local function publish()
   local producer, batch, max_unclaimed, count = ARGV[1], ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5])
   window, deliverable_to = tonumber(ARGV[3]), {}
-  local last = call('GET', P .. 'sent:' .. producer)
-  if last and tonumber(batch) <= tonumber(last) then return { text(now()), '' } end
+  local known = answer_again(batch)
+  if known then return known end
   local result = { text(now()), '' }
   for i = 0, count - 1 do
     local status = publish_one(FIRST + i * WIDTH)
@@ -63,7 +75,7 @@ local function publish()
   end
   result[2] = announce(max_unclaimed) or ''
   save_clock()
-  call('SET', P .. 'sent:' .. producer, batch, 'EX', 3600)
+  call('SET', P .. 'sent:' .. producer, batch .. ' ' .. table.concat(result, ' ', 3), 'EX', 3600)
   return result
 end
 

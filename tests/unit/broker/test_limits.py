@@ -133,12 +133,13 @@ def test_json_is_what_no_msgpack_can_be() -> None:
 @pytest.mark.parametrize("kind", ["floats", "texts", "small numbers", "large numbers"])
 def test_long_lists_are_read_fast(kind: str) -> None:
     numbers = random.Random(1)
-    value: list[Any] = {
+    values: dict[str, list[Any]] = {
         "floats": [numbers.random() for _ in range(90_000)],
         "texts": ["abc"] * 90_000,
         "small numbers": [numbers.randrange(100) for _ in range(99_000)],
         "large numbers": [numbers.randrange(2**40) for _ in range(90_000)],
-    }[kind]
+    }
+    value = values[kind]
     body = pack(value)
     started = time.process_time()
     assert unpack(body) == value

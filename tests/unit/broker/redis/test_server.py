@@ -42,13 +42,17 @@ class TestBinary:
         monkeypatch.setenv("PATH", str(tmp_path))
         assert server_files.find_binary() == redis
 
-    def test_one_that_is_too_old_is_passed_over(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_one_that_is_too_old_is_passed_over(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         _program(tmp_path / "redis-server", "Redis server v=6.0.16 sha=0")
         valkey = _program(tmp_path / "valkey-server", "Valkey server v=8.0.1 sha=0")
         monkeypatch.setenv("PATH", str(tmp_path))
         assert server_files.find_binary() == valkey
 
-    def test_the_wheel_serves_where_path_has_none(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_wheel_serves_where_path_has_none(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
         assert server_files.find_binary().name == "valkey-server"
         assert server_files.find_binary() in server_files.wheel_binaries()
@@ -118,7 +122,9 @@ class TestPort:
 class TestConfig:
     def test_it_names_port_socket_and_durability(self, tmp_path: Path) -> None:
         lines = server_files.write_config(tmp_path, tmp_path / "r.sock", 4711).read_text().splitlines()
-        assert {"port 4711", "bind 127.0.0.1", "appendonly yes", "appendfsync everysec", 'save ""'} <= set(lines)
+        assert {"port 4711", "bind 127.0.0.1", "appendonly yes", "appendfsync everysec", 'save ""'} <= set(
+            lines
+        )
         assert f'unixsocket "{tmp_path}/r.sock"' in lines
         assert "unixsocketperm 700" in lines
 

@@ -1,0 +1,315 @@
+"""The rows of the table: each measures us and, where there is one, the raw yardstick, in turn."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .messages import FAN, HOPS, small
+from .site import ROOT, Site
+
+KEYS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is measured. `quick` is for a look, not for a record."""
+
+    quick: bool
+
+    def of(self, count: int) -> int:
+        """Messages of a measurement."""
+        return count // 4 if self.quick else count
+
+
+Sample = dict[str, float]
+"""What one run measured, by the name of the figure; yardsticks begin with `raw `."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table.
+
+    Attributes:
+        name: for `--only`.
+        what: what was measured.
+        unit: of the figures.
+        measure: one run.
+        good: target of a good first version, in `unit`.
+        goal: where to go.
+        lower_is_better: whether small figures are good ones.
+        times_raw: show the figure in proportion to the yardstick.
+    """
+
+    name: str
+    what: str
+    unit: str
+    measure: Callable[[Site, Size], Sample]
+    good: tuple[float, ...]
+    goal: tuple[float, ...]
+    lower_is_better: bool = False
+    times_raw: bool = True
+
+
+def _flow(
+    site: Site,
+    size: Size,
+    *,
+    worker: tuple[str, ...] = ("sink",),
+    topics: str = "in",
+    count: int = 60_000,
+    keys: int = KEYS,
+    done: tuple[str, ...] = (),
+) -> tuple[float, float]:
+    """One publisher and one worker process: messages per second, server CPU in microseconds per message."""
+    count = size.of(count)
+    with site.fresh() as namespace:
+        site.start("node", "worker", site.url, namespace, *worker)
+        publisher = site.start("node", "publisher", site.url, namespace, topics, count, keys)
+        before = site.cpu()
+        publisher.go()
+        ended = site.wait_done(namespace, dict.fromkeys(done or worker, count))
+        used = site.cpu() - before
+        return count / (ended - publisher.result()["began"]), used / count * 1e6
+
+
+def _raw_flow(site: Site, size: Size, *, target: str = "", count: int = 60_000) -> tuple[float, float]:
+    count = size.of(count)
+    with site.fresh():
+        consumer = site.start("raw", "consumer", site.url, "stream", count, *((target,) if target else ()))
+        producer = site.start("raw", "producer", site.url, "stream", count)
+        before = site.cpu()
+        consumer.go()
+        producer.go()
+        began = producer.result()["began"]
+        ended = consumer.result()["ended"]
+        return count / (ended - began), (site.cpu() - before) / count * 1e6
+
+
+def handled(site: Site, size: Size) -> Sample:
+    raw, _ = _raw_flow(site, size)
+    ours, _ = _flow(site, size)
+    return {"messages": ours, "raw messages": raw}
+
+
+def outgoing(site: Site, size: Size) -> Sample:
+    raw, _ = _raw_flow(site, size, target="target", count=40_000)
+    ours, _ = _flow(site, size, worker=("relay",), topics="relayed", count=40_000)
+    return {"messages": ours, "raw messages": raw}
+
+
+def server_cpu(site: Site, size: Size) -> Sample:
+    return {"us": _flow(site, size)[1], "raw us": _raw_flow(site, size)[1]}
+
+
+def _times(site: Site, size: Size, module: str, count: int, in_flight: int) -> tuple[list[float], float]:
+    count = size.of(count)
+    with site.fresh() as namespace:
+        if module == "node":
+            site.start("node", "worker", site.url, namespace, "answerer")
+            asker = site.start("node", "asker", site.url, namespace, count, in_flight)
+        else:
+            site.start("raw", "server", site.url, "stream")
+            asker = site.start("raw", "asker", site.url, "stream", count, in_flight)
+        asker.go()
+        result = asker.result()
+        return result["times"], count / result["took"]
+
+
+def request(site: Site, size: Size) -> Sample:
+    sample = {}
+    for prefix, module in (("raw ", "raw"), ("", "node")):
+        times, _ = _times(site, size, module, 4000, 1)
+        sample[prefix + "median ms"] = statistics.median(times) * 1e3
+        sample[prefix + "p99 ms"] = times[int(len(times) * 0.99)] * 1e3
+    return {name: sample[name] for name in ("median ms", "p99 ms", "raw median ms", "raw p99 ms")}
+
+
+def requests(site: Site, size: Size) -> Sample:
+    raw = _times(site, size, "raw", 20_000, 100)[1]
+    return {"requests": _times(site, size, "node", 20_000, 100)[1], "raw requests": raw}
+
+
+def hops(site: Site, size: Size) -> Sample:
+    return {"messages": _our_hops(site, size), "raw messages": _raw_hops(site, size)}
+
+
+def _our_hops(site: Site, size: Size) -> float:
+    count = size.of(20_000)
+    with site.fresh() as namespace:
+        for name in HOPS:
+            site.start("node", "worker", site.url, namespace, name)
+        publisher = site.start("node", "publisher", site.url, namespace, f"to-{HOPS[0]}", count, KEYS)
+        publisher.go()
+        ended = site.wait_done(namespace, {HOPS[-1]: count})
+        return count / (ended - publisher.result()["began"])
+
+
+def _raw_hops(site: Site, size: Size) -> float:
+    count = size.of(20_000)
+    with site.fresh():
+        streams = [f"s{i}" for i in range(len(HOPS))]
+        nodes = [
+            site.start("raw", "consumer", site.url, here, count, *streams[i + 1 : i + 2])
+            for i, here in enumerate(streams)
+        ]
+        producer = site.start("raw", "producer", site.url, streams[0], count)
+        for node in (*nodes, producer):
+            node.go()
+        began = producer.result()["began"]
+        return count / (nodes[-1].result()["ended"] - began)
+
+
+def fan_out(site: Site, size: Size) -> Sample:
+    count = size.of(8000)
+    with site.fresh():
+        fan = site.start("raw", "fan", site.url, "stream", count, len(FAN))
+        producer = site.start("raw", "producer", site.url, "stream", count)
+        fan.go()
+        producer.go()
+        began = producer.result()["began"]
+        raw = count * len(FAN) / (fan.result()["ended"] - began)
+    ours, _ = _flow(site, size, worker=FAN, topics="fan", count=8000)
+    return {"deliveries": ours * len(FAN), "raw deliveries": raw}
+
+
+def bytes_queued(site: Site, size: Size) -> Sample:
+    count = size.of(100_000)
+    with site.fresh() as namespace:
+        before = site.memory()
+        publisher = site.start("node", "publisher", site.url, namespace, "in", count, KEYS)
+        publisher.go()
+        publisher.result()
+        ours = (site.memory() - before) / count
+    with site.fresh():
+        before = site.memory()
+        producer = site.start("raw", "producer", site.url, "stream", count)
+        producer.go()
+        producer.result()
+        return {"bytes": ours, "raw bytes": (site.memory() - before) / count}
+
+
+def many_keys(site: Site, size: Size) -> Sample:
+    few = _flow(site, size, keys=1_000, count=100_000)[0]
+    many = _flow(site, size, keys=100_000, count=100_000)[0]
+    return {"% slower": 100 * (1 - many / few)}
+
+
+def many_topics(site: Site, size: Size) -> Sample:
+    rates = []
+    for topics in (10, 1_000):
+        rate, _ = _flow(site, size, worker=(f"wide:{topics}",), topics=f"in*{topics}", done=("sink",), keys=1000)
+        rates.append(rate)
+    return {"% slower": 100 * (1 - rates[1] / rates[0])}
+
+
+def memory(site: Site, size: Size) -> Sample:
+    count = size.of(200_000)
+    with site.fresh() as namespace:
+        first = site.start("node", "worker", site.url, namespace, "sink")
+        idle = first.memory
+        first.end()
+        publisher = site.start("node", "publisher", site.url, namespace, "in", count, KEYS, "kilobyte")
+        publisher.go()
+        publisher.result()
+        worker = site.start("node", "worker", site.url, namespace, "sink")
+        before, most = worker.memory, 0
+        done = f"callboard:{{{namespace}}}:stats:sink"
+        while int(site.redis.hget(done, "done") or 0) < count:
+            most = max(most, worker.memory)
+            time.sleep(0.02)
+        most = max(most, worker.memory)
+    return {"idle MB": idle / 1e6, "growth MB": max(0, most - min(before, idle)) / 1e6}
+
+
+def imports(site: Site, size: Size) -> Sample:
+    def timed(code: str) -> float:
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+        return time.perf_counter() - began
+
+    return {"s": timed("import actors"), "raw s": timed("import redis.asyncio, msgpack, pydantic")}
+
+
+def start(site: Site, size: Size) -> Sample:
+    with site.fresh() as namespace:
+        publisher = site.start("node", "publisher", site.url, namespace, "in", 1, 1)
+        publisher.go()
+        publisher.result()
+        began = time.time()
+        site.spawn("node", "first", site.url, namespace, "sink")
+        return {"s": site.wait_done(namespace, {"sink": 1}) - began}
+
+
+def embedded(site: Site, size: Size) -> Sample:
+    code = (
+        "import asyncio, time\n"
+        "from pathlib import Path\n"
+        "from broker.redis.server import EmbeddedServer\n"
+        "async def main():\n"
+        "    began = time.perf_counter()\n"
+        "    server = await EmbeddedServer.acquire(Path({folder!r}))\n"
+        "    print(time.perf_counter() - began)\n"
+        "    await server.release()\n"
+        "asyncio.run(main())\n"
+    )
+    import tempfile
+
+    folder = tempfile.mkdtemp(prefix="cb")
+    try:
+        found = subprocess.run(
+            [sys.executable, "-c", code.format(folder=str(Path(folder) / "state"))],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return {"s": float(found.stdout)}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def redis_benchmark(site: Site, size: Size) -> Sample:
+    """XADD of 200 bytes, one client, 64 commands at a time, and PING one at a time."""
+    assert site.benchmark is not None
+    body = "x" * 200
+    common = [site.benchmark, "-s", site.socket, "-q", "--csv", "-c", "1"]
+
+    def rate(*arguments: str) -> float:
+        command = [*common, *arguments]
+        found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return float(found.strip().splitlines()[-1].split(",")[1].strip('"'))
+
+    with site.fresh():
+        count = str(size.of(200_000))
+        return {
+            "XADD": rate("-n", count, "-P", "64", "XADD", "bench", "*", "d", body),
+            "PING": rate("-n", str(size.of(20_000)), "-t", "ping_mbulk"),
+        }
+
+
+ROWS = (
+    Row("handled", "publish to handled, one publisher, one worker", "per second", handled, (20_000,), (40_000,)),
+    Row("outgoing", "the same with one outgoing message each", "per second", outgoing, (15_000,), (30_000,)),
+    Row("request", "request and reply, one at a time", "ms", request, (0.9, 2.5), (0.6, 1.2), True),
+    Row("requests", "requests, 100 in flight", "per second", requests, (6_000,), (12_000,)),
+    Row("hops", "four agent types in four processes in a row", "per second", hops, (3_500,), (9_000,)),
+    Row("fan-out", "one publish to ten types in one process", "deliveries/s", fan_out, (15_000,), (60_000,)),
+    Row("cpu", "server CPU per handled message", "microseconds", server_cpu, (25,), (14,), True),
+    Row("bytes", "server bytes per queued 180-byte message", "bytes", bytes_queued, (330,), (280,), True),
+    Row("keys", "100,000 agent keys against 1,000", "% slower", many_keys, (20,), (5,), True, False),
+    Row("topics", "1,000 topics against 10", "% slower", many_topics, (20,), (5,), True, False),
+    Row("memory", "worker memory: idle, growth over 200,000 x 1 KB", "MB", memory, (60, 50), (45, 20), True),
+    Row("import", "import actors, in a new interpreter", "s", imports, (0.35,), (0.2,), True),
+    Row("start", "worker start to first message committed", "s", start, (1.0,), (0.4,), True),
+    Row("embedded", "embedded server start", "s", embedded, (0.2,), (0.05,), True),
+)
+"""Every row, in the order of the table; `small(0)` is what is sent."""
+
+BODY_BYTES = len(small(0).model_dump_json())

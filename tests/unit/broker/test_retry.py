@@ -1,0 +1,68 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker import BrokerSettings, DeadLetter, ErrorInfo, Retry, RetryPolicy
+from broker.errors import DecodeError, EncodeError, UnknownMessageError
+
+
+def pauses(policy: RetryPolicy, random: float, attempts: int) -> list[float]:
+    decided = [
+        policy.decide(attempt, ValueError("x"), random=lambda: random) for attempt in range(1, attempts + 1)
+    ]
+    return [one.delay for one in decided if isinstance(one, Retry)]
+
+
+def test_pauses_double_up_to_the_cap() -> None:
+    assert pauses(RetryPolicy(10, base=1, cap=5), 0.0, 5) == [1, 2, 4, 5, 5]
+
+
+def test_chance_shortens_a_pause_by_the_share_that_is_left_to_it() -> None:
+    assert pauses(RetryPolicy(10, base=1), 1.0, 3) == [0.5, 1, 2]
+    assert pauses(RetryPolicy(10, base=1, jitter=1.0), 1.0, 3) == [0, 0, 0]
+    assert pauses(RetryPolicy(10, base=1, jitter=0.0), 1.0, 3) == [1, 2, 4]
+
+
+@given(st.integers(1, 10**9), st.floats(0, 100), st.floats(0, 3600), st.floats(0, 1), st.floats(0, 1))
+def test_a_pause_is_never_longer_than_the_cap(
+    attempt: int, base: float, cap: float, jitter: float, random: float
+) -> None:
+    decided = RetryPolicy(10**9 + 1, base, cap, jitter).decide(
+        attempt, ValueError("x"), random=lambda: random
+    )
+    assert isinstance(decided, Retry)
+    assert 0 <= decided.delay <= cap
+
+
+def test_the_last_attempt_ends_it() -> None:
+    policy = RetryPolicy(max_attempts=3)
+    assert isinstance(policy.decide(2, ValueError("x")), Retry)
+    assert policy.decide(3, ValueError("x")) == DeadLetter("failed", ErrorInfo("ValueError", "x"))
+    assert isinstance(policy.decide(4, ValueError("x")), DeadLetter)
+
+
+@pytest.mark.parametrize("error", [DecodeError("x"), UnknownMessageError("x"), EncodeError("a", "x")])
+def test_what_would_fail_again_is_not_tried_again(error: Exception) -> None:
+    decided = RetryPolicy().decide(1, error)
+    assert isinstance(decided, DeadLetter)
+    assert decided.reason == "permanent"
+
+
+def test_an_applications_error_may_be_permanent() -> None:
+    class NoSuchCustomerError(Exception):
+        permanent = True
+
+    assert isinstance(RetryPolicy().decide(1, NoSuchCustomerError()), DeadLetter)
+
+
+def test_the_reason_names_the_error() -> None:
+    decided = RetryPolicy().decide(1, KeyError("x"), ErrorInfo("KeyError", "gone", "trace"))
+    assert isinstance(decided, Retry)
+    assert decided.reason == "KeyError: gone"
+    assert decided.error == ErrorInfo("KeyError", "gone", "trace")
+
+
+def test_the_policy_of_the_settings() -> None:
+    settings = BrokerSettings(max_attempts=5, retry_base=0.2, retry_cap=9.0)
+    assert RetryPolicy.of(settings) == RetryPolicy(5, 0.2, 9.0)
+    assert RetryPolicy.of(settings, max_attempts=1).max_attempts == 1

@@ -1,0 +1,87 @@
+import dataclasses
+
+import pytest
+
+from broker import BrokerSettings
+from broker.errors import SettingsError
+
+
+def test_nothing_in_the_environment_means_the_defaults() -> None:
+    assert BrokerSettings.from_env({}) == BrokerSettings()
+
+
+def test_every_setting_is_documented() -> None:
+    assert BrokerSettings.__doc__ is not None
+    for spec in dataclasses.fields(BrokerSettings):
+        assert f"        {spec.name}: " in BrokerSettings.__doc__, spec.name
+
+
+def test_the_environment_is_read() -> None:
+    environ = {
+        "CALLBOARD_NAMESPACE": "shop",
+        "CALLBOARD_LEASE": "2.5",
+        "CALLBOARD_MAX_ATTEMPTS": "7",
+        "CALLBOARD_CONCURRENCY": "",
+        "LEASE": "9",
+    }
+    settings = BrokerSettings.from_env(environ)
+    assert (settings.namespace, settings.lease, settings.max_attempts) == ("shop", 2.5, 7)
+    assert settings.concurrency == BrokerSettings().concurrency
+
+
+def test_our_url_wins_over_everybodys() -> None:
+    both = {"CALLBOARD_URL": "redis://ours", "REDIS_URL": "redis://theirs"}
+    assert BrokerSettings.from_env(both).url == "redis://ours"
+    assert BrokerSettings.from_env({"REDIS_URL": "redis://theirs"}).url == "redis://theirs"
+
+
+def test_what_is_said_in_code_wins_over_the_environment() -> None:
+    environ = {"CALLBOARD_LEASE": "3"}
+    assert BrokerSettings.from_env(environ, lease=4.0).lease == 4.0
+    assert BrokerSettings.from_env(environ, lease=None).lease == 3.0
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"lease": 0}, "lease=0 has to be more than 0"),
+        ({"lease": -1.0}, "lease=-1.0 has to be more than 0"),
+        ({"lease": float("nan")}, "has to be a number"),
+        ({"lease": float("inf")}, "has to be a number"),
+        ({"lease": "5"}, "lease='5' has to be a number"),
+        ({"retain": -1}, "retain=-1 has to be at least 0"),
+        ({"concurrency": 1.5}, "concurrency=1.5 has to be a whole number"),
+        ({"max_attempts": True}, "max_attempts=True has to be a whole number"),
+        ({"namespace": ""}, "namespace='' has to be text"),
+        ({"namespace": None}, "namespace=None has to be text"),
+        ({"url": 5}, "url=5 has to be text"),
+        ({"beat_every": 3.0}, "beat at least twice in a lease"),
+    ],
+)
+def test_values_that_can_not_work(given: dict[str, object], why: str) -> None:
+    with pytest.raises(SettingsError, match=why):
+        BrokerSettings(**given)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="has to"):
+        BrokerSettings(**given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["retain", "max_unclaimed", "drain_grace", "retry_base"])
+def test_some_may_be_zero(name: str) -> None:
+    assert getattr(BrokerSettings.from_env({}, **{name: 0}), name) == 0
+
+
+def test_a_value_of_the_environment_that_is_no_number() -> None:
+    with pytest.raises(SettingsError, match="CALLBOARD_LEASE='long' has to be a number"):
+        BrokerSettings.from_env({"CALLBOARD_LEASE": "long"})
+    with pytest.raises(SettingsError, match=r"CALLBOARD_RETAIN='1\.5' has to be a whole number"):
+        BrokerSettings.from_env({"CALLBOARD_RETAIN": "1.5"})
+
+
+def test_a_setting_that_does_not_exist() -> None:
+    with pytest.raises(SettingsError, match="there is no setting 'leese': did you mean 'lease'"):
+        BrokerSettings.from_env({}, leese=4)
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        BrokerSettings().lease = 1  # type: ignore[misc]
