@@ -24,6 +24,7 @@ class Activation:
     """
 
     __slots__ = (
+        "_asked",
         "_ordinal",
         "agent_id",
         "chain",
@@ -52,16 +53,28 @@ class Activation:
         self.owner = owner
         self.is_over = False
         self._ordinal = 0
+        self._asked: dict[bytes, int] | None = None
 
     def sends_at_once(self, name: str) -> str:
         """The idempotency id of a message that leaves before the commit: it leaves once however often this runs."""
         self.has_sent = True
         return f">{self.agent_id.type}:{self.message_id}|{name}"
 
-    def next_id(self, salt: bytes = b"") -> str:
-        """The id of the next message that this handler sends: the same in every attempt at the message."""
+    def next_id(self) -> str:
+        """The id of the next message that this handler publishes: the same in every attempt at the message."""
         self._ordinal += 1
-        return derived_id(self.message_id, str(self.agent_id), self._ordinal, salt)
+        return derived_id(self.message_id, str(self.agent_id), self._ordinal)
+
+    def request_id(self, request: bytes) -> str:
+        """The id of a request: the same in every attempt, also when several leave at once in another order.
+
+        Args:
+            request: recipient and body.
+        """
+        if self._asked is None:
+            self._asked = {}
+        count = self._asked[request] = self._asked.get(request, 0) + 1
+        return derived_id(self.message_id, str(self.agent_id), count, request)
 
 
 current: ContextVar[Activation | None] = ContextVar("callboard_activation", default=None)

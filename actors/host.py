@@ -13,13 +13,14 @@ from broker import AgentId, BrokerSettings, MessageRegistry, TopicId
 from broker.codec import from_values, head_of_reply
 from broker.delivery import Delivery
 from broker.envelope import Envelope
-from broker.errors import BrokerError, DeadlineExceededError
+from broker.errors import BrokerError, DeadlineExceededError, PayloadTooLargeError
 from broker.limits import Limits
 from broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Retry
 from broker.redis.lane import Turn
 from broker.redis.transport import RedisTransport
 from broker.remote_errors import encode_error
 from broker.retry import RetryPolicy
+from broker.telemetry import is_watched
 
 from .activation import Activation, current
 from .cancellation import CancellationToken
@@ -30,6 +31,7 @@ from .once import Recorder
 from .registration import AgentTypeEntry, LiveAgent
 from .runtime_errors import MaxRuntimeError, RuntimeStateError
 from .state import dump_state
+from .watching import watched
 
 logger = logging.getLogger("callboard.actors")
 
@@ -97,6 +99,11 @@ class AgentHost:
 
     async def handle(self, delivery: Delivery) -> Outcome:
         """Handles one entry."""
+        if is_watched():
+            return await watched(self._handle, delivery, self._now_ms())
+        return await self._handle(delivery)
+
+    async def _handle(self, delivery: Delivery) -> Outcome:
         try:
             envelope, message = self._decode(delivery)
         except BrokerError as error:
@@ -175,6 +182,8 @@ class AgentHost:
             live.agent_id, envelope.id, envelope.chain, envelope.deadline, self._transport
         )
         ctx = self._context(entry.type, delivery, envelope)
+        if ctx.cancellation_token.is_cancelled():
+            return Commit(self._error_reply(envelope, asyncio.CancelledError("cancelled before it began")))
         token = current.set(activation)
         try:
             with MessageHandlerContext.populate_context(live.agent_id):
@@ -318,16 +327,11 @@ class AgentHost:
     def _reply(self, agent_id: AgentId, envelope: Envelope, result: Any) -> tuple[Any, ...]:
         entry = self._registry.entry_for(result)
         head = head_of_reply(entry.version, error=False)
+        body = entry.encode(result)
+        if len(body) > self._settings.max_payload:
+            raise PayloadTooLargeError(len(body), self._settings.max_payload)
         call_id = envelope.id if envelope.recorded else ""
-        return (
-            envelope.reply_to or "",
-            call_id,
-            envelope.id,
-            entry.name,
-            str(agent_id),
-            head,
-            entry.encode(result),
-        )
+        return (envelope.reply_to or "", call_id, envelope.id, entry.name, str(agent_id), head, body)
 
     def _error_reply(self, envelope: Envelope, error: BaseException) -> tuple[Any, ...] | None:
         if envelope.kind != "request" or not envelope.reply_to:

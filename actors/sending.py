@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,8 @@ from .runtime_errors import DeadlockError, ScheduleError
 if TYPE_CHECKING:
     from .runtime_protocol import AgentRuntime
 
+MOST_CANCELLED = 1000  # cancelled requests whose tokens are kept
+
 
 class Sender:
     """What of a runtime sends.
@@ -52,6 +55,7 @@ class Sender:
         self._interventions = tuple(interventions)
         self._ids = IdSource()
         self._tokens: dict[str, CancellationToken] = {}
+        self._cancelled: deque[str] = deque()
         self.entering = 0
 
     def token_of(self, message_id: str) -> CancellationToken | None:
@@ -174,9 +178,18 @@ class Sender:
             raise UndeliverableException(str(error)) from error
         finally:
             timer.cancel()
-            self._transport.forget(name)
-            self._tokens.pop(name, None)
+            self._transport.forget(name, waiting)
+            self._release(name, token)
         return self._response(reply)
+
+    def _release(self, name: str, token: CancellationToken) -> None:
+        """A token that was cancelled is kept for a while: the request may wait behind others and is not to begin."""
+        if not token.is_cancelled():
+            self._tokens.pop(name, None)
+            return
+        self._cancelled.append(name)
+        if len(self._cancelled) > MOST_CANCELLED:
+            self._tokens.pop(self._cancelled.popleft(), None)
 
     def _request(
         self,
@@ -194,7 +207,7 @@ class Sender:
             chain = (*activation.chain, str(activation.agent_id))
             if str(recipient) in chain:
                 raise DeadlockError((*chain, str(recipient)))
-            name = message_id or activation.next_id(f"{recipient}\0".encode() + body)
+            name = message_id or activation.request_id(f"{recipient}\0".encode() + body)
         else:
             name = message_id or self._ids.next()
         once = "" if message_id is None else _global(message_id)

@@ -30,6 +30,7 @@ from .outcome import Commit, DeadLetter, ErrorInfo, Outcome, Release
 from .redis.lane import Done, Turn, Want, WorkerLane, is_sendable
 from .retry import RetryPolicy
 from .settings import BrokerSettings
+from .telemetry import Fenced, emit
 
 logger = logging.getLogger("callboard.broker")
 
@@ -337,6 +338,7 @@ class Consumer:
 
     async def _start_again(self, refused: Sequence[Finished]) -> None:
         """The lease was lost: forget everything, become a new incarnation."""
+        emit(Fenced, self._lane.worker, self._boxes.held)
         running = self._boxes.fence()
         finished = [mailbox for mailbox, _, _ in (*refused, *self._finished)]
         for agent_type, key in dict.fromkeys(mailbox.key for mailbox in (*finished, *running)):

@@ -78,7 +78,7 @@ def test_scripts_can_be_run(script: str) -> None:
 
 
 def test_compose_has_one_service_per_agent_type_of_the_app() -> None:
-    assert set(AGENT_SERVICES) == set(app)
+    assert set(AGENT_SERVICES) == {declaration.type for declaration in app}
 
 
 @pytest.mark.parametrize(("agent_type", "service"), AGENT_SERVICES.items())

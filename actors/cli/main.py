@@ -97,7 +97,7 @@ def _run(arguments: list[str], debug: bool) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _explain(error: Exception, debug: bool) -> int:
+def _explain(error: Any, debug: bool) -> int:
     # What typer raises for wrong use can show itself; where its class lives depends on the version of typer.
     if isinstance(error, _USAGE_ERRORS):
         error.show()

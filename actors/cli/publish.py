@@ -16,9 +16,10 @@ import typer
 
 from .exits import BAD_USE, CommandFailed, bad_use
 from .options import Fields, Namespace, Target, Url, command
-from .output import say
+from .output import remark, say
 
 if TYPE_CHECKING:
+    from ..app import App
     from ..runtime import RedisAgentRuntime
     from .messages import MessageForm
 
@@ -123,9 +124,22 @@ def publish(
             await destination.send(runtime, message)
             return 1
 
+    warn_of_topic(app, topic)
     with _lines(file) as lines:
         count = run(work(lines))
     say(f"published {count:,} {message_type} to {topic}/{key}")
+
+
+def warn_of_topic(app: App, topic: str) -> None:
+    """Says when nothing in the app hears a topic: others may, but it is probably a typing error."""
+    from broker import TopicId, TypeSubscription
+
+    from ..errors import did_you_mean
+
+    subscriptions = [one for declaration in app.declarations for one in declaration.subscriptions]
+    if not any(one.is_match(TopicId(topic, "default")) for one in subscriptions):
+        known = {one.topic_type for one in subscriptions if isinstance(one, TypeSubscription)}
+        remark(f"callboard: nothing in {app.name} subscribes to {topic!r}. {did_you_mean(topic, known)}")
 
 
 def read_time(text: str | None) -> datetime | None:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from ..errors import CommandError, ConnectionLostError, ServerUnavailableError
 from ..settings import BrokerSettings
+from ..telemetry import Connected, emit
 from .endpoint import Endpoint
 from .keys import Keys
 from .scripts import is_missing, is_there_already, library
@@ -82,6 +83,7 @@ class Link:
                 if self._closed:
                     channel.close()
                     raise ConnectionLostError(self.endpoint.shown, "the link was closed")
+                emit(Connected, self.endpoint.shown, self._channel is not None)
                 self._channel = channel
             return self._channel
 

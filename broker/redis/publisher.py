@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..errors import ConnectionLostError, EncodeError, ServerUnavailableError, UndeliverableError
+from ..telemetry import Published, emit, is_watched
 from .link import Link
 from .wire import Argument
 
@@ -162,3 +163,10 @@ def _settle(batch: Sequence[tuple[Posting, asyncio.Future[bool]]], answer: list[
             future.exception()
         else:
             future.set_result(status is None)
+            if status is None and is_watched():
+                _tell(posting)
+
+
+def _tell(posting: Posting) -> None:
+    message_id, message_type, key = (str(value) for value in posting.values[:3])
+    emit(Published, message_id, message_type, posting.stream, key)

@@ -9,6 +9,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ..errors import ConnectionLostError, NamespaceMismatchError
@@ -58,7 +59,7 @@ class RedisTransport:
         self.admin = self.link("admin")
         self._publisher = Publisher(self.link("publisher"), self._warn_of_full_topic)
         self._replies = ReplyReader(self.link("replies"), self.process, self._on_reply)
-        self._waiting: dict[bytes, asyncio.Future[Reply]] = {}
+        self._waiting: dict[bytes, list[asyncio.Future[Reply]]] = {}
         self._warned: set[str] = set()
         self._offset_ms = 0.0
         self.late_replies = 0
@@ -126,29 +127,39 @@ class RedisTransport:
     def ask(self, posting: Posting) -> asyncio.Future[Reply]:
         """Hands in a request; the future gets the reply, or the error that kept the request from leaving.
 
-        The id of the posting identifies the request; `forget` it when nobody waits any more.
+        The id of the posting identifies the request, which may be asked several times at once; `forget` the future
+        when nobody waits for it any more.
         """
         self._replies.start()
         request_id = str(posting.values[0]).encode()
         waiting: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._waiting[request_id] = waiting
+        self._waiting.setdefault(request_id, []).append(waiting)
         self._publisher.post(posting).add_done_callback(lambda sent: _pass_error(sent, waiting))
         return waiting
 
-    def forget(self, request_id: str) -> None:
+    def forget(self, request_id: str, waiting: asyncio.Future[Reply]) -> None:
         """Nobody waits for this reply any more; when it comes it is counted and dropped."""
-        self._waiting.pop(request_id.encode(), None)
+        key = request_id.encode()
+        everybody = self._waiting.get(key)
+        if everybody is None or waiting not in everybody:
+            return
+        everybody.remove(waiting)
+        if not everybody:
+            del self._waiting[key]
 
     def _on_reply(self, values: Sequence[bytes]) -> None:
         if len(values) != REPLY_VALUES:
             logger.warning("the stream of replies has an entry that is no reply; it is passed over")
             return
         request_id, kind, _, sender, _, head, body = values
-        waiting = self._waiting.pop(request_id, None)
-        if waiting is None or waiting.done():
+        everybody = self._waiting.pop(request_id, None)
+        if everybody is None:
             self.late_replies += 1
             return
-        waiting.set_result(Reply(kind, sender, head, body))
+        reply = Reply(kind, sender, head, body)
+        for waiting in everybody:
+            if not waiting.done():
+                waiting.set_result(reply)
 
     @property
     def in_flight(self) -> int:
@@ -239,7 +250,7 @@ class RedisTransport:
         """Sends what is still to be sent, then closes every connection."""
         await self._publisher.close()
         await self._replies.close()
-        for waiting in self._waiting.values():
+        for waiting in chain.from_iterable(self._waiting.values()):
             if not waiting.done():
                 waiting.set_exception(
                     ConnectionLostError(self.endpoint.shown, "closed before the reply came")

@@ -15,6 +15,7 @@ from typing import Any, cast
 import hiredis
 
 from ..errors import CommandError, ConnectionLostError, EncodeError, OverloadedError, ServerUnavailableError
+from ..telemetry import Disconnected, emit
 from .endpoint import Endpoint
 
 Argument = bytes | str | int | float
@@ -126,6 +127,8 @@ class Wire(asyncio.Protocol):
     def _break(self, reason: str) -> None:
         if self._lost is None:
             self._lost = ConnectionLostError(self._endpoint.shown, reason)
+            if reason != "closed":
+                emit(Disconnected, self._endpoint.shown, reason)
         while self._waiting:
             future = self._waiting.popleft()
             if not future.done():

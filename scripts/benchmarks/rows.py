@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .messages import FAN, HOPS, small
+from .messages import FAN, HOPS
 from .site import ROOT, Site
 
 KEYS = 10_000
@@ -310,6 +310,4 @@ ROWS = (
     Row("start", "worker start to first message committed", "s", start, (1.0,), (0.4,), True),
     Row("embedded", "embedded server start", "s", embedded, (0.2,), (0.05,), True),
 )
-"""Every row, in the order of the table; `small(0)` is what is sent."""
-
-BODY_BYTES = len(small(0).model_dump_json())
+"""Every row, in the order of the table."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from broker.redis import guard, server_state
+from broker.redis import guard, server_files
 from broker.redis.server import EmbeddedServer, ServerHandle
 from broker.redis.server_state import ServerStartError, ask
 from tests.helpers.eventually import eventually
@@ -390,9 +390,9 @@ async def test_a_port_taken_at_the_last_moment(
     directory: Path, any_program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        free = server_state.server_files.free_port
+        free = server_files.free_port
         ports = iter([taken.getsockname()[1], free()])
-        monkeypatch.setattr(server_state.server_files, "free_port", lambda _=None: next(ports))
+        monkeypatch.setattr(server_files, "free_port", lambda _=None: next(ports))
         async with await EmbeddedServer.acquire(directory, binary=any_program) as server:
             assert server.port != taken.getsockname()[1]
 

@@ -77,9 +77,14 @@ def test_a_wrong_line_of_a_file_is_named_and_nothing_is_published(place: Place) 
     done = place.run("publish", "shop:app", "jobs", "Job", "--file", "jobs.jsonl")
     assert done.returncode == 2
     assert "line 2: this is no Job: the field 'name'" in done.stderr
-    assert "LENGTH" not in place.out("tail", "shop:app", "--help")
     topics = json.loads(place.out("topics", "shop:app", "--json"))
     assert [topic["length"] for topic in topics if topic["type"] == "jobs"] == [0]
+
+
+def test_a_topic_that_nothing_hears_is_said(place: Place) -> None:
+    done = place.run("publish", "shop:app", "job", "Job", "name=a")
+    assert done.returncode == 0
+    assert "nothing in shop subscribes to 'job'. Did you mean 'jobs'?" in done.stderr
 
 
 def test_a_wrong_line_of_stdin_says_what_was_published_before_it(place: Place) -> None:

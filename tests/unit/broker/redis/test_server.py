@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from broker.errors import BrokerError, ServerNotFoundError
-from broker.redis import guard, server, server_files
+from broker.redis import guard, server_files
 from broker.redis.server import EmbeddedServer, ServerUnsupportedError
 from broker.redis.server_state import ServerStartError, ask
 
@@ -96,7 +97,7 @@ class TestSocketPath:
         assert server_files.socket_path(directory).parent != directory
 
     def test_somebody_elses_folder_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(server_files.tempfile, "gettempdir", lambda: str(tmp_path))
+        monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
         folder = tmp_path / f"callboard-{os.getuid()}"
         folder.mkdir()
         folder.chmod(0o755)
@@ -200,7 +201,7 @@ class TestProcesses:
 class TestLocks:
     def test_shared_and_exclusive(self, directory: int) -> None:
         first, second = guard.open_lock("a", directory), guard.open_lock("a", directory)
-        shared, exclusive = guard.fcntl.LOCK_SH, guard.fcntl.LOCK_EX
+        shared, exclusive = fcntl.LOCK_SH, fcntl.LOCK_EX
         assert guard.try_lock(first, shared)
         assert guard.try_lock(second, shared)
         assert not guard.try_lock(second, exclusive)
@@ -212,7 +213,7 @@ class TestLocks:
 
 
 async def test_windows_gets_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(server.sys, "platform", "win32")
+    monkeypatch.setattr("sys.platform", "win32")
     with pytest.raises(ServerUnsupportedError, match="CALLBOARD_URL"):
         await EmbeddedServer.acquire(tmp_path)
 

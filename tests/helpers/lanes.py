@@ -1,0 +1,322 @@
+"""A lane and a host for tests of the consumer: the server's part is played by the test."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from broker import BrokerSettings
+from broker.consumer import Consumer, TypeLimits
+from broker.delivery import Delivery
+from broker.outcome import Commit, Outcome
+from broker.redis.lane import Done, Turn, Want, WorkerLane
+
+from .eventually import eventually
+
+_numbers = itertools.count(1)
+Behaviour = Callable[[Delivery], Awaitable[Outcome]]
+
+
+def entry(key: str, body: str, agent_type: str = "counter", *, tries: bytes = b"", size: int = 0) -> Delivery:
+    """A delivery as a server gives it. Tests know it by its body."""
+    number = next(_numbers)
+    given = f"1763700000000-{number}".encode()
+    stream = b"topic:visits"
+    text = body.encode() + bytes(size)
+    name = f"m{number}".encode()
+    return Delivery(
+        agent_type.encode(), stream, given, tries, name, b"Visit", key.encode(), b"", b"1", b"", text
+    )
+
+
+def body_of(delivery: Delivery) -> str:
+    return delivery.body.rstrip(b"\0").decode()
+
+
+class Call(NamedTuple):
+    """One turn as the server saw it: what ended and how, and what was asked for."""
+
+    done: list[tuple[str, str]]
+    wants: dict[str, int]
+    held: int
+    scan: bool
+    accept: bool
+
+
+class Failure(NamedTuple):
+    """How a turn goes wrong, and whether it is carried out all the same."""
+
+    error: Exception
+    carried_out: bool = False
+
+
+class FakeLane:
+    """Keeps what is queued and who holds it, as the scripts do, for one worker.
+
+    Attributes:
+        queue: entries that wait to be taken.
+        held: what the worker holds by reference.
+        calls: every turn.
+        committed, buried, returned: bodies, in the order in which they came.
+        answering: while it is not set, turns are carried out and not answered.
+        failures, resync_errors, reconnect_errors, join_errors, leave_error: what goes wrong next.
+        suspects_wait: flag of the answers.
+    """
+
+    def __init__(self) -> None:
+        self.worker = ""
+        self.queue: deque[Delivery] = deque()
+        self.held: dict[tuple[bytes, bytes, bytes], Delivery] = {}
+        self.calls: list[Call] = []
+        self.dones: list[Done] = []
+        self.committed: list[str] = []
+        self.buried: list[str] = []
+        self.returned: list[str] = []
+        self.answering = asyncio.Event()
+        self.answering.set()
+        self.failures: deque[Failure | None] = deque()
+        self.resync_errors: deque[Exception] = deque()
+        self.reconnect_errors: deque[Exception] = deque()
+        self.join_errors: deque[Exception] = deque()
+        self.leave_error: Exception | None = None
+        self.suspects_wait = False
+        self.next_due_ms: int | None = None
+        self.most_held = 0
+        self.joins = 0
+        self.resyncs = 0
+        self.reconnects = 0
+        self.announced: list[str] = []
+        self.bells: asyncio.Queue[str | None] = asyncio.Queue()
+        self.polls: list[float] = []
+        self.rung: list[str] = []
+        self.left = self.closed = False
+
+    def offer(self, *entries: Delivery) -> None:
+        self.queue.extend(entries)
+
+    async def join(self, agent_types: Sequence[str]) -> None:
+        if self.join_errors:
+            raise self.join_errors.popleft()
+        self.joins += 1
+        self.worker = f"here:1:{self.joins}"
+
+    async def turn(
+        self, done: Sequence[Done], wants: Sequence[Want], held: int, scan: bool, accept: bool
+    ) -> Turn:
+        shown = [(body_of(one.delivery), one.mode) for one in done]
+        self.calls.append(Call(shown, {want.agent_type: want.entries for want in wants}, held, scan, accept))
+        failure = self.failures.popleft() if self.failures else None
+        if failure is not None and not failure.carried_out:
+            raise failure.error
+        self._end(done)
+        given = [delivery for want in wants for delivery in self._take(want)]
+        more = bool(self.queue) and bool(wants)
+        answer = Turn(given, 1_763_700_000_000, self.next_due_ms, more, self.suspects_wait, "")
+        await self.answering.wait()
+        if failure is not None:
+            raise failure.error
+        return answer
+
+    def _end(self, done: Sequence[Done]) -> None:
+        lists = {"C": self.committed, "D": self.buried, "R": self.returned, "L": self.returned}
+        free = set()
+        for one in done:
+            assert self.held.pop(one.delivery.reference, None) is not None, f"{one} is not held"
+            lists[one.mode[0]].append(body_of(one.delivery))
+            if "M" not in one.mode:
+                free.add((one.delivery.raw_type, one.delivery.raw_key))
+        self.dones += done
+        kept = {(delivery.raw_type, delivery.raw_key) for delivery in self.held.values()}
+        assert not free & kept, "a key was let go of which the worker holds more"
+        ended = {(one.delivery.raw_type, one.delivery.raw_key) for one in done}
+        assert ended <= free | kept, "a key was kept of which the worker holds nothing"
+
+    def _take(self, want: Want) -> list[Delivery]:
+        mine = [one for one in self.queue if one.raw_type.decode() == want.agent_type][: want.entries]
+        for one in mine:
+            self.queue.remove(one)
+            self.held[one.reference] = one
+        self.most_held = max(self.most_held, len(self.held))
+        return mine
+
+    async def resync(self) -> list[Delivery]:
+        self.resyncs += 1
+        if self.resync_errors:
+            raise self.resync_errors.popleft()
+        return [_copy(delivery) for delivery in self.held.values()]
+
+    async def announce(self, agent_types: Sequence[str]) -> None:
+        self.announced = list(agent_types)
+
+    async def wait_for_bell(self, agent_types: Sequence[str], seconds: float) -> str | None:
+        self.polls.append(seconds)
+        return await self.bells.get()
+
+    async def ring(self, agent_type: str) -> None:
+        self.rung.append(agent_type)
+
+    async def leave(self, crashed: bool = False) -> None:
+        if self.leave_error is not None:
+            raise self.leave_error
+        self.left = True
+
+    async def reconnect(self, within: float) -> None:
+        self.reconnects += 1
+        await asyncio.sleep(0)
+        if self.reconnect_errors:
+            raise self.reconnect_errors.popleft()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _copy(delivery: Delivery) -> Delivery:
+    """What a resync gives is another object."""
+    shown = (
+        "raw_type",
+        "stream",
+        "entry",
+        "tries",
+        "message_id",
+        "message_type",
+        "raw_key",
+        "sender",
+        "at",
+        "head",
+    )
+    made = Delivery(*(getattr(delivery, name) for name in shown), delivery.body)
+    made.state_unknown = True
+    return made
+
+
+class FakeHost:
+    """Handles as the test says; a body in `gates` waits until it is let through.
+
+    Attributes:
+        outcomes: what becomes of a body; default: a commit. An exception is raised.
+        started, ended, cancelled: bodies.
+        most_at_once: handlers that ran at one time, by agent type.
+    """
+
+    def __init__(self) -> None:
+        self.outcomes: dict[str, Outcome | BaseException] = {}
+        self.gates: dict[str, asyncio.Event] = {}
+        self.started: list[str] = []
+        self.ended: list[str] = []
+        self.cancelled: list[str] = []
+        self.given: dict[str, Delivery] = {}
+        self.fenced_from: list[str] = []
+        self.declared = 0
+        self.turns = 0
+        self._running: dict[bytes, int] = {}
+        self.most_at_once: dict[bytes, int] = {}
+
+    def gate(self, *bodies: str) -> None:
+        """Handlers of these wait."""
+        for body in bodies:
+            self.gates[body] = asyncio.Event()
+
+    def let(self, *bodies: str) -> None:
+        """Lets handlers go on."""
+        for body in bodies:
+            self.gates[body].set()
+
+    async def declare(self) -> None:
+        self.declared += 1
+
+    async def handle(self, delivery: Delivery) -> Outcome:
+        body = body_of(delivery)
+        self.given[body] = delivery
+        self.started.append(body)
+        kind = delivery.raw_type
+        running = self._running[kind] = self._running.get(kind, 0) + 1
+        self.most_at_once[kind] = max(running, self.most_at_once.get(kind, 0))
+        try:
+            if body in self.gates:
+                await self.gates[body].wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(body)
+            raise
+        finally:
+            self._running[kind] -= 1
+        outcome = self.outcomes.get(body, Commit())
+        if isinstance(outcome, BaseException):
+            raise outcome
+        self.ended.append(body)
+        return outcome
+
+    def fenced(self, running: Sequence[Delivery]) -> None:
+        self.fenced_from += [body_of(delivery) for delivery in running]
+
+    def on_turn(self, turn: Turn) -> None:
+        self.turns += 1
+
+
+class Work:
+    """A consumer at work with a lane and a host of the test's."""
+
+    def __init__(self, settings: BrokerSettings, types: Mapping[str, TypeLimits]) -> None:
+        self.lane = FakeLane()
+        self.host = FakeHost()
+        self.consumer = Consumer(cast("WorkerLane", self.lane), types, self.host, settings)
+        self.task: asyncio.Task[None] | None = None
+
+    def start(self) -> asyncio.Task[None]:
+        self.task = asyncio.create_task(self.consumer.run())
+        return self.task
+
+    def offer(self, *entries: Delivery) -> None:
+        """Entries are there to be taken now."""
+        self.lane.offer(*entries)
+        self.consumer.nudge()
+
+    async def runs(self, *bodies: str) -> None:
+        """Waits until handlers of all of these have begun."""
+        await eventually(lambda: set(bodies) <= set(self.host.started), what=lambda: self.host.started)
+
+    async def committed(self, *bodies: str) -> None:
+        """Waits until exactly these are committed, in this order."""
+        wanted = list(bodies)
+        await eventually(lambda: self.lane.committed == wanted, what=lambda: self.lane.committed)
+
+    async def sees_call(self, condition: Callable[[Call], Any], since: int = 0) -> Call:
+        """Waits for a turn of which this is true."""
+
+        def found() -> list[Call]:
+            return [call for call in self.lane.calls[since:] if condition(call)]
+
+        return (await eventually(found, what=lambda: self.lane.calls[-5:]))[0]
+
+    async def quiet(self) -> None:
+        """Waits until the consumer waits for the bell and nothing is held."""
+        await eventually(lambda: self.lane.polls and self.consumer.is_idle)
+
+    def modes(self) -> dict[str, str]:
+        """How each body ended, its last time."""
+        return {body: mode for call in self.lane.calls for body, mode in call.done}
+
+
+@contextlib.asynccontextmanager
+async def working(
+    types: Mapping[str, TypeLimits] | None = None, *, start: bool = True, **settings: Any
+) -> AsyncIterator[Work]:
+    """A consumer that works until the end of the block, then drains; it must leave no task behind."""
+    before = asyncio.all_tasks()
+    work = Work(BrokerSettings(**settings), types or {"counter": TypeLimits()})
+    if start:
+        work.start()
+        await eventually(lambda: work.lane.calls)
+    try:
+        yield work
+    finally:
+        if work.task is not None and not work.task.done():
+            work.lane.answering.set()
+            work.consumer.drain()
+            work.consumer.give_up()
+            await asyncio.wait({work.task}, timeout=10)
+    assert work.task is None or work.task.done(), "the consumer does not end"
+    assert asyncio.all_tasks() <= before
