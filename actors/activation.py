@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 
 from broker import AgentId
@@ -21,11 +22,13 @@ class Activation:
         has_sent: something left at once, so that the commit has to forget it.
         owner: the transport that the message came by.
         is_over: the handler has ended, so that nothing can leave with its commit any more.
+        add_waiting: told 1 when it begins to wait for a reply, -1 when that ends.
     """
 
     __slots__ = (
         "_asked",
         "_ordinal",
+        "add_waiting",
         "agent_id",
         "chain",
         "deadline",
@@ -43,8 +46,10 @@ class Activation:
         chain: tuple[str, ...],
         deadline: int | None,
         owner: object = None,
+        add_waiting: Callable[[int], None] | None = None,
     ) -> None:
         self.agent_id = agent_id
+        self.add_waiting = add_waiting
         self.message_id = message_id
         self.chain = chain
         self.deadline = deadline

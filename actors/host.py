@@ -81,6 +81,7 @@ class AgentHost:
         self._ends_by: dict[str, float] = {}
         self._loop = asyncio.get_running_loop()
         self.load_state: LoadState = _no_state
+        self.add_waiting: Callable[[int], None] | None = None
         self.handled = 0
         self.failed = 0
         self.first_error: BaseException | None = None
@@ -179,7 +180,12 @@ class AgentHost:
         message: Any,
     ) -> Outcome:
         activation = Activation(
-            live.agent_id, envelope.id, envelope.chain, envelope.deadline, self._transport
+            live.agent_id,
+            envelope.id,
+            envelope.chain,
+            envelope.deadline,
+            self._transport,
+            self.add_waiting,
         )
         ctx = self._context(entry.type, delivery, envelope)
         if ctx.cancellation_token.is_cancelled():

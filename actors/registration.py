@@ -11,7 +11,7 @@ from broker import AgentId
 from broker.mailbox import Mailbox
 
 from .declaration import AgentSettings
-from .runtime_errors import FactoryResultError, UnknownInstanceError
+from .runtime_errors import FactoryResultError, UndeclaredStateError, UnknownInstanceError
 from .runtime_protocol import Agent
 from .state import state_model
 
@@ -80,7 +80,10 @@ class AgentTypeEntry:
 
         Raises:
             FactoryResultError: it is not an instance of the expected class.
+            UndeclaredStateError: it has a State, and the expected class has none.
         """
         expected = self.expected_class or Agent
         if not isinstance(agent, expected):
             raise FactoryResultError(self.type, expected.__name__, type(agent).__name__)
+        if not self.persistent and state_model(type(agent)) is not None:
+            raise UndeclaredStateError(self.type, type(agent).__name__)

@@ -297,9 +297,9 @@ class RedisAgentRuntime:
 
         Args:
             grace: seconds that running handlers get; None: `drain_grace` of the settings. What runs longer is
-                cancelled and goes to other workers without counting an attempt.
+                cancelled and goes to other workers without counting an attempt. A second call may shorten it.
         """
-        task, self._task = self._task, None
+        task = self._task
         if task is None:
             return
         if self._worker is None:
@@ -307,6 +307,9 @@ class RedisAgentRuntime:
             await asyncio.wait({task})
         else:
             await self._worker.drain(task, self.settings.drain_grace if grace is None else grace)
+        if self._task is not task:
+            return  # a call with less patience was here first, and told its caller how it ended
+        self._task = None
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
 

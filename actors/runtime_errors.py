@@ -32,6 +32,23 @@ class FactoryResultError(ActorError, ValueError):
         )
 
 
+class UndeclaredStateError(ActorError, ValueError):
+    """A factory made a persistent agent, and was registered without saying so."""
+
+    permanent = True
+
+    def __init__(self, agent_type: str, given: str) -> None:
+        super().__init__(agent_type, given)
+        self.agent_type = agent_type
+        self.given = given
+
+    def __str__(self) -> str:
+        return (
+            f"the factory of {self.agent_type!r} made a {self.given}, whose State would not be stored: "
+            f"register it with expected_class={self.given}"
+        )
+
+
 class UnknownInstanceError(ActorError, RuntimeError):
     """An agent type that has instances only was asked for another key."""
 

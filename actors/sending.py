@@ -172,11 +172,16 @@ class Sender:
         waiting = token.link_future(self._transport.ask(posting))
         self._tokens[name] = token
         timer = asyncio.get_running_loop().call_later(seconds, _time_out, waiting, str(recipient), seconds)
+        add_waiting = activation.add_waiting if activation is not None else None
+        if add_waiting is not None:
+            add_waiting(1)
         try:
             reply = await waiting
         except UndeliverableError as error:
             raise UndeliverableException(str(error)) from error
         finally:
+            if add_waiting is not None:
+                add_waiting(-1)
             timer.cancel()
             self._transport.forget(name, waiting)
             self._release(name, token)

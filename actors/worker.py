@@ -144,18 +144,13 @@ async def _work(runtime: RedisAgentRuntime, announce: Callable[[str], None]) -> 
 
 
 async def _drain(runtime: RedisAgentRuntime, grace: float | None, stop: StopRequest) -> bool:
-    worker = runtime.worker
     draining = asyncio.create_task(runtime.drain(grace))
     in_time = await _before(stop.at_once, draining)
-    if in_time:
-        await draining
-        return True
-    draining.cancel()
-    await asyncio.wait((draining,))
-    if worker:
-        # What it holds goes to the others now, without counting an attempt; what it still finishes is refused.
-        await runtime.transport.admin.run("leave", ("0", "1", worker))
-    return False
+    if not in_time:
+        # What still runs is cancelled and goes to the others now, without counting an attempt.
+        await runtime.drain(0)
+    await draining
+    return in_time
 
 
 async def _before(event: asyncio.Event, work: asyncio.Future[Any]) -> bool:

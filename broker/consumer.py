@@ -87,6 +87,7 @@ class Consumer:
         self._running_by_type: dict[bytes, int] = {}
         self._held_back: dict[bytes, deque[Mailbox]] = {}
         self.running = 0
+        self._waiting = 0
         self._draining = False
         self._ending = False
         self._ramp = 1
@@ -117,6 +118,21 @@ class Consumer:
     def is_idle(self) -> bool:
         """Nothing is held and the last turn brought nothing."""
         return not self._boxes.held and not self._finished and not self._hungry
+
+    def add_waiting(self, number: int) -> None:
+        """So many more handlers wait for a reply, or fewer.
+
+        They leave their place to others: the request may have to be handled by this very worker.
+        """
+        self._waiting += number
+        if number > 0:
+            self._help()
+            self.nudge()
+
+    @property
+    def _places(self) -> int:
+        """How many handlers may be under way."""
+        return self._settings.concurrency + self._waiting
 
     def nudge(self) -> None:
         """Takes a turn soon."""
@@ -213,9 +229,10 @@ class Consumer:
         if self._draining or self._wait_empty:
             return 0
         unstarted = self._boxes.held - self.running
-        room = max(self._settings.concurrency - self._boxes.held, int(self._rate * AHEAD) - unstarted)
+        room = max(self._places - self._boxes.held, int(self._rate * AHEAD) - unstarted)
         fitting = int(BYTES_AHEAD / self._typical_size)
-        return min(self._ramp, room, min(self._settings.prefetch, max(1, fitting)) - self._boxes.held)
+        most = min(self._settings.prefetch, max(1, fitting)) + self._waiting
+        return min(self._ramp, room, most - self._boxes.held)
 
     async def _take_turn(self) -> None:
         self._wake.clear()
@@ -368,7 +385,7 @@ class Consumer:
         if self._idle:
             self._helper_coming = True
             self._idle.popleft().set_result(None)
-        elif len(self._runners) < self._settings.concurrency:
+        elif len(self._runners) < self._places:
             self._helper_coming = True
             runner = self.loop.create_task(self._run_handlers(), name="callboard-runner")
             self._runners.add(runner)

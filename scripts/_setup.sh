@@ -11,8 +11,12 @@ say() {
     printf 'callboard: %s\n' "$*" >&2
 }
 
+# A failure is not an interruption: what is there is kept and the next run goes on with it.
 fail() {
     say "$@"
+    if [ "$(cat "$claim" 2>/dev/null)" = "$$" ]; then
+        rm -f "$claim"
+    fi
     exit 1
 }
 

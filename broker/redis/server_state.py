@@ -48,10 +48,10 @@ class ServerStartError(BrokerError):
         self.log = log
 
     def __str__(self) -> str:
-        said = f"\nIts log ends with:\n{self.log}" if self.log else ""
+        said = f"\nIts log, {self.directory / guard.LOG}, ends with:\n{self.log}" if self.log else ""
         return (
-            f"the embedded server in {self.directory} {self.reason}: see {self.directory / guard.LOG}, "
-            f"or set CALLBOARD_URL to a server that runs{said}"
+            f"the embedded server in {self.directory} {self.reason}: "
+            f"remove the cause, or set CALLBOARD_URL to a server that runs{said}"
         )
 
 

@@ -27,7 +27,7 @@ class Answer(BaseModel):
 
 def small(number: int) -> Small:
     """The message number `number`."""
-    return Small(number=number, name=f"customer-{number:08}", ratio=0.25, tags=["new", "north"], text="x" * 102)
+    return Small(number=number, name=f"customer-{number:08}", ratio=0.25, tags=["new", "north"], text="x" * 110)
 
 
 def kilobyte(number: int) -> Small:

@@ -238,6 +238,8 @@ async def test_a_request_that_takes_too_long(runtimes: Runtimes) -> None:
     with pytest.raises(RequestTimeoutError, match="slow/a") as caught:
         await runtime.send_message(Ask(text="too late"), AgentId("slow", "a"), timeout=0.05)
     assert isinstance(caught.value, TimeoutError)
+    deadline_for_sure = runtime.transport.now_ms() + 50
+    await eventually(lambda: runtime.transport.now_ms() > deadline_for_sure)
     go_on.set()
     await first
     await runtime.stop_when_idle()

@@ -14,6 +14,7 @@ from broker.consumer import Consumer, TypeLimits
 from broker.delivery import Delivery
 from broker.outcome import Commit, Outcome
 from broker.redis.lane import Done, Turn, Want, WorkerLane
+from broker.redis.wire import pack
 
 from .eventually import eventually
 
@@ -107,6 +108,8 @@ class FakeLane:
     async def turn(
         self, done: Sequence[Done], wants: Sequence[Want], held: int, scan: bool, accept: bool
     ) -> Turn:
+        for one in done:
+            pack(one.extras)  # as the real lane does before anything leaves
         shown = [(body_of(one.delivery), one.mode) for one in done]
         self.calls.append(Call(shown, {want.agent_type: want.entries for want in wants}, held, scan, accept))
         failure = self.failures.popleft() if self.failures else None
@@ -176,19 +179,8 @@ class FakeLane:
 
 def _copy(delivery: Delivery) -> Delivery:
     """What a resync gives is another object."""
-    shown = (
-        "raw_type",
-        "stream",
-        "entry",
-        "tries",
-        "message_id",
-        "message_type",
-        "raw_key",
-        "sender",
-        "at",
-        "head",
-    )
-    made = Delivery(*(getattr(delivery, name) for name in shown), delivery.body)
+    made = entry(delivery.raw_key.decode(), "", delivery.raw_type.decode(), tries=delivery.tries)
+    made.entry, made.body, made.message_id = delivery.entry, delivery.body, delivery.message_id
     made.state_unknown = True
     return made
 

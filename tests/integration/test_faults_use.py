@@ -91,7 +91,6 @@ async def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     [
         (("up", "no_such_module:app"), "no_such_module"),
         (("up", "examples.counting:nothing"), "nothing"),
-        (("up", "examples.counting"), "app"),
         (("worker", "examples.counting:app", "--type", "countre"), "counter"),
         (("up", "examples.counting:app", "--url", "rediss//localhost"), "rediss//localhost"),
         (("up", "examples.counting:app", "--url", "reddis://localhost"), "reddis://localhost"),

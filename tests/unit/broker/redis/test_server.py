@@ -235,8 +235,8 @@ def test_errors_belong_to_the_brokers_tree() -> None:
 
 def test_a_start_error_shows_the_log(tmp_path: Path) -> None:
     error = ServerStartError(tmp_path, "could not be started", "Bad directive")
-    assert str(error).endswith("Its log ends with:\nBad directive")
-    assert str(tmp_path / "server.log") in str(error)
+    assert str(error).endswith(f"Its log, {tmp_path / 'server.log'}, ends with:\nBad directive")
+    assert "log" not in str(ServerStartError(tmp_path, "does not answer")).replace(str(tmp_path), "")
 
 
 def test_importing_it_is_cheap() -> None:
