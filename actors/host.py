@@ -214,8 +214,9 @@ class AgentHost:
 
     async def _run_within(self, seconds: float, agent: Any, message: Any, ctx: MessageContext) -> Any:
         self._ends_by[ctx.message_id] = time.monotonic() + seconds
+        limit = asyncio.timeout(seconds)
         try:
-            async with asyncio.timeout(seconds) as limit:
+            async with limit:
                 return await agent.on_message(message, ctx)
         except TimeoutError as error:
             if limit.expired():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,8 @@ from .registration import AgentClass, AgentTypeEntry, Factory, LiveAgent
 from .runtime_errors import AgentInstanceError, RuntimeStateError
 from .runtime_protocol import Agent, AgentRuntime
 from .state import dump_state, restore_state
+
+logger = logging.getLogger("callboard.actors")
 
 UNKNOWN = -1  # version of an agent whose state has to be loaded, whatever the server says of it
 
@@ -160,15 +163,34 @@ class LocalAgents:
             for key, live in list(entry.live.items()):
                 if live.used < before and not _has_work(live):
                     del entry.live[key]
-                    await live.agent.close()
+                    await self._put_to_sleep(live)
+
+    @staticmethod
+    async def _put_to_sleep(live: LiveAgent) -> None:
+        try:
+            await live.agent.close()
+        except Exception:  # the others go to sleep all the same
+            logger.exception("%s could not be closed", live.agent_id)
 
     async def close(self) -> None:
-        """Closes every agent."""
+        """Closes every agent, also after one that fails to.
+
+        Raises:
+            Exception: what an agent raised; an ExceptionGroup when several did.
+        """
+        errors: list[Exception] = []
         for entry in self:
             agents = [live.agent for live in entry.live.values()]
             entry.live.clear()
             for agent in agents:
-                await agent.close()
+                try:
+                    await agent.close()
+                except Exception as error:  # noqa: BLE001 - raised below, when all are closed
+                    errors.append(error)
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            raise ExceptionGroup("several agents could not be closed", errors)
 
     def settings_of_types(self, max_attempts: int) -> dict[str, Mapping[str, Any]]:
         """What other processes need to know of each type."""

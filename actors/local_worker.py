@@ -63,7 +63,7 @@ class LocalWorker:
         finally:
             passivating.cancel()
             await asyncio.wait({passivating})
-            await asyncio.to_thread(heartbeat.stop)
+            await heartbeat.end()
 
     def _pulse(self) -> tuple[str, int, int]:
         """Called in the heartbeat's thread."""

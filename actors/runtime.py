@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from broker import AgentId, AgentType, BrokerSettings, MessageRegistry, SubscriptionTable, TopicId
 from broker.consumer import TypeLimits
+from broker.errors import ServerUnavailableError
 from broker.redis.lane import Turn
 from broker.redis.transport import Declared, RedisTransport
 from broker.subscriptions import Subscription, TypePrefixSubscription, TypeSubscription
@@ -195,7 +197,7 @@ class RedisAgentRuntime:
 
             self._server = await EmbeddedServer.acquire()
             url = self._server.url
-        transport = RedisTransport(url, settings)
+        transport = RedisTransport(url, settings, self._revive if self._server is not None else None)
         try:
             await self._declare(transport)
         except BaseException:
@@ -215,12 +217,29 @@ class RedisAgentRuntime:
 
     async def close(self) -> None:
         """Stops, closes the agents, ends every connection. A throw-away namespace is deleted. Safe to repeat."""
-        await self.drain()
-        await self._agents.close()
+        async with (
+            contextlib.AsyncExitStack() as ending
+        ):  # from the last to the first, although one of them fails
+            ending.push_async_callback(self._release_server)
+            ending.push_async_callback(self._close_transport)
+            ending.push_async_callback(self._agents.close)
+            ending.push_async_callback(self.drain)
+
+    async def _close_transport(self) -> None:
         if self._transport is not None:
             transport, self._transport = self._transport, None
             await transport.close(delete_namespace=self._temporary)
-        await self._release_server()
+
+    async def _revive(self) -> None:
+        """Starts the embedded server again when it died; its file brings everything back."""
+        if self._server is None:
+            return
+        from broker.redis.server_state import ServerStartError
+
+        try:
+            await self._server.ensure_running()
+        except ServerStartError as error:
+            raise ServerUnavailableError(self._server.url, str(error)) from error
 
     async def _release_server(self) -> None:
         if self._server is not None:
@@ -288,6 +307,8 @@ class RedisAgentRuntime:
         task = self._started()
         while self._worker is None or not self._worker.consumer.joined.is_set():
             if task.done():
+                if self._task is task:
+                    self._task = None  # whoever asks is told how it ended, and may start again
                 await task
                 return
             await asyncio.sleep(0.001)

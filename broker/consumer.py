@@ -58,6 +58,7 @@ class Host(Protocol):
 
     async def handle(self, delivery: Delivery) -> Outcome:
         """Handles one entry; every failure is an outcome, nothing is raised but CancelledError."""
+        ...
 
     def fenced(self, running: Sequence[Delivery]) -> None:
         """The lease was lost while these were being handled; nothing of them will be committed."""

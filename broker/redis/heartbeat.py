@@ -6,6 +6,7 @@ The beat also reaps workers that stopped beating, fires timers and trims streams
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 import threading
@@ -22,6 +23,8 @@ from .scripts import is_missing, is_there_already, library
 from .wire import Argument, pack, translate
 
 logger = logging.getLogger("callboard.broker")
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.0005, 0.02  # seconds between two looks at whether the thread has ended
 
 
 class BlockingWire:
@@ -129,6 +132,16 @@ class Heartbeat:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(self._settings.connect_timeout)
+
+    async def end(self) -> None:
+        """As `stop`, without blocking the event loop and without a thread of its executor, which would stay."""
+        self._stop.set()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._settings.connect_timeout
+        pause = FIRST_PAUSE
+        while self._thread.is_alive() and loop.time() < deadline:
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
 
     def _run(self) -> None:
         complained = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from ..errors import CommandError, ConnectionLostError, ServerUnavailableError
@@ -22,13 +22,16 @@ from .wire import Argument, Wire
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds between attempts to connect
 
 
+Revive = Callable[
+    [], Awaitable[None]
+]  # starts an embedded server again that died; raises ServerUnavailableError
+
+
 class Channel(Protocol):
     """What a link needs of a connection: Wire, or its stand-in for memory://."""
 
     @property
     def is_open(self) -> bool: ...
-
-    def call(self, arguments: Sequence[Argument]) -> asyncio.Future[Any]: ...
 
     async def call_within(self, arguments: Sequence[Argument], timeout: float) -> Any: ...
 
@@ -48,9 +51,15 @@ class Link:
     """One connection at a time, opened when first needed."""
 
     def __init__(
-        self, endpoint: Endpoint, keys: Keys, settings: BrokerSettings, name: str = "callboard"
+        self,
+        endpoint: Endpoint,
+        keys: Keys,
+        settings: BrokerSettings,
+        name: str = "callboard",
+        revive: Revive | None = None,
     ) -> None:
         self.endpoint = endpoint
+        self._revive = revive
         self.keys = keys
         self.settings = settings
         self._name = name
@@ -103,6 +112,8 @@ class Link:
             except ServerUnavailableError:
                 if self._closed or loop.time() + pause > deadline:
                     raise
+                if self._revive is not None:
+                    await self._revive()
             await asyncio.sleep(pause * (0.5 + random.random()))
             pause = min(pause * 2, LONGEST_PAUSE)
 

@@ -30,34 +30,35 @@ class MemoryChannel:
     """A Channel on a store in this process."""
 
     def __init__(self, endpoint: Endpoint) -> None:
+        store = server_of(endpoint)
         import fakeredis
 
         self._endpoint = endpoint
-        self._client = fakeredis.FakeAsyncRedis(
-            server=server_of(endpoint), decode_responses=False, protocol=2
-        )
+        self._client = fakeredis.FakeAsyncRedis(server=store, decode_responses=False, protocol=2)
         self._client.response_callbacks.clear()
-        self._open = True
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     @property
     def is_open(self) -> bool:
-        return self._open
-
-    def call(self, arguments: Sequence[Argument]) -> asyncio.Future[Any]:
-        task = asyncio.ensure_future(self._execute(arguments))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        return not self._closed.done()
 
     async def call_within(self, arguments: Sequence[Argument], timeout: float) -> Any:
-        if not self._open:
-            raise ConnectionLostError(self._endpoint.shown)
+        if self._closed.done():
+            raise ConnectionLostError(self._endpoint.shown, self._closed.result())
+        call = asyncio.ensure_future(self._execute(arguments))
         try:
-            return await asyncio.wait_for(self._execute(arguments), timeout if timeout < math.inf else None)
-        except TimeoutError as error:
-            self.close("no answer in time")
-            raise ConnectionLostError(self._endpoint.shown, "no answer in time") from error
+            # Not wait_for: a blocking read of fakeredis does not always end when it is cancelled.
+            await asyncio.wait(
+                (call, self._closed),
+                timeout=timeout if timeout < math.inf else None,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if call.done():
+                return call.result()
+            self.close(f"no answer within {timeout:g} s")
+            raise ConnectionLostError(self._endpoint.shown, self._closed.result())
+        finally:
+            call.cancel()
 
     async def _execute(self, arguments: Sequence[Argument]) -> Any:
         import redis.exceptions
@@ -70,6 +71,5 @@ class MemoryChannel:
             raise CommandError(str(error)) from error
 
     def close(self, reason: str = "closed") -> None:
-        self._open = False
-        for task in self._tasks:
-            task.cancel()
+        if not self._closed.done():
+            self._closed.set_result(reason)

@@ -42,7 +42,7 @@ class Library:
 @cache
 def library() -> Library:
     """Reads `lua/common.lua` and a file for each operation. Comments are left out of what is sent."""
-    folder = resources.files(__package__) / "lua"
+    folder = resources.files("broker.redis") / "lua"
     parts = [_stripped((folder / "common.lua").read_text("utf-8"))]
     parts += [f"do\n{_stripped((folder / f'{name}.lua').read_text('utf-8'))}\nend" for name in OPERATIONS]
     body = "\n".join(parts)

@@ -18,7 +18,7 @@ from .endpoint import Endpoint
 from .heartbeat import Heartbeat
 from .keys import Keys
 from .lane import WorkerLane
-from .link import Link
+from .link import Link, Revive
 from .publisher import Posting, Publisher
 from .replies import ReplyReader
 from .wire import Argument
@@ -51,7 +51,8 @@ class Declared(NamedTuple):
 class RedisTransport:
     """Connects when first used; `close` leaves no connection and no task behind."""
 
-    def __init__(self, url: str, settings: BrokerSettings) -> None:
+    def __init__(self, url: str, settings: BrokerSettings, revive: Revive | None = None) -> None:
+        self._revive = revive
         self.endpoint = Endpoint.parse(url)
         self.keys = Keys(settings.namespace)
         self.settings = settings
@@ -66,7 +67,7 @@ class RedisTransport:
 
     def link(self, purpose: str) -> Link:
         """A connection of its own."""
-        return Link(self.endpoint, self.keys, self.settings, f"callboard-{purpose}")
+        return Link(self.endpoint, self.keys, self.settings, f"callboard-{purpose}", self._revive)
 
     # The server's clock
 

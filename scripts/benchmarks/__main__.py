@@ -23,10 +23,16 @@ LEAST_RUNS = 3
 def main() -> int:
     """Runs the measurements; returns the exit code."""
     names = [row.name for row in ROWS]
-    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench", description=__doc__.splitlines()[0] if __doc__ else ""
+    )
     parser.add_argument("--json", action="store_true", help="print JSON with every run instead of the table")
-    parser.add_argument("--quick", action="store_true", help="a quarter of the messages; for a look, not for a record")
-    parser.add_argument("--only", action="append", metavar="NAME", choices=names, help=f"one of: {', '.join(names)}")
+    parser.add_argument(
+        "--quick", action="store_true", help="a quarter of the messages; for a look, not for a record"
+    )
+    parser.add_argument(
+        "--only", action="append", metavar="NAME", choices=names, help=f"one of: {', '.join(names)}"
+    )
     parser.add_argument("--runs", type=int, default=LEAST_RUNS, metavar="N", help="runs of each, 3 or more")
     options = parser.parse_args()
     rows = [row for row in ROWS if not options.only or row.name in options.only]
@@ -64,7 +70,10 @@ def _print(result: dict[str, Any]) -> None:
     print("; a quick look, not a record" if result["quick"] else "")
     benchmark = result["redis-benchmark"]
     if benchmark:
-        print("redis-benchmark, one client: " + ", ".join(f"{k} {shown(v)} per second" for k, v in benchmark.items()))
+        print(
+            "redis-benchmark, one client: "
+            + ", ".join(f"{k} {shown(v)} per second" for k, v in benchmark.items())
+        )
     else:
         print("redis-benchmark is not installed: that yardstick is missing")
     print()

@@ -27,12 +27,16 @@ class Answer(BaseModel):
 
 def small(number: int) -> Small:
     """The message number `number`."""
-    return Small(number=number, name=f"customer-{number:08}", ratio=0.25, tags=["new", "north"], text="x" * 110)
+    return Small(
+        number=number, name=f"customer-{number:08}", ratio=0.25, tags=["new", "north"], text="x" * 110
+    )
 
 
 def kilobyte(number: int) -> Small:
     """The same with about 1 KB."""
-    return Small(number=number, name=f"customer-{number:08}", ratio=0.25, tags=["new", "north"], text="x" * 946)
+    return Small(
+        number=number, name=f"customer-{number:08}", ratio=0.25, tags=["new", "north"], text="x" * 946
+    )
 
 
 app = App("bench")
@@ -94,5 +98,3 @@ def wide_app(topics: int) -> App:
         "sink", lambda: Sink("sink"), expected_class=Sink, subscriptions=[f"in-{i}" for i in range(topics)]
     )
     return made
-
-

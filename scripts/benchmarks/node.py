@@ -45,7 +45,9 @@ async def worker(url: str, namespace: str, *types: str) -> None:
     print(json.dumps({"handled": runtime.handled}))
 
 
-async def publisher(url: str, namespace: str, topics: str, count: str, keys: str, kind: str = "small") -> None:
+async def publisher(
+    url: str, namespace: str, topics: str, count: str, keys: str, kind: str = "small"
+) -> None:
     """Publishes messages over many keys; `topics` is one, or `<name>*<n>` for `<name>-0` and so on."""
     name, _, many = topics.partition("*")
     names = [f"{name}-{i}" for i in range(int(many))] if many else [name]

@@ -109,7 +109,9 @@ async def server(url: str, stream: str) -> None:
     """Answers requests: reads a batch, writes replies and acknowledgements in one transaction."""
     client = redis.Redis.from_url(url)
     await client.xgroup_create(stream, "group", id="0", mkstream=True)
-    asyncio.get_running_loop().create_task(_serve(client, stream)).add_done_callback(lambda task: task.exception())
+    asyncio.get_running_loop().create_task(_serve(client, stream)).add_done_callback(
+        lambda task: task.exception()
+    )
     await _begin()
     os._exit(0)
 

@@ -27,14 +27,18 @@ def facts(row: Row, samples: Sequence[Sample]) -> dict[str, Any]:
     ours = [name for name in figures if not name.startswith("raw ")]
     reached = [_level(figures[name], good, goal, row) for name, good, goal in zip(ours, row.good, row.goal)]
     ratios = {
-        name: figures[name] / figures[f"raw {name}"] for name in ours if figures.get(f"raw {name}") and row.times_raw
+        name: figures[name] / figures[f"raw {name}"]
+        for name in ours
+        if figures.get(f"raw {name}") and row.times_raw
     }
     return {
         "name": row.name,
         "what": row.what,
         "unit": row.unit,
         "median": {name: figures[name] for name in ours},
-        "raw": {name.removeprefix("raw "): value for name, value in figures.items() if name.startswith("raw ")},
+        "raw": {
+            name.removeprefix("raw "): value for name, value in figures.items() if name.startswith("raw ")
+        },
         "of raw": ratios,
         "runs": list(samples),
         "good": list(row.good),
@@ -65,7 +69,9 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
             for i, (cell, width) in enumerate(zip(cells, widths))
         )
 
-    return "\n".join([format_line(lines[0]), "  ".join("-" * width for width in widths), *map(format_line, lines[1:])])
+    return "\n".join(
+        [format_line(lines[0]), "  ".join("-" * width for width in widths), *map(format_line, lines[1:])]
+    )
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

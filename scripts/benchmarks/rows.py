@@ -204,7 +204,9 @@ def many_keys(site: Site, size: Size) -> Sample:
 def many_topics(site: Site, size: Size) -> Sample:
     rates = []
     for topics in (10, 1_000):
-        rate, _ = _flow(site, size, worker=(f"wide:{topics}",), topics=f"in*{topics}", done=("sink",), keys=1000)
+        rate, _ = _flow(
+            site, size, worker=(f"wide:{topics}",), topics=f"in*{topics}", done=("sink",), keys=1000
+        )
         rates.append(rate)
     return {"% slower": 100 * (1 - rates[1] / rates[0])}
 
@@ -295,7 +297,14 @@ def redis_benchmark(site: Site, size: Size) -> Sample:
 
 
 ROWS = (
-    Row("handled", "publish to handled, one publisher, one worker", "per second", handled, (20_000,), (40_000,)),
+    Row(
+        "handled",
+        "publish to handled, one publisher, one worker",
+        "per second",
+        handled,
+        (20_000,),
+        (40_000,),
+    ),
     Row("outgoing", "the same with one outgoing message each", "per second", outgoing, (15_000,), (30_000,)),
     Row("request", "request and reply, one at a time", "ms", request, (0.9, 2.5), (0.6, 1.2), True),
     Row("requests", "requests, 100 in flight", "per second", requests, (6_000,), (12_000,)),

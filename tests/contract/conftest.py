@@ -28,8 +28,6 @@ def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
         yield server.url
 
 
-
-
 @pytest.fixture
 async def rig(server_url: str) -> AsyncIterator[Rig]:
     """A namespace of its own."""

@@ -126,7 +126,9 @@ async def test_a_reply_to_a_recorded_call_goes_to_who_asked_last(rig: Rig) -> No
     await worker.turn(Done(one, "CP", ("p1", "call-1", "call-1", "Count", "counter/a", b"", b"7")))
     assert [entry["body"] for entry in await rig.entries("reply:p2")] == [b"7"]
     await rig.run("publish", "producer-3", 1, 1000, 1000, 1, *ask)
-    assert [entry["body"] for entry in await rig.entries("reply:p1")] == [b"7"], "recorded, so answered at once"
+    assert [entry["body"] for entry in await rig.entries("reply:p1")] == [b"7"], (
+        "recorded, so answered at once"
+    )
     assert await worker.take() == [], "and not carried out again"
 
 

@@ -13,7 +13,22 @@ JUNK: dict[str, tuple[bytes | str, ...]] = {
     "too large": ("type", "Note", "key", "a", "body", b"x" * 1_048_577),
     "a long key": ("type", "Note", "key", "k" * 1025, "body", "{}"),
     "a long type": ("type", "t" * 1025, "key", "a", "body", "{}"),
-    "a long head": ("id", "1", "type", "Note", "key", "a", "from", "", "at", "1", "head", b"h" * 70_000, "body", ""),
+    "a long head": (
+        "id",
+        "1",
+        "type",
+        "Note",
+        "key",
+        "a",
+        "from",
+        "",
+        "at",
+        "1",
+        "head",
+        b"h" * 70_000,
+        "body",
+        "",
+    ),
     "many fields": tuple(f"f{i}" for i in range(20_000)),
 }
 
@@ -37,7 +52,9 @@ async def test_junk_is_a_dead_letter_and_what_follows_is_delivered(rig: Rig, kin
 
 async def test_other_fields_than_ours_are_harmless(rig: Rig) -> None:
     await rig.declare(topic("counter", "visits"))
-    await rig.add_by_hand("topic:visits", "type", "Note", "key", "a", "colour", "red", "body", "1", "type", "Other")
+    await rig.add_by_hand(
+        "topic:visits", "type", "Note", "key", "a", "colour", "red", "body", "1", "type", "Other"
+    )
     worker = await rig.worker("counter")
     assert bodies(await worker.take()) == ["1"]
 

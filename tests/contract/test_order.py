@@ -61,7 +61,7 @@ async def test_order_with_many_streams_and_workers(rig: Rig, seed: int) -> None:
     workers = [await rig.worker("counter") for _ in range(3)]
     keys = [f"k{i}" for i in range(7)]
     handled: dict[str, list[int]] = {key: [] for key in keys}
-    number = {key: 0 for key in keys}
+    number = dict.fromkeys(keys, 0)
     to_send = 300
 
     async def send(count: int) -> None:

@@ -158,9 +158,7 @@ async def test_state_outlives_the_runtime(runtime: Runtime, app: App) -> None:
 async def test_many_requests_at_once(runtime: Runtime, app: App) -> None:
     one = runtime(app)
     one.start()
-    answers = await asyncio.gather(
-        *(one.send_message(Ask(), AgentId("proxy", f"k{i}")) for i in range(150))
-    )
+    answers = await asyncio.gather(*(one.send_message(Ask(), AgentId("proxy", f"k{i}")) for i in range(150)))
     assert {answer.answer for answer in answers} == {"asked: 0"}
 
 

@@ -165,7 +165,10 @@ async def test_an_instance_is_an_agent_and_subscribes_to_its_key(runtimes: Runti
     await runtime.publish_message(Note(text="by key"), TopicId("desk", "desk"))
     await runtime.publish_message(Note(text="direct"), TopicId("listener:x", "desk"))
     await runtime.stop_when_idle()
-    assert [(one.text, one.topic) for one in heard] == [("by key", "desk/desk"), ("direct", "listener:x/desk")]
+    assert [(one.text, one.topic) for one in heard] == [
+        ("by key", "desk/desk"),
+        ("direct", "listener:x/desk"),
+    ]
     assert await runtime.try_get_underlying_agent_instance(AgentId("listener", "desk")) is agent
 
 

@@ -23,9 +23,25 @@ from actors import (
     default_subscription,
     event,
 )
-from broker.errors import DuplicateSubscriptionError, EncodeError, PayloadTooLargeError, UnknownSubscriptionError
+from broker.errors import (
+    DuplicateSubscriptionError,
+    EncodeError,
+    PayloadTooLargeError,
+    UnknownSubscriptionError,
+)
 from tests.helpers.eventually import eventually
-from tests.helpers.runtimes import Answer, Ask, Heard, Listener, Note, Runtimes, closure, letters, listener, stored
+from tests.helpers.runtimes import (
+    Answer,
+    Ask,
+    Heard,
+    Listener,
+    Note,
+    Runtimes,
+    closure,
+    letters,
+    listener,
+    stored,
+)
 
 
 class Basket(BaseModel):
@@ -84,7 +100,10 @@ async def test_an_agent_does_not_hear_itself_but_others_of_its_type_do(runtimes:
     await runtime.add_subscription(TypeSubscription("news", "talker"))
     await runtime.publish_message(Ask(), TopicId("news", "a"))
     await runtime.stop_when_idle()
-    assert sorted((one.agent, one.sender) for one in heard) == [("talker/b", "talker/a"), ("talker/c", "talker/a")]
+    assert sorted((one.agent, one.sender) for one in heard) == [
+        ("talker/b", "talker/a"),
+        ("talker/c", "talker/a"),
+    ]
 
 
 async def test_the_default_topic_is_the_one_of_the_running_agent(runtimes: Runtimes) -> None:
@@ -259,7 +278,7 @@ async def test_a_delayed_message_of_a_handler_leaves_with_its_commit(runtimes: R
         {"delay": -1},
         {"delay": float("nan")},
         {"delay": float("inf")},
-        {"at": datetime(2026, 1, 1)},  # noqa: DTZ001
+        {"at": datetime(2026, 1, 1)},
         {"delay": 1, "at": datetime(2026, 1, 1, tzinfo=UTC)},
     ],
 )

@@ -88,7 +88,9 @@ async def test_an_unknown_error_says_what_it_was(runtimes: Runtimes) -> None:
     assert "in fail" in caught.value.traceback
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError("mine"), GeneratorExit(), StopAsyncIteration()])
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), asyncio.CancelledError("mine"), GeneratorExit(), StopAsyncIteration()]
+)
 async def test_an_error_that_ends_things_elsewhere_ends_nothing_here(
     runtimes: Runtimes, error: BaseException
 ) -> None:
@@ -414,9 +416,7 @@ async def test_a_caller_that_cancels_is_free_and_the_handler_hears_of_it(runtime
     runtime = await runtimes.started()
     await closure(runtime, "slow", slow)
     token = CancellationToken()
-    call = asyncio.create_task(
-        runtime.send_message(Ask(), AgentId("slow", "a"), cancellation_token=token)
-    )
+    call = asyncio.create_task(runtime.send_message(Ask(), AgentId("slow", "a"), cancellation_token=token))
     await started.wait()
     token.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -449,9 +449,7 @@ async def test_cancelling_reaches_nested_requests_and_nothing_is_committed(runti
     await closure(runtime, "inner", inner)
     await closure(runtime, "hearer", hear, "news")
     token = CancellationToken()
-    call = asyncio.create_task(
-        runtime.send_message(Ask(), AgentId("outer", "a"), cancellation_token=token)
-    )
+    call = asyncio.create_task(runtime.send_message(Ask(), AgentId("outer", "a"), cancellation_token=token))
     await started.wait()
     token.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -97,7 +97,9 @@ async def test_the_state_of_each_key_is_kept(runtimes: Runtimes) -> None:
     assert await _asked(runtime, "b") == "1 z"
     assert await _asked(runtime, "c") == "0"
     await runtime.stop_when_idle()
-    assert await stored(runtime, "state:") == ["state:counter:a", "state:counter:b"], "what is default is not stored"
+    assert await stored(runtime, "state:") == ["state:counter:a", "state:counter:b"], (
+        "what is default is not stored"
+    )
 
 
 async def test_a_failure_rolls_back(runtimes: Runtimes) -> None:

@@ -55,7 +55,9 @@ async def test_idle_sees_what_was_published_just_before(runtimes: Runtimes) -> N
     heard = await listener(runtime, "listener", "news")
     for number in range(10):
         runtime.start()
-        publishing = asyncio.create_task(runtime.publish_message(Note(text=str(number)), TopicId("news", "a")))
+        publishing = asyncio.create_task(
+            runtime.publish_message(Note(text=str(number)), TopicId("news", "a"))
+        )
         await asyncio.sleep(0)
         await runtime.stop_when_idle()
         assert len(heard) == number + 1
@@ -316,7 +318,9 @@ class Traces:
         return sorted(names)
 
     def tasks(self) -> list[str]:
-        return [task.get_name() for task in asyncio.all_tasks() - self._tasks]
+        """New tasks; those in which fakeredis itself lets a blocking read run out are not ours."""
+        found = [str(task) for task in asyncio.all_tasks() - self._tasks]
+        return [task for task in found if "AsyncFakeSocket._async_blocking" not in task]
 
     def threads(self) -> list[str]:
         return [thread.name for thread in threading.enumerate() if thread not in self._threads]
@@ -355,7 +359,7 @@ async def test_a_stop_leaves_no_task_and_no_thread(runtimes: Runtimes) -> None:
     await closure(runtime, "echo", _echo)
     for _ in range(2):
         runtime.start()
-        await runtime.publish_message(Note(), TopicId("echo:x", "a"))
+        await runtime.publish_message(Ask(), TopicId("echo:x", "a"))
         await runtime.stop_when_idle()
     assert traces.tasks() == []
     assert traces.threads() == []
@@ -382,7 +386,8 @@ async def test_close_goes_on_when_an_agent_can_not_be_closed(runtimes: Runtimes)
 
         async def close(self) -> None:
             closed.append(self.id.key)
-            raise OSError("no")
+            if self.id.key == "a":
+                raise OSError("no")
 
     closed: list[str] = []
     traces = Traces(runtimes.url)
@@ -407,6 +412,7 @@ async def test_a_runtime_without_a_server_says_so_and_can_be_closed() -> None:
     runtime.start()
     with pytest.raises(ServerUnavailableError):
         await runtime.ready()
+    runtime.start()
     with pytest.raises(ServerUnavailableError):
         await runtime.stop_when_idle()
     await runtime.close()
@@ -414,7 +420,12 @@ async def test_a_runtime_without_a_server_says_so_and_can_be_closed() -> None:
 
 async def test_what_a_runtime_knows_before_it_is_open() -> None:
     runtime = RedisAgentRuntime("memory://never")
-    assert (runtime.worker, runtime.handled, runtime.failed, runtime.unprocessed_messages_count) == ("", 0, 0, 0)
+    assert (runtime.worker, runtime.handled, runtime.failed, runtime.unprocessed_messages_count) == (
+        "",
+        0,
+        0,
+        0,
+    )
     with pytest.raises(RuntimeStateError, match="not connected"):
         _ = runtime.transport
     await runtime.close()

@@ -10,7 +10,9 @@ RETAIN = 200
 async def _fill(rig: Rig, count: int, key: str = "k") -> None:
     for start in range(0, count, 500):
         size = min(500, count - start)
-        await rig.publish(*(posting("topic:visits", f"{key}{start + i}", str(start + i)) for i in range(size)))
+        await rig.publish(
+            *(posting("topic:visits", f"{key}{start + i}", str(start + i)) for i in range(size))
+        )
 
 
 async def _drain(worker: RigWorker, *types: str) -> int:

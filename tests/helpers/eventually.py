@@ -6,16 +6,28 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.1  # seconds between two looks
 
 
+@overload
 async def eventually(
-    condition: Callable[[], T | Awaitable[T]], within: float = 10.0, what: str | Callable[[], object] = ""
-) -> T:
+    condition: Callable[[], Awaitable[T]], within: float = 10.0, what: str | Callable[[], object] = ""
+) -> T: ...
+
+
+@overload
+async def eventually(
+    condition: Callable[[], T], within: float = 10.0, what: str | Callable[[], object] = ""
+) -> T: ...
+
+
+async def eventually(
+    condition: Callable[[], Any], within: float = 10.0, what: str | Callable[[], object] = ""
+) -> Any:
     """Looks again and again until `condition()` is true; returns what it returned.
 
     Args:
@@ -27,7 +39,7 @@ async def eventually(
     pause = FIRST_PAUSE
     while True:
         found = condition()
-        value: T = await found if inspect.isawaitable(found) else found
+        value = await found if inspect.isawaitable(found) else found
         if value:
             return value
         if time.monotonic() > deadline:

@@ -36,7 +36,7 @@ class Ledger:
     """The traces of one namespace."""
 
     def __init__(self, url: str, namespace: str, file: Path) -> None:
-        self._redis = redis.Redis.from_url(url)
+        self._redis: Any = redis.Redis.from_url(url)
         self._prefix = f"callboard:{{{namespace}}}:"
         self.file = file
 
@@ -62,7 +62,11 @@ class Ledger:
         """The dead letters of a type; bodies are not text and left out."""
         found = self._redis.xrange(self._prefix + f"dead:{agent_type}")
         return [
-            {name.decode(): value.decode() for name, value in fields.items() if name not in (b"body", b"head")}
+            {
+                name.decode(): value.decode()
+                for name, value in fields.items()
+                if name not in (b"body", b"head")
+            }
             for _, fields in found
         ]
 

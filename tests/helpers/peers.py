@@ -72,9 +72,7 @@ class Peer:
 
 
 @contextlib.asynccontextmanager
-async def peer(
-    talk: Talk, *, greets: bool = True, tls: ssl.SSLContext | None = None
-) -> AsyncIterator[Peer]:
+async def peer(talk: Talk, *, greets: bool = True, tls: ssl.SSLContext | None = None) -> AsyncIterator[Peer]:
     """A server on a port of the loopback, until the end of the block."""
     made = Peer(talk, greets)
     server = await asyncio.start_server(made.serve, "127.0.0.1", 0, ssl=tls)

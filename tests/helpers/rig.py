@@ -34,7 +34,9 @@ class Rig:
         self.transport = RedisTransport(url, settings)
         self.workers: list[RigWorker] = []
 
-    async def declare(self, *subscriptions: Declared, max_attempts: int = 3, types: Sequence[str] = ()) -> None:
+    async def declare(
+        self, *subscriptions: Declared, max_attempts: int = 3, types: Sequence[str] = ()
+    ) -> None:
         """Declares the agent types that the subscriptions name, and `types`."""
         names = {*(subscription.agent_type for subscription in subscriptions), *types}
         await self.transport.declare({name: {"max_attempts": max_attempts} for name in names}, subscriptions)
@@ -78,7 +80,8 @@ class Rig:
         """A hash as text."""
         flat = await self.command("HGETALL", suffix)
         return {
-            flat[i].decode(errors="replace"): flat[i + 1].decode(errors="replace") for i in range(0, len(flat), 2)
+            flat[i].decode(errors="replace"): flat[i + 1].decode(errors="replace")
+            for i in range(0, len(flat), 2)
         }
 
     async def entries(self, suffix: str) -> list[dict[str, bytes]]:
@@ -101,7 +104,10 @@ class Rig:
         kind = await command("TYPE", name)
         if kind in (b"stream", "stream"):
             groups = await command("XINFO", "GROUPS", name)
-            return [await command("XRANGE", name, "-", "+"), [await command("XPENDING", name, g[1]) for g in groups]]
+            return [
+                await command("XRANGE", name, "-", "+"),
+                [await command("XPENDING", name, g[1]) for g in groups],
+            ]
         read = {
             b"string": ("GET", name),
             b"hash": ("HGETALL", name),
@@ -175,8 +181,12 @@ class RigWorker:
         """Commits everything that it holds."""
         await self.finish(*list(self.held))
 
-    async def beat(self, *, lease: float = 5.0, retain: int = 1000, max_unclaimed: int = 100_000) -> list[Any]:
-        answer: list[Any] = await self.rig.run("beat", self.name, int(lease * 1000), retain, max_unclaimed, 0, 0)
+    async def beat(
+        self, *, lease: float = 5.0, retain: int = 1000, max_unclaimed: int = 100_000
+    ) -> list[Any]:
+        answer: list[Any] = await self.rig.run(
+            "beat", self.name, int(lease * 1000), retain, max_unclaimed, 0, 0
+        )
         return answer
 
 

@@ -66,7 +66,9 @@ class Site:
         self.workers.append(process)
         return process
 
-    async def ready_worker(self, *types: str, environ: dict[str, str] | None = None, short: bool = True) -> Process:
+    async def ready_worker(
+        self, *types: str, environ: dict[str, str] | None = None, short: bool = True
+    ) -> Process:
         """Starts a worker process and waits until it takes messages."""
         process = self.worker(*types, environ=environ, short=short)
         await process.says("works as", within=15)

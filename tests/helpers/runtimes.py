@@ -84,9 +84,7 @@ class Runtimes:
         """A runtime for an app."""
         chosen = quick(self.namespace, **settings or {})
         return self._keep(
-            RedisAgentRuntime.from_app(
-                app, self.url, namespace=self.namespace, settings=chosen, **options
-            )
+            RedisAgentRuntime.from_app(app, self.url, namespace=self.namespace, settings=chosen, **options)
         )
 
     def _keep(self, runtime: RedisAgentRuntime) -> RedisAgentRuntime:

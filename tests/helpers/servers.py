@@ -67,7 +67,10 @@ class ServerProcess(AbstractContextManager["ServerProcess"]):
         self.folder = Path(tempfile.mkdtemp(prefix="cb"))
         self.port = free_port() if access == "tcp" else 0
         self.path = self.folder / "s.sock"
-        self._options = (*(("--appendonly", "yes", "--appendfsync", "always") if persistent else ()), *options)
+        self._options = (
+            *(("--appendonly", "yes", "--appendfsync", "always") if persistent else ()),
+            *options,
+        )
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

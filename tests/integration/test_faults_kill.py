@@ -30,7 +30,9 @@ async def test_ten_kills_over_nine_hundred_messages(site: Site) -> None:
     assert sum(not worker.is_alive for worker in site.workers) == 10
 
 
-async def test_a_killed_workers_job_is_done_by_another_within_six_seconds_on_an_idle_system(site: Site) -> None:
+async def test_a_killed_workers_job_is_done_by_another_within_six_seconds_on_an_idle_system(
+    site: Site,
+) -> None:
     """With default settings and without anything new being published."""
     doomed = await site.ready_worker("job", short=False)
     await site.publish("a", seconds=2.0)

@@ -12,6 +12,7 @@ import pytest
 
 from broker.errors import CommandError, ConnectionLostError, EncodeError, OverloadedError, ServerUnavailableError
 from broker.redis.endpoint import Endpoint
+from broker.redis.heartbeat import BlockingWire
 from broker.redis.wire import Wire, pack, translate
 from tests.helpers.eventually import eventually
 from tests.helpers.peers import Client, Talk, peer, silent
@@ -262,7 +263,10 @@ async def test_a_socket_that_is_not_there(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def locked() -> Iterator[ServerProcess]:
     """A server with a password."""
-    with ServerProcess(access="tcp", options=("--requirepass", "s3cret")) as server:
+    with ServerProcess(access="tcp") as server:
+        wire = BlockingWire(Endpoint.parse(server.url), 5)
+        wire.call(("CONFIG", "SET", "requirepass", "s3cret"))
+        wire.close()
         yield server
 
 
