@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from .errors import OutsideContextError, StaticClassError
@@ -70,7 +71,8 @@ class MessageContext:
         """
         if self.recorder is None:
             return await function(*args, **kwargs)
-        return cast("T", await self.recorder(name, lambda: function(*args, **kwargs)))
+        # A partial and not a lambda: the recorder may ask the function what it returns.
+        return cast("T", await self.recorder(name, partial(function, *args, **kwargs)))
 
 
 class ContextScope(Generic[T]):

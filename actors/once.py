@@ -7,12 +7,16 @@ in between) is made again: give it `ctx.message_id` as its own idempotency key w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+import typing
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any
 
 import msgpack
 
 from broker import MessageRegistry
+from broker.errors import EncodeError
 from broker.redis.transport import RedisTransport
 
 
@@ -32,6 +36,7 @@ class Recorder:
         self._message_id = message_id
         self._recorded: dict[str, bytes] | None = None
         self._running: dict[str, asyncio.Future[Any]] = {}
+        self._waiting: dict[str, int] = {}
         self.used = False
 
     async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
@@ -40,14 +45,24 @@ class Recorder:
         if running is None:
             running = self._running[name] = asyncio.ensure_future(self._run(name, call))
             running.add_done_callback(lambda _: self._running.pop(name, None))
-        return await running
+        self._waiting[name] = self._waiting.get(name, 0) + 1
+        try:
+            # Whoever is cancelled leaves the effect to the others who wait for it.
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            if self._waiting[name] == 1:
+                running.cancel()
+                await asyncio.wait({running})
+            raise
+        finally:
+            self._waiting[name] -= 1
 
     async def _run(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         self.used = True
         if self._recorded is None:
             self._recorded = await self._transport.recorded(self._agent_type, self._message_id)
         if name in self._recorded:
-            return self._decode(self._recorded[name])
+            return self._decode(self._recorded[name], call)
         result = await call()
         data = self._encode(result)
         await self._transport.record(self._agent_type, self._message_id, name, data)
@@ -59,6 +74,26 @@ class Recorder:
         packed: bytes = msgpack.packb([entry.name, entry.version, entry.encode(result)])
         return packed
 
-    def _decode(self, data: bytes) -> Any:
+    def _decode(self, data: bytes, call: Callable[[], Awaitable[Any]]) -> Any:
         name, version, body = msgpack.unpackb(data)
+        if not self._registry.is_known(name):
+            # Another process recorded it, and no message of this one has brought the class along yet.
+            for cls in _result_classes(call):
+                with contextlib.suppress(EncodeError):  # a class that is no message is not the one
+                    self._registry.register(cls)
         return self._registry.decode(name, version, body)
+
+
+def _result_classes(call: Callable[[], Awaitable[Any]]) -> Iterator[type[Any]]:
+    """The classes that the return annotation of a function, or of what a partial calls, names."""
+    function = call.func if isinstance(call, partial) else call
+    try:
+        hints = typing.get_type_hints(function)
+    except (NameError, TypeError):
+        return  # annotations that can't be read say nothing; then the class has to be registered
+    waiting = [hints.get("return")]
+    while waiting:
+        found = waiting.pop()
+        waiting += typing.get_args(found)
+        if isinstance(found, type):
+            yield found

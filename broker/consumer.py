@@ -95,6 +95,7 @@ class Consumer:
         self._scan = True
         self._hungry = True
         self._next_poll = settings.idle_poll
+        self._alarm: asyncio.TimerHandle | None = None
         self._wait_empty = False
         self._rate = 0.0
         self._typical_size = 1.0
@@ -299,7 +300,16 @@ class Consumer:
         if turn.next_due_ms is not None:
             poll = min(poll, max(0.001, (turn.next_due_ms - turn.server_ms) / 1000))
         self._next_poll = poll
+        self._look_again_in(poll)
         self._host.on_turn(turn)
+
+    def _look_again_in(self, seconds: float) -> None:
+        """Who waits for the bell already would hear of what is due sooner only when that wait ends."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if self._bell is not None and seconds < self._settings.idle_poll:
+            self._alarm = self.loop.call_later(seconds, self.nudge)
 
     def _begin(self) -> None:
         """Has handled what came. What comes after the drain began goes back."""
@@ -474,6 +484,8 @@ class Consumer:
 
     async def _end_tasks(self) -> None:
         self._ending = True
+        if self._alarm is not None:
+            self._alarm.cancel()
         tasks = set(self._runners)
         if self._bell is not None:
             tasks.add(self._bell)

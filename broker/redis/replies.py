@@ -17,6 +17,7 @@ logger = logging.getLogger("callboard.broker")
 
 BLOCK = 5000  # ms that one read waits
 READ = 500  # replies in one read
+PAUSE = 1.0  # seconds before reading again what could not be read
 TRIM_AFTER = 1000  # replies read since the stream was last trimmed
 
 
@@ -46,7 +47,7 @@ class ReplyReader:
                 await self._reconnect()
             except Exception:  # every later request would wait in vain if this task ended
                 logger.exception("replies can't be read, trying again")
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(PAUSE)
 
     async def _reconnect(self) -> None:
         await asyncio.sleep(0.02)

@@ -46,14 +46,14 @@ async def _handle(message: Small) -> None:
 
 async def producer(url: str, stream: str, count: str) -> None:
     """Adds messages in batches."""
-    client = redis.Redis.from_url(url)
+    client: Any = redis.Redis.from_url(url)
     await client.ping()
     await _begin()
     began = time.time()
     for start in range(0, int(count), BATCH):
         pipe = client.pipeline(transaction=False)
         for number in range(start, min(start + BATCH, int(count))):
-            pipe.xadd(stream, _encode(number))  # type: ignore[arg-type]
+            pipe.xadd(stream, _encode(number))
         await pipe.execute()
     print(json.dumps({"began": began, "took": time.time() - began}))
     await client.aclose()
@@ -61,7 +61,7 @@ async def producer(url: str, stream: str, count: str) -> None:
 
 async def consumer(url: str, stream: str, count: str, target: str = "") -> None:
     """Reads, decodes, handles, acknowledges; with `target` adds one message for each."""
-    client = redis.Redis.from_url(url)
+    client: Any = redis.Redis.from_url(url)
     await client.xgroup_create(stream, "group", id="0", mkstream=True)
     await _begin()
     handled = 0
@@ -73,7 +73,7 @@ async def consumer(url: str, stream: str, count: str, target: str = "") -> None:
     await client.aclose()
 
 
-async def _take(client: redis.Redis, stream: str, entries: list[Any], target: str) -> int:
+async def _take(client: Any, stream: str, entries: list[Any], target: str) -> int:
     pipe = client.pipeline(transaction=bool(target))
     for _, fields in entries:
         envelope, message = _decode(fields)
@@ -87,7 +87,7 @@ async def _take(client: redis.Redis, stream: str, entries: list[Any], target: st
 
 async def fan(url: str, stream: str, count: str, groups: str) -> None:
     """Several groups of one stream in one process."""
-    client = redis.Redis.from_url(url)
+    client: Any = redis.Redis.from_url(url)
     names = [f"group-{i}" for i in range(int(groups))]
     for name in names:
         await client.xgroup_create(stream, name, id="0", mkstream=True)
@@ -107,7 +107,7 @@ async def fan(url: str, stream: str, count: str, groups: str) -> None:
 
 async def server(url: str, stream: str) -> None:
     """Answers requests: reads a batch, writes replies and acknowledgements in one transaction."""
-    client = redis.Redis.from_url(url)
+    client: Any = redis.Redis.from_url(url)
     await client.xgroup_create(stream, "group", id="0", mkstream=True)
     asyncio.get_running_loop().create_task(_serve(client, stream)).add_done_callback(
         lambda task: task.exception()
@@ -116,7 +116,7 @@ async def server(url: str, stream: str) -> None:
     os._exit(0)
 
 
-async def _serve(client: redis.Redis, stream: str) -> None:
+async def _serve(client: Any, stream: str) -> None:
     while True:
         got = await client.xreadgroup("group", "me", {stream: ">"}, count=BATCH, block=1000)
         for _, entries in got:
@@ -125,7 +125,8 @@ async def _serve(client: redis.Redis, stream: str) -> None:
 
 async def asker(url: str, stream: str, count: str, in_flight: str) -> None:
     """Sends requests and matches replies by id."""
-    client, reading = redis.Redis.from_url(url), redis.Redis.from_url(url)
+    client: Any = redis.Redis.from_url(url)
+    reading: Any = redis.Redis.from_url(url)
     numbers = iter(range(int(count)))
     waiting: dict[str, asyncio.Future[Any]] = {}
     times: list[float] = []
@@ -136,7 +137,8 @@ async def asker(url: str, stream: str, count: str, in_flight: str) -> None:
         last = b"0"
         while True:
             for _, entries in await reading.xread({f"{stream}:replies": last}, count=BATCH, block=1000):
-                for last, fields in entries:
+                last = entries[-1][0]
+                for _, fields in entries:
                     envelope, message = _decode(fields)
                     waiting.pop(envelope["id"]).set_result(message)
 
@@ -147,7 +149,7 @@ async def asker(url: str, stream: str, count: str, in_flight: str) -> None:
             batch, queue[:] = list(queue), []
             pipe = client.pipeline(transaction=False)
             for fields in batch:
-                pipe.xadd(stream, fields)  # type: ignore[arg-type]
+                pipe.xadd(stream, fields)
             await pipe.execute()
 
     async def ask() -> None:
@@ -159,11 +161,12 @@ async def asker(url: str, stream: str, count: str, in_flight: str) -> None:
             await future
             times.append(time.perf_counter() - began)
 
-    tasks = [asyncio.create_task(read()), asyncio.create_task(send())]
+    background = asyncio.gather(read(), send())
     await _begin()
     began = time.time()
     await asyncio.gather(*(ask() for _ in range(int(in_flight))))
     print(json.dumps({"took": time.time() - began, "times": sorted(times)}), flush=True)
+    background.cancel()
     os._exit(0)  # a blocking read of redis-py does not always end when it is cancelled
 
 

@@ -25,7 +25,10 @@ def facts(row: Row, samples: Sequence[Sample]) -> dict[str, Any]:
     """A row as plain data."""
     figures = median(samples)
     ours = [name for name in figures if not name.startswith("raw ")]
-    reached = [_level(figures[name], good, goal, row) for name, good, goal in zip(ours, row.good, row.goal)]
+    reached = [
+        _level(figures[name], good, goal, row)
+        for name, good, goal in zip(ours, row.good, row.goal, strict=True)
+    ]
     ratios = {
         name: figures[name] / figures[f"raw {name}"]
         for name in ours
@@ -66,7 +69,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     def format_line(cells: Sequence[str]) -> str:
         return "  ".join(
             cell.ljust(width) if i < 2 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(cells, widths))
+            for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
         )
 
     return "\n".join(

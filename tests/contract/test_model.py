@@ -61,6 +61,9 @@ class Delivering(RuleBasedStateMachine):
 
     @rule(target=workers)
     def join(self) -> RigWorker:
+        return self.new_worker()
+
+    def new_worker(self) -> RigWorker:
         worker: RigWorker = self.do(self.rig.worker("counter"))
         self.alive.append(worker)
         return worker
@@ -182,7 +185,7 @@ class Delivering(RuleBasedStateMachine):
         """Whatever happened: a last worker finishes everything, in order."""
         for worker in list(self.alive):
             self.leave(worker)
-        last = self.join()
+        last = self.new_worker()
         for _ in range(LONGEST_DRAIN):
             if not any(self.to_do.values()):
                 break
@@ -203,12 +206,12 @@ def test_no_sequence_breaks_the_promise() -> None:
     examples = int(os.environ.get("MODEL_EXAMPLES", "150"))
     with ServerProcess(best_kind()) as server:
         Delivering.url = server.url
-        run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(
             Delivering,
             settings=settings(
                 max_examples=examples,
                 stateful_step_count=40,
                 deadline=None,
-                suppress_health_check=list(HealthCheck),
+                suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
             ),
         )

@@ -45,7 +45,7 @@ async def test_a_lease_ends_by_the_clock_of_the_server(rig: Rig) -> None:
     await silent.take()
 
     async def reaped() -> bool:
-        return (await other.beat())[2] == 1
+        return bool((await other.beat())[2] == 1)
 
     await eventually(reaped, within=3)
     assert bodies(await other.take()) == ["1"]

@@ -94,13 +94,13 @@ async def test_an_async_factory_asked_many_times_at_once_makes_one_agent(runtime
     await Namer.register(runtime, "namer", factory)
     agent_id = AgentId("namer", "a")
     calls = [asyncio.ensure_future(runtime.send_message(Ask(), agent_id)) for _ in range(5)]
-    found = [asyncio.ensure_future(runtime.try_get_underlying_agent_instance(agent_id)) for _ in range(5)]
+    found = [asyncio.create_task(runtime.get(agent_id, lazy=False)) for _ in range(5)]
     await eventually(lambda: runtime.unprocessed_messages_count)
     may_go_on.set()
     await asyncio.gather(*calls)
-    agents: list[Any] = await asyncio.gather(*found)
+    await asyncio.gather(*found)
     assert len(made) == 1
-    assert all(agent is made[0] for agent in agents)
+    assert await runtime.try_get_underlying_agent_instance(agent_id) is made[0]
 
 
 async def test_a_factory_that_fails_fails_for_this_key_only_and_is_asked_again(runtimes: Runtimes) -> None:

@@ -105,9 +105,9 @@ async def test_a_dead_letter_can_be_replayed_and_is_handled_once(runtimes: Runti
     await eventually(lambda: runtime.failed)
     is_mended = True
     await runtime.stop_when_idle()
-    (found,) = [letter.id async for letter in list_letters(runtime.transport, "worker")]
+    (found,) = await list_letters(runtime.transport, "worker")
     for _ in range(2):
-        await replay(runtime.transport, "worker", [found])
+        await replay(runtime.transport, "worker", [found.id])
     runtime.start()
     await runtime.stop_when_idle()
     assert seen == ["work/a x"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -137,7 +138,7 @@ async def test_order_over_topics_and_the_inbox(runtimes: Runtimes) -> None:
         if number % 4 == 3:
             ask = runtime.send_message(Ask(text=str(number)), AgentId("hearer", "a"))
             calls.append(asyncio.create_task(ask))
-            await eventually(lambda wanted=len(calls): runtime.transport.in_flight == wanted)  # type: ignore[misc]
+            await eventually(lambda: runtime.transport.in_flight == len(calls))
             continue
         topic = TopicId(("one", "two", "three")[number % 4], "a")
         await runtime.publish_message(Note(text=str(number)), topic)
@@ -165,7 +166,7 @@ async def test_order_holds_while_messages_come_and_handlers_wait(runtimes: Runti
         await runtime.publish_message(Note(text=str(number)), topic)
     await runtime.stop_when_idle()
     assert {key: numbers == sorted(numbers) for key, numbers in seen.items()} == dict.fromkeys(seen, True)
-    assert sorted(sum(seen.values(), [])) == list(range(100))
+    assert sorted(chain.from_iterable(seen.values())) == list(range(100))
 
 
 async def test_what_one_handler_publishes_keeps_its_order(runtimes: Runtimes) -> None:

@@ -18,16 +18,13 @@ from actors import (
     MessageContext,
     RoutedAgent,
     TopicId,
-    TypePrefixSubscription,
     TypeSubscription,
     default_subscription,
     event,
 )
 from broker.errors import (
-    DuplicateSubscriptionError,
     EncodeError,
     PayloadTooLargeError,
-    UnknownSubscriptionError,
 )
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import (
@@ -73,17 +70,6 @@ async def test_every_subscribed_type_gets_it_and_nobody_is_fine_too(runtimes: Ru
     assert second == [Heard("second/a", "1", "news/a", "somebody/x")]
 
 
-async def test_a_prefix_and_overlapping_subscriptions_deliver_once(runtimes: Runtimes) -> None:
-    runtime = await runtimes.started()
-    heard = await listener(runtime, "listener", "order.eu", "order.us")
-    await runtime.add_subscription(TypePrefixSubscription("order.", "listener"))
-    await runtime.add_subscription(TypePrefixSubscription("order.e", "listener"))
-    for topic in ("order.eu", "order.us", "order.cn", "other"):
-        await runtime.publish_message(Note(text=topic), TopicId(topic, "a"))
-    await runtime.stop_when_idle()
-    assert [one.text for one in heard] == ["order.eu", "order.us", "order.cn"]
-
-
 async def test_an_agent_does_not_hear_itself_but_others_of_its_type_do(runtimes: Runtimes) -> None:
     heard: list[Heard] = []
 
@@ -118,7 +104,7 @@ async def test_the_default_topic_is_the_one_of_the_running_agent(runtimes: Runti
 
     runtime = await runtimes.started()
     heard: list[Heard] = []
-    await First.register(runtime, "first", lambda: First())
+    await First.register(runtime, "first", First)
     await Listener.register(runtime, "listener", lambda: Listener(heard))
     await runtime.add_subscription(DefaultSubscription(agent_type="listener"))
     await runtime.publish_message(Ask(text="1"), TopicId("default", "talk-1"))
@@ -312,65 +298,6 @@ async def test_a_subclass_reaches_the_handler_of_its_base(runtimes: Runtimes) ->
     await runtime.publish_message(Urgent(text="u", level=3), TopicId("news", "a"))
     await runtime.stop_when_idle()
     assert [one.text for one in heard] == ["u"]
-
-
-async def test_the_same_subscription_twice_and_one_that_is_not_there(runtimes: Runtimes) -> None:
-    runtime = runtimes.new()
-    await runtime.add_subscription(TypeSubscription("news", "listener"))
-    with pytest.raises(DuplicateSubscriptionError):
-        await runtime.add_subscription(TypeSubscription("news", "listener"))
-    with pytest.raises(UnknownSubscriptionError) as caught:
-        await runtime.remove_subscription("no such id")
-    assert isinstance(caught.value, ValueError)
-    assert isinstance(caught.value, LookupError)
-
-
-async def test_after_its_removal_a_subscription_brings_nothing(runtimes: Runtimes) -> None:
-    runtime = await runtimes.started()
-    heard = await listener(runtime, "listener")
-    await listener(runtime, "keeper", "news")  # without it a new subscription begins at the first entry again
-    subscription = TypeSubscription("news", "listener")
-    for number in range(3):
-        await runtime.add_subscription(subscription)
-        await runtime.publish_message(Note(text=f"{number} yes"), TopicId("news", "a"))
-        await eventually(lambda wanted=number: len(heard) == wanted + 1)  # type: ignore[misc]
-        await runtime.remove_subscription(subscription.id)
-        await runtime.publish_message(Note(text=f"{number} no"), TopicId("news", "a"))
-    await runtime.stop_when_idle()
-    assert [one.text for one in heard] == ["0 yes", "1 yes", "2 yes"]
-
-
-async def test_a_removed_prefix_brings_nothing_either(runtimes: Runtimes) -> None:
-    runtime = await runtimes.started()
-    heard = await listener(runtime, "listener")
-    subscription = TypePrefixSubscription("order.", "listener")
-    await runtime.add_subscription(subscription)
-    await runtime.publish_message(Note(text="yes"), TopicId("order.eu", "a"))
-    await eventually(lambda: heard)
-    await runtime.remove_subscription(subscription.id)
-    for topic in ("order.eu", "order.us"):
-        await runtime.publish_message(Note(text="no"), TopicId(topic, "a"))
-    await runtime.stop_when_idle()
-    assert [one.text for one in heard] == ["yes"]
-
-
-async def test_of_two_overlapping_subscriptions_one_may_go(runtimes: Runtimes) -> None:
-    runtime = await runtimes.started()
-    heard = await listener(runtime, "listener")
-    exact, prefix = TypeSubscription("order.eu", "listener"), TypePrefixSubscription("order.", "listener")
-    for one in (exact, prefix):
-        await runtime.add_subscription(one)
-    await runtime.remove_subscription(exact.id)
-    await runtime.publish_message(Note(text="1"), TopicId("order.eu", "a"))
-    await runtime.stop_when_idle()
-    assert [one.text for one in heard] == ["1"]
-    await runtime.add_subscription(exact)
-    await runtime.remove_subscription(prefix.id)
-    runtime.start()
-    await runtime.publish_message(Note(text="2"), TopicId("order.eu", "a"))
-    await runtime.publish_message(Note(text="not"), TopicId("order.us", "a"))
-    await runtime.stop_when_idle()
-    assert [one.text for one in heard] == ["1", "2"]
 
 
 async def test_a_task_that_a_handler_leaves_behind_may_publish_too(runtimes: Runtimes) -> None:

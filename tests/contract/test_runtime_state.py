@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pydantic import BaseModel
@@ -33,7 +33,7 @@ class Counter(RoutedAgent):
         total: int = 0
         words: list[str] = []
 
-    alive: list[Counter] = []
+    alive: ClassVar[list[Counter]] = []
     go_on = asyncio.Event()
     changed_half = asyncio.Event()
 

@@ -28,7 +28,7 @@ class Effect(NamedTuple):
 
     key: str
     seq: int
-    count: int
+    total: int
     at: int
 
 
@@ -84,9 +84,12 @@ class Ledger:
         """What is held, parked or not acknowledged."""
         names = [f"{name}:{agent_type}" for name in ("busy", "parked", "ready", "suspects", "early")]
         left = [name for name in names if self._redis.exists(self._prefix + name)]
-        for stream in self._redis.smembers(self._prefix + f"streams:{agent_type}"):
-            if self._redis.xpending(self._prefix + stream.decode(), agent_type)["pending"]:
-                left.append(f"pending in {stream.decode()}")
+        streams = [stream.decode() for stream in self._redis.smembers(self._prefix + f"streams:{agent_type}")]
+        left += [
+            f"pending in {stream}"
+            for stream in streams
+            if self._redis.xpending(self._prefix + stream, agent_type)["pending"]
+        ]
         return left
 
     def events(self) -> list[str]:

@@ -31,7 +31,7 @@ class Process:
             for name, value in os.environ.items()
             if not name.startswith("CALLBOARD_") and name != "REDIS_URL"
         }
-        self._output = tempfile.TemporaryFile()
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,

@@ -85,12 +85,11 @@ class Site:
 
     async def settled(self, *types: str, within: float = 10.0) -> None:
         """Waits until nothing is held any more."""
-        for agent_type in types or ("job",):
-            await eventually(
-                lambda name=agent_type: not self.ledger.left_over(name),  # type: ignore[misc]
-                within,
-                what=lambda name=agent_type: self.ledger.left_over(name),  # type: ignore[misc]
-            )
+
+        def left() -> list[str]:
+            return [what for name in types or ("job",) for what in self.ledger.left_over(name)]
+
+        await eventually(lambda: not left(), within, what=left)
 
     async def close(self) -> None:
         for worker in self.workers:

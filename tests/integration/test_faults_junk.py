@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import msgpack
 import redis
@@ -61,13 +62,13 @@ JUNK: dict[str, Fields] = {
 
 
 async def test_every_kind_of_junk(site: Site) -> None:
-    server = redis.Redis.from_url(site.url)
+    server: Any = redis.Redis.from_url(site.url)
     topic = f"callboard:{{{site.namespace}}}:topic:jobs"
     worker = await site.ready_worker("job", short=False)
     await site.publish("warm-up")
     await site.effects(1)
     before = worker.memory
-    kinds = {server.xadd(topic, fields).decode(): kind for kind, fields in JUNK.items()}  # type: ignore[arg-type]
+    kinds = {server.xadd(topic, fields).decode(): kind for kind, fields in JUNK.items()}
     await eventually(lambda: len(site.ledger.letters("job")) == len(JUNK), what=worker.output)
     for letter in site.ledger.letters("job"):
         kind = kinds[letter["entry"]]
@@ -89,11 +90,11 @@ async def test_every_kind_of_junk(site: Site) -> None:
 
 
 async def test_all_of_it_at_once_and_good_messages_between(site: Site) -> None:
-    server = redis.Redis.from_url(site.url)
+    server: Any = redis.Redis.from_url(site.url)
     topic = f"callboard:{{{site.namespace}}}:topic:jobs"
     for kind, fields in JUNK.items():
         if kind != "a hundred megabytes":
-            server.xadd(topic, fields)  # type: ignore[arg-type]
+            server.xadd(topic, fields)
         await site.publish("good")
     worker = await site.ready_worker("job")
     await site.effects(len(JUNK), within=10)
@@ -105,7 +106,7 @@ async def test_all_of_it_at_once_and_good_messages_between(site: Site) -> None:
 
 
 async def test_a_message_added_with_plain_json_is_handled(site: Site) -> None:
-    server = redis.Redis.from_url(site.url)
+    server: Any = redis.Redis.from_url(site.url)
     await site.ready_worker("job")
     server.xadd(
         f"callboard:{{{site.namespace}}}:topic:jobs", {"type": "Job", "key": "by hand", "body": '{"seq": 5}'}

@@ -22,23 +22,31 @@ class Note(BaseModel):
 
 MODULES: dict[str, tuple[str, str]] = {
     "a_subscription_to_no_topic_type": (
-        '@app.agent("writer", topics=["no such topic!"])\nclass Writer(RoutedAgent):\n'
-        "    @event\n    async def on_note(self, message: Note, ctx: MessageContext) -> None: ...\n",
+        (
+            '@app.agent("writer", topics=["no such topic!"])\nclass Writer(RoutedAgent):\n'
+            "    @event\n    async def on_note(self, message: Note, ctx: MessageContext) -> None: ...\n"
+        ),
         "no such topic!",
     ),
     "a_handler_without_a_context": (
-        '@app.agent("writer", topics=["notes"])\nclass Writer(RoutedAgent):\n'
-        "    @event\n    async def on_note(self, message: Note) -> None: ...\n",
+        (
+            '@app.agent("writer", topics=["notes"])\nclass Writer(RoutedAgent):\n'
+            "    @event\n    async def on_note(self, message: Note) -> None: ...\n"
+        ),
         "on_note",
     ),
     "a_handler_that_is_not_async": (
-        '@app.agent("writer", topics=["notes"])\nclass Writer(RoutedAgent):\n'
-        "    @event\n    def on_note(self, message: Note, ctx: MessageContext) -> None: ...\n",
+        (
+            '@app.agent("writer", topics=["notes"])\nclass Writer(RoutedAgent):\n'
+            "    @event\n    def on_note(self, message: Note, ctx: MessageContext) -> None: ...\n"
+        ),
         "on_note",
     ),
     "a_handler_without_annotations": (
-        '@app.agent("writer", topics=["notes"])\nclass Writer(RoutedAgent):\n'
-        "    @event\n    async def on_note(self, message, ctx): ...\n",
+        (
+            '@app.agent("writer", topics=["notes"])\nclass Writer(RoutedAgent):\n'
+            "    @event\n    async def on_note(self, message, ctx): ...\n"
+        ),
         "on_note",
     ),
     "two_agents_of_one_type": (

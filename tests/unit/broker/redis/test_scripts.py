@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from importlib import resources
 from typing import get_args
 
@@ -44,7 +45,7 @@ def test_the_name_tells_versions_apart() -> None:
 
 
 @pytest.fixture(scope="module", params=get_args(Kind))
-def server(request: pytest.FixtureRequest) -> object:
+def server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
     if reason := missing(request.param):
         pytest.skip(reason)
     with ServerProcess(request.param) as started:
@@ -70,5 +71,7 @@ async def test_a_library_of_another_version_is_left_alone(server: ServerProcess)
     link = Link(Endpoint.parse(server.url), Keys("test"), BrokerSettings())
     other = library().text.replace(library().name, "callboard_000000000000")
     await link.command("FUNCTION", "LOAD", "REPLACE", other)
-    assert await link.run("idle", ()) == await link.command("FCALL", "callboard_000000000000_idle", 1, link.keys.prefix)
+    assert await link.run("idle", ()) == await link.command(
+        "FCALL", "callboard_000000000000_idle", 1, link.keys.prefix
+    )
     link.close()

@@ -10,7 +10,13 @@ from pathlib import Path
 import hiredis
 import pytest
 
-from broker.errors import CommandError, ConnectionLostError, EncodeError, OverloadedError, ServerUnavailableError
+from broker.errors import (
+    CommandError,
+    ConnectionLostError,
+    EncodeError,
+    OverloadedError,
+    ServerUnavailableError,
+)
 from broker.redis.endpoint import Endpoint
 from broker.redis.heartbeat import BlockingWire
 from broker.redis.wire import Wire, pack, translate
@@ -93,7 +99,7 @@ async def test_an_error_fails_its_own_command_only() -> None:
         wire = await opened(server.url)
         first, second, third = (wire.call(("X",)) for _ in range(3))
         assert await first == b"one"
-        with pytest.raises(CommandError, match="^ERR no such thing$"):
+        with pytest.raises(CommandError, match=r"^ERR no such thing$"):
             await second
         assert await third == b"three"
         wire.close()
@@ -128,7 +134,10 @@ async def test_what_cannot_be_sent_fails_alone(wire: Wire, wrong: object) -> Non
 
 
 def test_numbers_and_texts_become_bytes() -> None:
-    assert pack(("A", b"\xff", 7, 1.5, "é")) == b"*5\r\n$1\r\nA\r\n$1\r\n\xff\r\n$1\r\n7\r\n$3\r\n1.5\r\n$2\r\n\xc3\xa9\r\n"
+    assert (
+        pack(("A", b"\xff", 7, 1.5, "é"))
+        == b"*5\r\n$1\r\nA\r\n$1\r\n\xff\r\n$1\r\n7\r\n$3\r\n1.5\r\n$2\r\n\xc3\xa9\r\n"
+    )
 
 
 async def test_a_caller_that_gave_up_does_not_shift_the_answers() -> None:

@@ -1,0 +1,180 @@
+"""Recorded effects, with a transport that remembers."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+import pytest
+from pydantic import BaseModel
+
+from actors.once import Recorder
+from broker import MessageRegistry
+from broker.errors import EncodeError, UnknownMessageError
+from broker.redis.transport import RedisTransport
+from tests.helpers.runtimes import Answer, Note
+
+
+class Transport:
+    """Keeps records; may refuse to."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, bytes] = {}
+        self.reads = 0
+        self.is_down = False
+
+    async def recorded(self, agent_type: str, message_id: str) -> dict[str, bytes]:
+        assert (agent_type, message_id) == ("worker", "m1")
+        self.reads += 1
+        return dict(self.records)
+
+    async def record(self, agent_type: str, message_id: str, name: str, result: bytes) -> None:
+        if self.is_down:
+            raise ConnectionError("down")
+        self.records[name] = result
+
+
+class Effect:
+    """Something outside: counts how often it was made."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+        self.began = asyncio.Event()
+
+    async def __call__(self) -> int:
+        self.made += 1
+        self.began.set()
+        await self.go_on.wait()
+        return self.made
+
+
+@pytest.fixture
+def transport() -> Transport:
+    return Transport()
+
+
+def _recorder(transport: Transport, registry: MessageRegistry | None = None) -> Recorder:
+    """As in another attempt, maybe in another process."""
+    return Recorder(cast("RedisTransport", transport), registry or MessageRegistry(), "worker", "m1")
+
+
+async def test_the_result_is_recorded_and_found_in_the_next_attempt(transport: Transport) -> None:
+    effect, other = Effect(), Effect()
+    first = _recorder(transport)
+    assert not first.used
+    assert await first("pay", effect) == 1
+    assert await first("pay", effect) == 1
+    assert await first("other", other) == 1
+    assert first.used
+    second = _recorder(transport)
+    assert await second("pay", effect) == 1
+    assert (effect.made, other.made, transport.reads) == (1, 1, 2)
+
+
+async def test_calls_at_once_share_one_effect(transport: Transport) -> None:
+    effect = Effect()
+    effect.go_on.clear()
+    recorder = _recorder(transport)
+    calls = [asyncio.create_task(recorder("pay", effect)) for _ in range(3)]
+    await effect.began.wait()
+    effect.go_on.set()
+    assert await asyncio.gather(*calls) == [1, 1, 1]
+
+
+async def test_one_that_is_cancelled_does_not_take_the_others_along(transport: Transport) -> None:
+    effect = Effect()
+    effect.go_on.clear()
+    recorder = _recorder(transport)
+    calls = [asyncio.create_task(recorder("pay", effect)) for _ in range(2)]
+    await effect.began.wait()
+    calls[0].cancel()
+    await asyncio.wait({calls[0]})
+    effect.go_on.set()
+    assert await calls[1] == 1
+    assert calls[0].cancelled()
+
+
+async def test_an_effect_that_nobody_waits_for_any_more_is_cancelled(transport: Transport) -> None:
+    effect = Effect()
+    effect.go_on.clear()
+    recorder = _recorder(transport)
+    before = asyncio.all_tasks()
+    call = asyncio.create_task(recorder("pay", effect))
+    await effect.began.wait()
+    call.cancel()
+    await asyncio.wait({call})
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
+    assert transport.records == {}
+
+
+async def test_a_failure_is_not_recorded(transport: Transport) -> None:
+    async def fail() -> int:
+        raise LookupError("no")
+
+    recorder = _recorder(transport)
+    with pytest.raises(LookupError):
+        await recorder("pay", fail)
+    assert transport.records == {}
+    assert await recorder("pay", Effect()) == 1
+
+
+async def test_a_result_that_could_not_be_recorded_is_not_used(transport: Transport) -> None:
+    transport.is_down = True
+    recorder = _recorder(transport)
+    with pytest.raises(ConnectionError):
+        await recorder("pay", Effect())
+
+
+async def test_a_result_that_can_not_be_recorded(transport: Transport) -> None:
+    async def give() -> object:
+        return object()
+
+    with pytest.raises(EncodeError):
+        await _recorder(transport)("pay", give)
+
+
+class Money(BaseModel):
+    """A result."""
+
+    amount: int
+
+
+@dataclass
+class Coin:
+    """Another result."""
+
+    value: int
+
+
+async def _money() -> Money:
+    return Money(amount=3)
+
+
+async def _either(is_coin: bool, *, value: int) -> Money | Coin | None:
+    return Coin(value) if is_coin else Money(amount=value)
+
+
+async def _untold():  # type: ignore[no-untyped-def]
+    return Money(amount=4)
+
+
+async def test_a_process_that_never_saw_the_class_learns_it_from_the_function(transport: Transport) -> None:
+    await _recorder(transport)("one", _money)
+    await _recorder(transport)("two", partial(_either, True, value=5))
+    fresh = _recorder(transport)
+    assert await fresh("one", _money) == Money(amount=3)
+    assert await fresh("two", partial(_either, True, value=5)) == Coin(5)
+
+
+async def test_a_function_without_annotations_needs_a_registered_class(transport: Transport) -> None:
+    await _recorder(transport)("one", _untold)
+    with pytest.raises(UnknownMessageError, match="Money"):
+        await _recorder(transport)("one", _untold)
+    registry = MessageRegistry()
+    registry.register(Money, Note, Answer)
+    assert await _recorder(transport, registry)("one", _untold) == Money(amount=4)

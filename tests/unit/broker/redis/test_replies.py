@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
+
+import pytest
+
+from broker import BrokerSettings
+from broker.redis import replies as replies_module
+from broker.redis.endpoint import Endpoint
+from broker.redis.keys import Keys
+from broker.redis.link import Link
+from broker.redis.replies import ReplyReader
+from tests.helpers.eventually import eventually
+from tests.helpers.servers import ServerProcess
+
+
+class Desk:
+    """A reader of replies, and a second connection that writes them."""
+
+    def __init__(self, url: str) -> None:
+        settings = BrokerSettings(namespace=f"replies-{os.urandom(4).hex()}")
+        self.endpoint, self.names, self.settings = Endpoint.parse(url), Keys(settings.namespace), settings
+        self.link = self._link()
+        self.other = self._link()
+        self.key = self.names.of("reply:me")
+        self.taken: list[str] = []
+        self.reader = ReplyReader(self.link, "me", self._take)
+
+    def _link(self) -> Link:
+        return Link(self.endpoint, self.names, self.settings)
+
+    def _take(self, values: Sequence[bytes]) -> None:
+        if values[0] == b"bad":
+            raise ValueError("no such reply")
+        self.taken.append(values[0].decode())
+
+    async def write(self, *names: object) -> None:
+        for name in names:
+            await self.other.command("XADD", self.key, "*", "id", str(name), "type", "T")
+
+    async def takes(self, *names: object) -> None:
+        """Waits until exactly these were taken, in order."""
+        wanted = [str(name) for name in names]
+        await eventually(lambda: self.taken == wanted, what=lambda: self.taken)
+
+    async def is_reading(self) -> bool:
+        return b"cmd=xread" in await self.other.command("CLIENT", "LIST")
+
+    async def close(self) -> None:
+        await self.reader.close()
+        self.other.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    with ServerProcess() as started:
+        yield started
+
+
+@pytest.fixture
+async def desk(server: ServerProcess) -> AsyncIterator[Desk]:
+    made = Desk(server.url)
+    yield made
+    await made.close()
+
+
+async def test_replies_are_taken_in_order(desk: Desk) -> None:
+    desk.reader.start()
+    await desk.write(*range(20))
+    await desk.takes(*range(20))
+
+
+async def test_what_came_before_the_reader_began_is_taken(desk: Desk) -> None:
+    await desk.write(1, 2)
+    desk.reader.start()
+    await desk.takes(1, 2)
+
+
+async def test_starting_twice_reads_once(desk: Desk) -> None:
+    desk.reader.start()
+    desk.reader.start()
+    await desk.write(1)
+    await desk.takes(1)
+    assert len([task for task in asyncio.all_tasks() if task.get_name() == "callboard-replies"]) == 1
+
+
+async def test_a_broken_connection_misses_nothing(desk: Desk) -> None:
+    desk.reader.start()
+    await desk.write("before")
+    await desk.takes("before")
+    for number in range(5):
+        await eventually(desk.is_reading)
+        desk.link.break_off("a test")
+        await desk.write(number)
+    await desk.takes("before", *range(5))
+
+
+async def test_a_killed_client_misses_nothing(desk: Desk) -> None:
+    desk.reader.start()
+    await eventually(desk.is_reading)
+    await desk.other.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    await desk.write(1)
+    await desk.takes(1)
+
+
+async def test_it_goes_on_after_a_restart_of_the_server() -> None:
+    with ServerProcess() as server:
+        desk = Desk(server.url)
+        desk.reader.start()
+        await desk.write("before")
+        await desk.takes("before")
+        server.kill()
+        await eventually(lambda: not desk.other.is_open)
+        server.start()
+        await desk.other.reconnect(5)
+        await desk.write("after")
+        await desk.takes("before", "after")
+        await desk.close()
+
+
+async def test_it_goes_on_after_its_stream_was_deleted(desk: Desk) -> None:
+    desk.reader.start()
+    await desk.write("before")
+    await desk.takes("before")
+    ((last, _),) = await desk.other.command("XRANGE", desk.key, "-", "+")
+    await desk.other.command("DEL", desk.key)
+
+    async def is_later() -> bool:
+        seconds, micros = await desk.other.command("TIME")
+        return int(seconds) * 1000 + int(micros) // 1000 > int(last.split(b"-")[0])
+
+    await eventually(is_later, what="ids of a stream that was deleted begin anew within a millisecond")
+    await desk.write("after")
+    await desk.takes("before", "after")
+
+
+async def test_the_stream_is_trimmed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replies_module, "TRIM_AFTER", 50)
+    await desk.other.command("CONFIG", "SET", "stream-node-max-entries", "10")
+    desk.reader.start()
+    for start in range(0, 300, 50):
+        await desk.write(*range(start, start + 50))
+        await desk.takes(*range(start + 50))
+
+    async def is_short() -> bool:
+        return int(await desk.other.command("XLEN", desk.key)) <= 70
+
+    await eventually(is_short)
+    await desk.other.command("CONFIG", "SET", "stream-node-max-entries", "100")
+
+
+async def test_a_reply_that_cannot_be_taken_does_not_end_the_reading(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(replies_module, "PAUSE", 0.01)
+    desk.reader.start()
+    await desk.write("bad", 1)
+    await desk.takes(1)
+    assert "replies can't be read, trying again" in caplog.text
+
+
+async def test_a_key_of_another_kind_does_not_end_the_reading(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replies_module, "PAUSE", 0.01)
+    await desk.other.command("SET", desk.key, "no stream")
+    desk.reader.start()
+    await eventually(lambda: desk.link.is_open)
+    await desk.other.command("DEL", desk.key)
+    await desk.write(1)
+    await desk.takes(1)
+
+
+async def test_closing_removes_the_stream(desk: Desk) -> None:
+    desk.reader.start()
+    await desk.write(1)
+    await desk.takes(1)
+    await desk.reader.close()
+    assert await desk.other.command("EXISTS", desk.key) == 0
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "callboard-replies"]
+    assert not desk.link.is_open
+
+
+async def test_closing_a_reader_that_never_began(desk: Desk) -> None:
+    await desk.reader.close()
+    assert not desk.link.is_open
+
+
+async def test_closing_without_a_server_does_not_hang() -> None:
+    with ServerProcess() as server:
+        desk = Desk(server.url)
+        desk.reader.start()
+        await eventually(desk.is_reading)
+        server.kill()
+        await asyncio.wait_for(desk.close(), 5)
+
+
+async def test_a_reader_whose_link_is_closed_ends(desk: Desk) -> None:
+    desk.reader.start()
+    await eventually(desk.is_reading)
+    desk.link.close()
+    await eventually(lambda: not [t for t in asyncio.all_tasks() if t.get_name() == "callboard-replies"])
