@@ -148,10 +148,18 @@ class Consumer:
         self._limits.update(_concurrency(types))
         if self.joined.is_set() and len(self._types) > len(known):
             await self._lane.announce(list(self._types))
-            if self._bell is not None and known:
-                await self._lane.ring(known[0])  # whoever waits for the old bells is to hear the new ones too
+            await self._stop_listening(known)
         self._scan = True
         self.nudge()
+
+    async def _stop_listening(self, known: Sequence[str]) -> None:
+        """Whoever waits for the bells of the known types is to hear new ones too."""
+        if self._bell is None:
+            return
+        if known:
+            await self._lane.ring(known[0])
+        else:
+            self._bell.cancel()  # there was no bell to wait for, so that no token can be lost
 
     def drain(self) -> None:
         """Takes nothing new; `run` ends when what runs has ended."""
@@ -304,11 +312,14 @@ class Consumer:
         self._host.on_turn(turn)
 
     def _look_again_in(self, seconds: float) -> None:
-        """Who waits for the bell already would hear of what is due sooner only when that wait ends."""
+        """Takes a turn when something is due.
+
+        The wait for the bell is not enough: it may have begun before, and an idle server ends it up to 0.1 s late.
+        """
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        if self._bell is not None and seconds < self._settings.idle_poll:
+        if seconds < self._settings.idle_poll:
             self._alarm = self.loop.call_later(seconds, self.nudge)
 
     def _begin(self) -> None:

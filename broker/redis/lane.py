@@ -157,6 +157,9 @@ class WorkerLane:
             The agent type whose bell rang; None when none did; "" when the connection broke, after a short pause:
             then somebody may have rung.
         """
+        if not agent_types:
+            await asyncio.sleep(seconds)
+            return None
         names = {self._bell.keys.of(keys.bell(agent_type)): agent_type for agent_type in agent_types}
         try:
             answer = await self._bell.command(

@@ -8,7 +8,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ..errors import ConnectionLostError, EncodeError, ServerUnavailableError, UndeliverableError
+from ..errors import (
+    CommandError,
+    ConnectionLostError,
+    EncodeError,
+    ServerUnavailableError,
+    UndeliverableError,
+)
 from ..telemetry import Published, emit, is_watched
 from .link import Link
 from .wire import Argument
@@ -58,8 +64,8 @@ class Publisher:
         Returns:
             A future: True when it was added, False when its idempotency id was seen before. It fails with
             UndeliverableError (unknown agent type), OverloadedError (the server's memory is full), EncodeError
-            (a value can't be written) or ServerUnavailableError (no server within `socket_timeout`; it may or
-            may not have been added).
+            (a value can't be written), CommandError (nothing can be added to the stream) or ServerUnavailableError
+            (no server within `socket_timeout`; it may or may not have been added).
         """
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._queue.append((posting, future))
@@ -160,6 +166,10 @@ def _settle(batch: Sequence[tuple[Posting, asyncio.Future[bool]]], answer: list[
         status = exceptions.get(index)
         if status == b"undeliverable":
             future.set_exception(UndeliverableError(posting.stream.partition(":")[2]))
+            future.exception()
+        elif status == b"unwritable":
+            reason = "its key holds something else, or the last possible id was used"
+            future.set_exception(CommandError(f"nothing can be added to {posting.stream}: {reason}"))
             future.exception()
         else:
             future.set_result(status is None)

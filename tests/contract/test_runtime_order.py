@@ -121,6 +121,20 @@ async def test_the_limit_of_a_process_is_kept(runtimes: Runtimes) -> None:
     assert runtime.handled == 8
 
 
+async def test_who_waits_for_a_reply_leaves_its_place_to_the_one_who_is_asked(runtimes: Runtimes) -> None:
+    async def ask_on(agent: ClosureContext, message: Ask, ctx: MessageContext) -> Answer:
+        depth = int(agent.id.key)
+        if not depth:
+            return Answer(text="bottom")
+        answer: Answer = await agent.send_message(message, AgentId(agent.id.type, str(depth - 1)))
+        return answer
+
+    runtime = await runtimes.started(settings={"concurrency": 1, "request_timeout": 3.0})
+    await closure(runtime, "asker", ask_on)
+    assert await runtime.send_message(Ask(), AgentId("asker", "4")) == Answer(text="bottom")
+    await runtime.stop_when_idle()
+
+
 async def test_order_over_topics_and_the_inbox(runtimes: Runtimes) -> None:
     seen: list[str] = []
 

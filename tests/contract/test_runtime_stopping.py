@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -89,7 +90,9 @@ async def test_idle_waits_for_what_follows_and_for_retries(runtimes: Runtimes) -
     assert seen == [str(number) for number in range(12, -1, -1)]
 
 
-async def test_idle_waits_for_other_processes_of_the_namespace(runtimes: Runtimes) -> None:
+async def test_idle_waits_for_other_processes_of_the_namespace(
+    runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second = await runtimes.started(), await runtimes.started()
     go_on, started = asyncio.Event(), asyncio.Event()
 
@@ -100,9 +103,17 @@ async def test_idle_waits_for_other_processes_of_the_namespace(runtimes: Runtime
     await closure(second, "slow", slow, "work")
     await first.publish_message(Note(), TopicId("work", "a"))
     await started.wait()
+    looks: list[object] = []
+    look = first.transport.idle
+
+    async def counted() -> Any:
+        looks.append(None)
+        return await look()
+
+    monkeypatch.setattr(first.transport, "idle", counted)
     stopping = asyncio.create_task(first.stop_when_idle())
-    done, _ = await asyncio.wait({stopping}, timeout=0.1)
-    assert not done
+    await eventually(lambda: len(looks) > 5)
+    assert not stopping.done()
     go_on.set()
     await asyncio.wait_for(stopping, 5)
 

@@ -269,6 +269,22 @@ local function seen(idem, window)
   return false
 end
 
+-- What was seen could not be sent: it may come again.
+local function unsee(idem, window)
+  local scope, id = string.match(idem, '^>(.*)|([^|]*)$')
+  if scope then return call('HDEL', P .. 'once:' .. scope, '>' .. id) end
+  call('SREM', P .. 'dedupe:' .. text(math.floor(now() / window)), idem)
+end
+
+-- Like send(). A key of another kind, or a stream whose last possible id somebody used, must not end a call half way:
+-- what was written would stay, what was to be written would be lost. Returns the text of the error, or nil.
+local function try_send(suffix, ...)
+  local sent, wrong = pcall(send, suffix, ...)
+  if sent then return nil end
+  touched[suffix] = nil
+  return failure(wrong) or tostring(wrong)
+end
+
 -- Parked entries -------------------------------------------------------------------------------------
 
 local function make_ready(agent_type, key)
@@ -314,6 +330,14 @@ local function bury(agent_type, suffix, id, values, letter)
   event('dead', agent_type, values[1], letter.reason)
 end
 
+-- A message that leaves with something else; where it can't go, it is a dead letter of `agent_type`.
+local function send_or_bury(agent_type, suffix, due, id, kind, key, from, head, body)
+  local wrong = try_send(suffix, due, id, kind, key, from, head, body)
+  if wrong then
+    bury(agent_type, suffix, '', { id, kind, key, from, text(now()), head, body }, { reason = 'unsendable', error = wrong })
+  end
+end
+
 -- Timers ---------------------------------------------------------------------------------------------
 
 local function fire_message(id)
@@ -329,7 +353,8 @@ local function fire_message(id)
     end
   end
   if stream then
-    send(stream, 0, entry.id, entry.type, entry.key, entry.from, entry.head, entry.body)
+    local sender = string.match(entry.from, '^([^/]+)/') or string.match(stream, ':(.*)$')
+    send_or_bury(sender, stream, 0, entry.id, entry.type, entry.key, entry.from, entry.head, entry.body)
     call('DEL', key)
   end
 end

@@ -8,7 +8,7 @@
 -- ARGV: producer, batch number, dedupe window (ms), max_unclaimed, count, then for each message ten values:
 --   stream suffix, due (ms or 0), idempotency id or '', waiting process or '', id, type, key, from, head, body
 -- Returns {server ms, topic that is full or '', index, status, index, status, ...} for messages that were not added:
---   'duplicate' or 'undeliverable'.
+--   'duplicate', 'undeliverable', or 'unwritable': the key holds something else, or its last possible id was used
 
 local window, deliverable_to -- of one call
 local FIRST, WIDTH = 6, 10
@@ -45,7 +45,10 @@ local function publish_one(at)
     if process ~= '' then wait_again(ARGV[at + 4], process) end
     return 'duplicate'
   end
-  send(suffix, due, ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7], ARGV[at + 8], ARGV[at + 9])
+  if try_send(suffix, due, ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7], ARGV[at + 8], ARGV[at + 9]) then
+    if idem ~= '' then unsee(idem, window) end
+    return 'unwritable'
+  end
   if process ~= '' then begin_call(ARGV[at + 4], process) end
 end
 

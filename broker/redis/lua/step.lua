@@ -172,19 +172,21 @@ local function write_reply()
   call('EXPIRE', P .. 'reply:' .. process, 60)
 end
 
-local function write_outgoing()
+local function write_outgoing(agent_type)
   for _ = 1, tonumber(read()) do
-    send(ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7])
+    send_or_bury(agent_type, ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5],
+      ARGV[at + 6], ARGV[at + 7])
     at = at + 8
   end
 end
 
-local function write_identified()
+local function write_identified(agent_type)
   local window = tonumber(read())
   for _ = 1, tonumber(read()) do
     local idem = read()
     if idem == '' or not seen(idem, window) then
-      send(ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7])
+      send_or_bury(agent_type, ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5],
+        ARGV[at + 6], ARGV[at + 7])
     end
     at = at + 8
   end
@@ -243,8 +245,8 @@ local function write_effects(i, mode)
   if has(mode, 'K') then forget_once(P .. 'once:' .. commit_group[i].type .. ':' .. read()) end
   if has(mode, 'S') then write_state(i) end
   if has(mode, 'P') then write_reply() end
-  if has(mode, 'O') then write_outgoing() end
-  if has(mode, 'I') then write_identified() end
+  if has(mode, 'O') then write_outgoing(commit_group[i].type) end
+  if has(mode, 'I') then write_identified(commit_group[i].type) end
 end
 
 local function return_keys()

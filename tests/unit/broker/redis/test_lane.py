@@ -141,6 +141,36 @@ async def test_commits_of_several_types_and_streams_in_one_turn(bench: Bench) ->
     assert await bench.lane.resync() == []
 
 
+@pytest.mark.parametrize("kind", ["SET", "XADD"])
+@pytest.mark.parametrize("due", [0, 1])
+async def test_a_stream_that_takes_nothing_does_not_undo_half_of_a_turn(
+    bench: Bench, kind: str, due: int
+) -> None:
+    """What a handler sent there becomes a dead letter; a timer for it does not stop everybody's turns."""
+    admin, names = bench.transport.admin, bench.transport.keys
+    more = ("no stream",) if kind == "SET" else (f"{2**64 - 1}-{2**64 - 1}", "by", "hand")
+    if kind == "XADD" and in_process(bench.transport):
+        pytest.skip("fakeredis goes on after the last id")
+    await admin.command(kind, names.of("topic:bad"), *more)
+    for key in ("ada", "bob"):
+        await bench.publish("topic:visits", key)
+    first, second = await bench.take("counter")
+    out = (1, "topic:bad", due, "o1", "Note", "ada", "counter/ada", b"", b"out")
+    await bench.finish(Done(first.delivery, "CO", out), second)
+
+    async def is_buried() -> bool:
+        await bench.finish()
+        return bool(await admin.command("XLEN", names.of("dead:counter")))
+
+    await eventually(is_buried)
+    ((_, letter),) = await admin.command("XRANGE", names.of("dead:counter"), "-", "+")
+    assert dict(zip(letter[::2], letter[1::2], strict=True))[b"reason"] == b"unsendable"
+    assert await bench.lane.resync() == []
+    assert await admin.command("EXISTS", names.of("busy:counter")) == 0
+    await bench.publish("topic:visits", "ada")
+    await bench.finish(*await bench.take("counter"))
+
+
 async def test_a_late_copy_of_a_turn_is_refused(bench: Bench, lane: WorkerLane) -> None:
     await lane.turn((), (), 0, False, True)
     lane._calls -= 1

@@ -11,6 +11,7 @@ import pytest
 
 from broker import BrokerSettings
 from broker.errors import (
+    CommandError,
     ConnectionLostError,
     EncodeError,
     OverloadedError,
@@ -301,6 +302,26 @@ async def test_an_answer_that_makes_no_sense_fails_the_batch_and_the_next_one_wo
     (error,) = await press.post(note(1))
     assert isinstance(error, ValueError)
     assert await press.post(note(2)) == [True]
+
+
+async def spoil(press: Press, kind: str, stream: str = "topic:bad") -> None:
+    """Makes a stream that takes nothing."""
+    key = press.transport.keys.of(stream)
+    if kind == "of another kind":
+        await press.transport.admin.command("SET", key, "no stream")
+    else:
+        await press.transport.admin.command("XADD", key, f"{2**64 - 1}-{2**64 - 1}", "by", "hand")
+
+
+@pytest.mark.parametrize("kind", ["of another kind", "with its last id used"])
+async def test_a_stream_that_takes_nothing_fails_its_own_messages_only(press: Press, kind: str) -> None:
+    await spoil(press, kind)
+    done = await press.post(note(1), note(2, "topic:bad", once="x"), note(3))
+    assert (done[0], done[2]) == (True, True)
+    assert isinstance(done[1], CommandError)
+    assert "nothing can be added to topic:bad" in str(done[1])
+    assert await press.ids() == ["m1", "m3"]
+    assert await press.post(note(4, once="x")) == [True], "the idempotency id was not used up"
 
 
 # Closing
