@@ -39,6 +39,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before the server is asked agai
 # The first of them includes that the connection broke.
 REFUSED = (ServerUnavailableError, CommandError, OverloadedError)
 Finished = tuple[Mailbox, Delivery, Outcome]
+PATIENCE = 5.0  # seconds that a worker stays without new work so that a suspect is tried alone
 BYTES_AHEAD = 16 * 1024 * 1024  # of bodies that a worker may hold, as far as it can foresee
 
 
@@ -97,6 +98,8 @@ class Consumer:
         self._next_poll = settings.idle_poll
         self._alarm: asyncio.TimerHandle | None = None
         self._wait_empty = False
+        self._patience: asyncio.TimerHandle | None = None
+        self._patience_is_over = False
         self._rate = 0.0
         self._typical_size = 1.0
         self._completed = 0
@@ -256,7 +259,8 @@ class Consumer:
         scan, self._scan = self._scan and room > 0, self._scan and room <= 0
         self._measure()
         try:
-            turn = await self._lane.turn(done, wants, self._boxes.held, scan, not self._draining)
+            held = 0 if self._patience_is_over else self._boxes.held
+            turn = await self._lane.turn(done, wants, held, scan, not self._draining)
         except FencedError:
             await self._start_again(sent)
         except EncodeError as error:
@@ -265,6 +269,22 @@ class Consumer:
             await self._recover(sent, error)
         else:
             self._receive(turn, room)
+
+    def _heed_suspects(self, one_waits: bool) -> None:
+        """A suspect is tried alone: nothing new is taken until the worker is empty, or patience ends."""
+        self._patience_is_over = False
+        self._wait_empty = one_waits
+        if one_waits and self._patience is None:
+            self._patience = self.loop.call_later(PATIENCE, self._stop_waiting, True)
+
+    def _stop_waiting(self, is_over: bool) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        self._wait_empty = False
+        self._patience_is_over = is_over
+        self._hungry = True
+        self._wake.set()
 
     def _measure(self) -> None:
         now = self.loop.time()
@@ -291,7 +311,8 @@ class Consumer:
 
     def _receive(self, turn: Turn, room: int) -> None:
         brought = len(turn.deliveries)
-        self._wait_empty = turn.suspects_wait and self._boxes.held + brought > 0
+        if room > 0:
+            self._heed_suspects(turn.suspects_wait and self._boxes.held + brought > 0)
         if brought:
             size = 0
             for delivery in turn.deliveries:
@@ -488,15 +509,16 @@ class Consumer:
             mailbox.closing = True
         self._boxes.finish(mailbox)
         self._finished.append((mailbox, delivery, outcome))
-        if self._wait_empty and not self.running:
-            self._wait_empty = False
-            self._hungry = True
+        if self._wait_empty and self._boxes.held == len(self._finished):
+            self._stop_waiting(is_over=False)
         self._wake.set()
 
     async def _end_tasks(self) -> None:
         self._ending = True
         if self._alarm is not None:
             self._alarm.cancel()
+        if self._patience is not None:
+            self._patience.cancel()
         tasks = set(self._runners)
         if self._bell is not None:
             tasks.add(self._bell)

@@ -47,14 +47,18 @@ class BadUrlError(BrokerError, ValueError):
     """The URL of a server can't be read."""
 
     def __init__(self, url: str, reason: str) -> None:
-        super().__init__(url, reason)
-        self.url = url
+        self.url = _without_password(url)
         self.reason = reason
+        super().__init__(self.url, reason)
 
     def __str__(self) -> str:
-        scheme, _, address = self.url.partition("://")
-        shown = f"{scheme}://...@{address.rpartition('@')[2]}" if "@" in address else self.url
-        return f"the server URL {shown!r} can't be used: {self.reason}"
+        return f"the server URL {self.url!r} can't be used: {self.reason}"
+
+
+def _without_password(url: str) -> str:
+    before, at, host = url.rpartition("@")
+    scheme, separator, _ = before.rpartition("://")
+    return f"{scheme}{separator}...@{host}" if at else url
 
 
 class InvalidIdError(BrokerError, ValueError):

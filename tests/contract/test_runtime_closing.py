@@ -73,7 +73,7 @@ async def test_close_leaves_nothing_behind(server_url: str) -> None:
         assert await traces.keys(runtime)
     assert prefix.startswith("callboard:{run-")
     assert await traces.keys(prefix) == []
-    assert traces.tasks() == []
+    await eventually(lambda: not traces.tasks(), what=traces.tasks)
     assert traces.threads() == []
     await eventually(lambda: _is(traces, before))
     await traces.close()
@@ -91,7 +91,7 @@ async def test_a_stop_leaves_no_task_and_no_thread(runtimes: Runtimes) -> None:
         runtime.start()
         await runtime.publish_message(Ask(), TopicId("echo:x", "a"))
         await runtime.stop_when_idle()
-    assert traces.tasks() == []
+    await eventually(lambda: not traces.tasks(), what=traces.tasks)
     assert traces.threads() == []
     await traces.close()
 
@@ -128,7 +128,7 @@ async def test_close_goes_on_when_an_agent_can_not_be_closed(runtimes: Runtimes)
     with pytest.raises(OSError, match="no"):
         await runtime.close()
     assert sorted(closed) == ["a", "b"]
-    assert traces.tasks() == []
+    await eventually(lambda: not traces.tasks(), what=traces.tasks)
     await runtime.close()
     await traces.close()
 

@@ -89,3 +89,17 @@ async def test_of_two_overlapping_subscriptions_one_may_go(runtimes: Runtimes) -
     await runtime.publish_message(Note(text="not"), TopicId("order.us", "a"))
     await runtime.stop_when_idle()
     assert [one.text for one in heard] == ["1", "2"]
+
+
+async def test_who_subscribes_again_does_not_handle_again_what_was_handled(runtimes: Runtimes) -> None:
+    runtime = await runtimes.started()
+    heard = await listener(runtime, "listener")
+    subscription = TypeSubscription("order.eu", "listener")
+    await runtime.add_subscription(subscription)
+    await runtime.publish_message(Note(text="before"), TopicId("order.eu", "a"))
+    await eventually(lambda: heard)
+    await runtime.remove_subscription(subscription.id)
+    await runtime.publish_message(Note(text="between"), TopicId("order.eu", "a"))
+    await runtime.add_subscription(TypeSubscription("order.eu", "listener"))
+    await runtime.stop_when_idle()
+    assert [one.text for one in heard] == ["before", "between"]

@@ -23,13 +23,14 @@ local function add_word(key, field, word)
   return true, #types == 1
 end
 
--- Without a start given: the first group of a topic begins at its first entry, a later one at the end.
+-- Without a start given: the first group of a topic begins at its first entry, or where the type was when it ended an
+-- earlier subscription; a later group begins at the end.
 local function subscribe_topic(agent_type, topic, start)
   local known = call('HEXISTS', P .. 'topics', topic) == 1
   if not known then subscribers(topic) end
   local added, first = add_word(P .. 'topics', topic, agent_type)
   if not added then return end
-  if start == '' then start = first and '0' or '$' end
+  if start == '' then start = first and (call('HGET', P .. 'cursor:' .. agent_type, 'topic:' .. topic) or '0') or '$' end
   create_group('topic:' .. topic, agent_type, start)
   call('SADD', P .. 'fresh:' .. agent_type, 'topic:' .. topic)
 end

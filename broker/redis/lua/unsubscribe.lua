@@ -1,4 +1,5 @@
 -- Ends one subscription. Entries that were read already are still handled; the group goes.
+-- The cursor stays: a type that subscribes again does not handle again what it handled before.
 --
 -- ARGV: type, 'topic' or 'prefix', name
 -- Returns 1, or 0 when there was no such subscription.
@@ -19,7 +20,6 @@ local function unsubscribe()
   if not remove_word(P .. 'topics', name, agent_type) then return 0 end
   call('SREM', P .. 'streams:' .. agent_type, 'topic:' .. name)
   call('SREM', P .. 'fresh:' .. agent_type, 'topic:' .. name)
-  call('HDEL', P .. 'cursor:' .. agent_type, 'topic:' .. name)
   redis.pcall('XGROUP', 'DESTROY', P .. 'topic:' .. name, agent_type)
   return 1
 end

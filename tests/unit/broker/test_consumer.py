@@ -309,6 +309,26 @@ async def test_a_suspect_is_handled_alone() -> None:
         await work.committed("suspect", "b1")
 
 
+async def test_a_suspect_that_takes_long_does_not_hold_up_the_others_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("broker.consumer.PATIENCE", 0.05)
+    async with working() as work:
+        await work.quiet()
+        work.host.gate("suspect")
+        work.lane.suspects_wait = True
+        work.offer(entry("a", "suspect"))
+        await work.runs("suspect")
+        work.lane.suspects_wait = False
+        work.offer(entry("b", "b1"))
+        await work.committed("b1")
+        assert any(call.held == 0 for call in work.lane.calls[-3:]), (
+            "the server is to give suspects out as well"
+        )
+        work.host.let("suspect")
+        await work.committed("b1", "suspect")
+
+
 # Waking up
 
 
