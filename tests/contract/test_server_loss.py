@@ -95,16 +95,15 @@ async def test_after_flushall_a_worker_is_fenced_and_begins_again(rig: Rig, serv
 
 
 @pytest.fixture
-async def full(rig: Rig, server_url: str) -> AsyncIterator[None]:
-    """A function of the server that makes it refuse what needs memory; memory:// has no such thing."""
-    if server_url.startswith("memory"):
-        pytest.skip("fakeredis has no maxmemory")
+async def full(rig: Rig) -> AsyncIterator[None]:
+    """The server may be made to refuse what needs memory."""
     command = rig.transport.admin.command
     await command("CONFIG", "SET", "maxmemory-policy", "noeviction")
     yield
     await command("CONFIG", "SET", "maxmemory", "0")
 
 
+@pytest.mark.real_server("it has no maxmemory")
 @pytest.mark.usefixtures("full")
 async def test_a_full_server_refuses_to_publish_and_still_commits(rig: Rig) -> None:
     await rig.declare(topic("counter", "visits"))
@@ -127,6 +126,7 @@ async def test_a_full_server_refuses_to_publish_and_still_commits(rig: Rig) -> N
     assert bodies(await worker.take()) == ["3"]
 
 
+@pytest.mark.real_server("it has no maxmemory")
 @pytest.mark.usefixtures("full")
 async def test_a_worker_of_a_full_server_may_join_and_leave(rig: Rig) -> None:
     await rig.declare(topic("counter", "visits"))

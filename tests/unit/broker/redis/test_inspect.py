@@ -278,9 +278,8 @@ async def test_following_begins_with_what_comes_next_also_in_new_topics(bench: B
     assert first.result() == ["new", "new"]
 
 
+@pytest.mark.real_server("it lives in this process: there is no connection that could break")
 async def test_following_goes_on_after_the_connection_broke(bench: Bench) -> None:
-    if bench.transport.endpoint.scheme == "memory":
-        pytest.skip("fakeredis lives in this process: there is no connection that could break")
     await bench.publish("topic:visits", "ada", id="m0")
     following = inspect.follow(bench.transport, ["visits"], from_start=True)
     assert await next_of(following, 1) == ["m0"]

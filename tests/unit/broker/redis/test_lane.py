@@ -27,10 +27,6 @@ async def lane(transport: RedisTransport) -> AsyncIterator[WorkerLane]:
     made.close()
 
 
-def in_process(transport: RedisTransport) -> bool:
-    return transport.endpoint.scheme == "memory"
-
-
 # Incarnations
 
 
@@ -141,7 +137,9 @@ async def test_commits_of_several_types_and_streams_in_one_turn(bench: Bench) ->
     assert await bench.lane.resync() == []
 
 
-@pytest.mark.parametrize("kind", ["SET", "XADD"])
+@pytest.mark.parametrize(
+    "kind", ["SET", pytest.param("XADD", marks=pytest.mark.real_server("it goes on after the last id"))]
+)
 @pytest.mark.parametrize("due", [0, 1])
 async def test_a_stream_that_takes_nothing_does_not_undo_half_of_a_turn(
     bench: Bench, kind: str, due: int
@@ -149,8 +147,6 @@ async def test_a_stream_that_takes_nothing_does_not_undo_half_of_a_turn(
     """What a handler sent there becomes a dead letter; a timer for it does not stop everybody's turns."""
     admin, names = bench.transport.admin, bench.transport.keys
     more = ("no stream",) if kind == "SET" else (f"{2**64 - 1}-{2**64 - 1}", "by", "hand")
-    if kind == "XADD" and in_process(bench.transport):
-        pytest.skip("fakeredis goes on after the last id")
     await admin.command(kind, names.of("topic:bad"), *more)
     for key in ("ada", "bob"):
         await bench.publish("topic:visits", key)
@@ -198,9 +194,8 @@ async def test_a_resync_tells_what_is_held_and_refuses_older_turns(bench: Bench,
     assert await lane.resync() == []
 
 
+@pytest.mark.real_server("it lives in this process: there is no connection that could break")
 async def test_a_lane_goes_on_after_its_client_was_killed(bench: Bench, lane: WorkerLane) -> None:
-    if in_process(bench.transport):
-        pytest.skip("fakeredis lives in this process: there is no connection that could break")
     await bench.publish("topic:visits", "ada")
     (delivery,) = (await lane.turn((), [Want("counter", 5, False)], 0, True, True)).deliveries
     await bench.transport.admin.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
@@ -227,9 +222,8 @@ async def test_publishing_rings_the_bell_of_every_reader(bench: Bench, lane: Wor
     assert await lane.wait_for_bell(["counter"], 5) == "counter"
 
 
+@pytest.mark.real_server("its blocking read goes on in the background and takes the token")
 async def test_a_bell_whose_connection_breaks_counts_as_perhaps_rung(bench: Bench, lane: WorkerLane) -> None:
-    if in_process(bench.transport):
-        pytest.skip("a blocking read of fakeredis goes on in the background and takes the token")
     waiting = asyncio.create_task(lane.wait_for_bell(["counter"], 30))
     await eventually(lambda: lane._bell.is_open)
     await asyncio.sleep(0)
