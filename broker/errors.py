@@ -10,6 +10,7 @@ BrokerError
 │   └── ConnectionLostError                 a connection broke; whether the call was carried out is unknown
 ├── ServerNotFoundError                     there is no server binary to start
 ├── CommandError                            the server refused a command
+├── NotReplicatedError                      no replica confirmed a message in time
 ├── OverloadedError                         the server's memory is full
 ├── FencedError                             this worker lost its lease
 ├── NamespaceMismatchError                  the namespace was made otherwise
@@ -147,6 +148,20 @@ class OverloadedError(BrokerError):
 
     def __str__(self) -> str:
         return f"overloaded: {self.reason}; the message was not sent, try again later"
+
+
+class NotReplicatedError(BrokerError):
+    """No replica confirmed a message in time. The server itself has it."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return (
+            f'no replica confirmed the message within {self.seconds:g} s, which durability="replica" asks for; '
+            "the server has it: check that a replica is connected"
+        )
 
 
 class FencedError(BrokerError):

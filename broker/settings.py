@@ -12,7 +12,8 @@ from typing import Any, Final
 from .errors import SettingsError
 
 PREFIX: Final = "CALLBOARD_"
-TEXTS: Final = frozenset({"url", "namespace"})
+TEXTS: Final = frozenset({"url", "namespace", "durability"})
+DURABILITIES: Final = ("server", "replica")
 MAY_BE_ZERO: Final = frozenset({"retain", "max_unclaimed", "drain_grace", "retry_base"})
 
 
@@ -42,6 +43,8 @@ class BrokerSettings:
         passivate_after: seconds after which an idle persistent agent leaves the memory.
         connect_timeout: seconds to wait for a connection.
         socket_timeout: seconds to wait for an answer.
+        durability: when a publish counts as done: "server", as durable as the server's settings make it; "replica",
+            when a replica has it as well (WAIT 1).
     """
 
     url: str | None = None
@@ -65,6 +68,7 @@ class BrokerSettings:
     passivate_after: float = 300.0
     connect_timeout: float = 5.0
     socket_timeout: float = 10.0
+    durability: str = "server"
 
     def __post_init__(self) -> None:
         for spec in fields(self):
@@ -80,6 +84,8 @@ class BrokerSettings:
         if name in TEXTS:
             if not (isinstance(value, str) and value) and not (name == "url" and value is None):
                 raise SettingsError(f"{name}={value!r} has to be text")
+            if name == "durability" and value not in DURABILITIES:
+                raise SettingsError(f"{name}={value!r} has to be one of: {', '.join(DURABILITIES)}")
             return
         wanted = int if isinstance(default, int) else int | float
         if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value):

@@ -12,6 +12,7 @@ from ..errors import (
     CommandError,
     ConnectionLostError,
     EncodeError,
+    NotReplicatedError,
     ServerUnavailableError,
     UndeliverableError,
 )
@@ -96,6 +97,8 @@ class Publisher:
         self._batch += 1
         try:
             answer = await self._call(self._arguments(self._batch, batch))
+            if self._link.settings.durability == "replica":
+                await self._wait_for_replica()
             _settle(batch, answer)
             if answer[1]:
                 self._on_full_topic(answer[1].decode())
@@ -110,6 +113,17 @@ class Publisher:
                 await self._send([item])
         except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits for the batch gets it
             _fail(batch, error)
+
+    async def _wait_for_replica(self) -> None:
+        """On the connection of the publish: WAIT counts what was written through it.
+
+        Raises:
+            NotReplicatedError: no replica confirmed in time.
+        """
+        seconds = self._link.settings.socket_timeout / 2
+        confirmed = await self._link.command("WAIT", 1, int(seconds * 1000))
+        if int(confirmed) < 1:
+            raise NotReplicatedError(seconds)
 
     def _arguments(
         self, number: int, batch: Sequence[tuple[Posting, asyncio.Future[bool]]]
