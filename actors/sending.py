@@ -76,33 +76,43 @@ class Sender:
         now: bool,
     ) -> None:
         """See AgentRuntime.publish_message."""
-        self.entering += 1
-        try:
-            posted = await self._publish(message, topic_id, sender, token, message_id, delay, at, now)
-        finally:
-            self.entering -= 1
+        if token is not None and token.is_cancelled():
+            raise asyncio.CancelledError("the token was cancelled before the message left")
+        if self._interventions:
+            message = await self._intercepted(message, topic_id, sender, token, message_id)
+            if message is None:
+                return
+        posted = self._post(message, topic_id, sender, message_id, delay, at, now)
         if posted is not None:
             await posted
 
-    async def _publish(
+    async def _intercepted(
         self,
         message: Any,
         topic_id: TopicId,
         sender: AgentId | None,
         token: CancellationToken | None,
         message_id: str | None,
+    ) -> Any | None:
+        self.entering += 1
+        try:
+            ctx = MessageContext(sender, topic_id, False, token or CancellationToken(), message_id or "")
+            return await intercept_publish(self._interventions, message, ctx)
+        finally:
+            self.entering -= 1
+
+    def _post(
+        self,
+        message: Any,
+        topic_id: TopicId,
+        sender: AgentId | None,
+        message_id: str | None,
         delay: float | None,
         at: datetime | None,
         now: bool,
     ) -> asyncio.Future[bool] | None:
-        if token is not None and token.is_cancelled():
-            raise asyncio.CancelledError("the token was cancelled before the message left")
+        """Hands a message to the commit of the running handler, or to the publisher; without a suspension in between."""
         activation = running(self._transport)
-        if self._interventions:
-            ctx = MessageContext(sender, topic_id, False, token or CancellationToken(), message_id or "")
-            message = await intercept_publish(self._interventions, message, ctx)
-            if message is None:
-                return None
         entry = self._registry.entry_for(message)
         body = self._encode(entry, message)
         due = _due(delay, at)
