@@ -211,18 +211,25 @@ local function receivers(suffix)
 end
 
 -- Tells the readers of every stream that was added to; a topic without readers is kept within `max_unclaimed`.
+-- One command for all streams of a type: a batch may touch a thousand topics.
 local function announce(max_unclaimed)
-  local full = nil
+  local full, fresh, added = nil, {}, {}
   for suffix, count in pairs(touched) do
     local types, topic = receivers(suffix)
     for i = 1, #types do
-      call('SADD', P .. 'fresh:' .. types[i], suffix)
-      ring(types[i], count)
+      local agent_type = types[i]
+      if not fresh[agent_type] then fresh[agent_type], added[agent_type] = {}, 0 end
+      table.insert(fresh[agent_type], suffix)
+      added[agent_type] = added[agent_type] + count
     end
     if topic and #types == 0 and call('XLEN', P .. suffix) > max_unclaimed then
       call('XTRIM', P .. suffix, 'MAXLEN', '~', max_unclaimed)
       full = topic
     end
+  end
+  for agent_type, suffixes in pairs(fresh) do
+    bulk('SADD', P .. 'fresh:' .. agent_type, suffixes)
+    ring(agent_type, added[agent_type])
   end
   touched = {}
   return full
