@@ -25,11 +25,10 @@ from broker.telemetry import is_watched
 from .activation import Activation, current
 from .cancellation import CancellationToken
 from .context import MessageContext, MessageHandlerContext
-from .errors import CantHandleException
-from .local_agents import LoadState, LocalAgents
+from .local_agents import LocalAgents
 from .once import Recorder
 from .registration import AgentTypeEntry, LiveAgent
-from .runtime_errors import MaxRuntimeError, RuntimeStateError
+from .runtime_errors import MaxRuntimeError
 from .state import dump_state
 from .watching import watched
 
@@ -47,10 +46,6 @@ def _is_being_cancelled() -> bool:
     """Whether this task is told to end; a handler may also raise CancelledError because what it awaited was cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-async def _no_state(agent_type: str, key: str) -> tuple[int, bytes]:
-    raise RuntimeStateError(f"the state of {agent_type}/{key} can't be loaded: this host has no worker")
 
 
 class AgentHost:
@@ -80,7 +75,6 @@ class AgentHost:
         self._topics: dict[bytes, str] = {}
         self._ends_by: dict[str, float] = {}
         self._loop = asyncio.get_running_loop()
-        self.load_state: LoadState = _no_state
         self.add_waiting: Callable[[int], None] | None = None
         self.handled = 0
         self.failed = 0
@@ -164,7 +158,7 @@ class AgentHost:
         """Brings a persistent agent to the state that its last commit left, wherever that was."""
         version, data = delivery.state_version, delivery.state
         if delivery.state_unknown or (data is None and live.version != version):
-            version, data = await self.load_state(live.agent_id.type, live.agent_id.key)
+            version, data = await self._transport.load_state(live.agent_id.type, live.agent_id.key)
         if data is not None:
             self.agents.bring_to(live, version, data)
         live.mailbox = delivery.mailbox
@@ -322,7 +316,7 @@ class AgentHost:
     def _tries_again(self, entry: AgentTypeEntry, delivery: Delivery, error: BaseException) -> bool:
         """A failing request goes back to the caller at once, unless its agent type asks for more attempts."""
         attempts = entry.settings.max_attempts or self._settings.max_attempts
-        is_permanent = getattr(error, "permanent", False) or isinstance(error, CantHandleException)
+        is_permanent = getattr(error, "permanent", False)
         return entry.settings.retry_on_request and delivery.attempt < attempts and not is_permanent
 
     def _expired(self, envelope: Envelope) -> Outcome:

@@ -48,7 +48,6 @@ class LocalWorker:
         self._changed = asyncio.Event()
         self.host = make_host(self._on_turn)
         lane = transport.lane()
-        self.host.load_state = lane.load_state
         self.consumer = Consumer(lane, types, self.host, transport.settings)
         self.host.add_waiting = self.consumer.add_waiting
         self._loop = asyncio.get_running_loop()

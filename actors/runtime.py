@@ -449,19 +449,23 @@ class RedisAgentRuntime:
         agent_type = AgentType(type) if isinstance(type, str) else type
         _check_factory(agent_type.type, agent_factory)
         self._agents.add_type(agent_type.type, agent_factory, expected_class, AgentSettings())
-        await self._announce()
+        await self._announce_type(agent_type.type)
         return agent_type
 
     async def register_agent_instance(self, agent_instance: Agent, agent_id: AgentId) -> AgentId:
         """Adds one agent that exists already; see AgentRuntime.register_agent_instance."""
         if await self._agents.add_instance(agent_instance, agent_id):
-            await self._announce()
+            await self._announce_type(agent_id.type)
         return agent_id
 
-    async def _announce(self) -> None:
-        """Tells the server and the worker, if there are any yet, of types and subscriptions that came."""
+    async def _announce_type(self, name: str) -> None:
         if self._transport is not None:
-            await self._declare(self._transport)
+            all_types = self._agents.settings_of_types(self.settings.max_attempts)
+            await self._transport.declare({name: all_types[name]}, ())
+        await self._tell_worker()
+
+    async def _tell_worker(self) -> None:
+        """A type or a subscription came: the worker, if there is one yet, is to look at it."""
         if self._worker is not None and self._task is not None:
             await self._worker.consumer.add_types(self._limits())
 
@@ -473,7 +477,9 @@ class RedisAgentRuntime:
         """
         _declared(subscription)
         self._subscriptions.add(subscription)
-        await self._announce()
+        if self._transport is not None:
+            await self._transport.declare({}, [_declared(subscription)])
+        await self._tell_worker()
 
     async def remove_subscription(self, id: str) -> None:
         """Ends a subscription.

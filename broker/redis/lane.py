@@ -143,13 +143,6 @@ class WorkerLane:
         key = self._link.keys.of(f"worker:{self.worker}")
         await self._link.command("HSET", key, "types", " ".join(agent_types))
 
-    async def load_state(self, agent_type: str, key: str) -> tuple[int, bytes]:
-        """Version and data of a persistent agent; 0 and b"" when it has none yet."""
-        version, data = await self._link.command(
-            "HMGET", self._link.keys.of(f"state:{agent_type}:{key}"), "v", "d"
-        )
-        return int(version or 0), data or b""
-
     async def wait_for_bell(self, agent_types: Sequence[str], seconds: float) -> str | None:
         """Waits for a token.
 

@@ -21,6 +21,7 @@ OPERATIONS = (
     "leave",
     "resync",
     "replay",
+    "record",
     "idle",
     "census",
     "measure",

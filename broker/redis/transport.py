@@ -216,9 +216,8 @@ class RedisTransport:
 
     async def record(self, agent_type: str, message_id: str, name: str, result: bytes) -> None:
         """Keeps a result until the message is committed, at most for the dedupe window."""
-        key = self.keys.of(f"once:{agent_type}:{message_id}")
-        await self.admin.command("HSET", key, f".{name}", result)
-        await self.admin.command("PEXPIRE", key, int(self.settings.dedupe_window * 1000))
+        window = int(self.settings.dedupe_window * 1000)
+        await self.admin.run("record", (agent_type, message_id, name, result, window))
 
     async def stored_keys(self, agent_type: str) -> list[str]:
         """The keys of the persistent agents of a type."""

@@ -19,7 +19,10 @@ from actors import (
     rpc,
 )
 from actors.runtime_errors import DeadlockError
+from broker.codec import request_head
 from broker.errors import EncodeError, PayloadTooLargeError, RemoteError, RequestTimeoutError
+from broker.redis.lane import Done, Want
+from broker.redis.publisher import Posting
 from broker.remote_errors import register_error
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters
@@ -270,3 +273,20 @@ async def test_circular_requests_are_refused(runtimes: Runtimes) -> None:
 
 async def _answer(agent: ClosureContext, message: Ask, ctx: MessageContext) -> Answer:
     return Answer(text=message.text)
+
+
+async def test_a_reply_that_nobody_can_ask_for_any_more_leaves_no_record(runtimes: Runtimes) -> None:
+    runtime = await runtimes.started()
+    transport = runtime.transport
+    await transport.declare({"late": {"max_attempts": 3}}, ())
+    head = request_head("nobody", None, (), recorded=True)
+    await transport.post(Posting("inbox:late", 0, ("r1", "str", "a", "", head, b"\xa1x")))
+    lane = transport.lane()
+    await lane.join(["late"])
+    (delivery,) = (await lane.turn((), [Want("late", 1, False)], 0, True, True)).deliveries
+    reply = ("nobody", "r1", "r1", "str", "late/a", b"", b"\xa1y")
+    await lane.turn([Done(delivery, "CP", reply)], (), 0, False, True)
+    assert await transport.admin.command("XLEN", transport.keys.of("reply:nobody")) == 1
+    assert await transport.admin.command("EXISTS", transport.keys.of("call:r1")) == 0
+    await lane.leave()
+    lane.close()

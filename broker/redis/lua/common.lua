@@ -292,6 +292,14 @@ local function try_send(suffix, ...)
   return failure(wrong) or tostring(wrong)
 end
 
+-- Replies --------------------------------------------------------------------------------------------
+
+local function send_reply(process, id, kind, from, head, body)
+  call('XADD', P .. 'reply:' .. process, 'MAXLEN', '~', 100000, '*', 'id', id, 'type', kind, 'key', '', 'from', from,
+    'at', text(now()), 'head', head, 'body', body)
+  call('EXPIRE', P .. 'reply:' .. process, 60)
+end
+
 -- Parked entries -------------------------------------------------------------------------------------
 
 local function make_ready(agent_type, key)

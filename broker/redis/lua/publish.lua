@@ -13,21 +13,16 @@
 local window, deliverable_to -- of one call
 local FIRST, WIDTH = 6, 10
 
--- A handler that runs again asks again: it gets the recorded reply, or takes the place of the one who waited.
-local function wait_again(id, process)
-  local key = P .. 'call:' .. id
-  call('HSET', key, 'to', process)
-  local reply = call('HMGET', key, 'id', 'type', 'from', 'head', 'body')
-  if reply[1] then
-    call('XADD', P .. 'reply:' .. process, 'MAXLEN', '~', 100000, '*', 'id', reply[1], 'type', reply[2], 'key', '',
-      'from', reply[3], 'at', text(now()), 'head', reply[4], 'body', reply[5])
-    call('EXPIRE', P .. 'reply:' .. process, 60)
-  end
-end
-
 local function begin_call(id, process)
   call('HSET', P .. 'call:' .. id, 'to', process)
   call('PEXPIRE', P .. 'call:' .. id, text(window))
+end
+
+-- A handler that runs again asks again: it gets the recorded reply, or takes the place of the one who waited.
+local function wait_again(id, process)
+  begin_call(id, process)
+  local reply = call('HMGET', P .. 'call:' .. id, 'id', 'type', 'from', 'head', 'body')
+  if reply[1] then send_reply(process, unpack(reply)) end
 end
 
 local function deliverable(suffix)

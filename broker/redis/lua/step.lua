@@ -85,6 +85,7 @@ local function take_one(agent_type, key, ref)
   if not entry then
     event('vanished', agent_type, ref)
     call('XACK', P .. suffix, agent_type, id)
+    call('HDEL', P .. 'tries:' .. agent_type, ref)
     return 0
   end
   redis.pcall('XCLAIM', P .. suffix, agent_type, worker, 0, id, 'JUSTID')
@@ -164,12 +165,12 @@ local function write_reply()
   local process, call_id, id, kind, from, head, body = read(), read(), read(), read(), read(), read(), read()
   if call_id ~= '' then
     local record = P .. 'call:' .. call_id
-    process = call('HGET', record, 'to') or process
-    call('HSET', record, 'id', id, 'type', kind, 'from', from, 'head', head, 'body', body)
+    local to = call('HGET', record, 'to')
+    -- Without a record its time is over, or the asker's message is committed: nobody asks again, and nothing would end it.
+    if to then call('HSET', record, 'id', id, 'type', kind, 'from', from, 'head', head, 'body', body) end
+    process = to or process
   end
-  call('XADD', P .. 'reply:' .. process, 'MAXLEN', '~', 100000, '*', 'id', id, 'type', kind, 'key', '', 'from', from,
-    'at', text(now()), 'head', head, 'body', body)
-  call('EXPIRE', P .. 'reply:' .. process, 60)
+  send_reply(process, id, kind, from, head, body)
 end
 
 local function write_outgoing(agent_type)

@@ -14,7 +14,7 @@ from actors.activation import current
 from actors.declaration import AgentSettings
 from actors.errors import NoHandlerError
 from actors.host import AgentHost
-from actors.local_agents import UNKNOWN, LocalAgents
+from actors.local_agents import UNKNOWN, LoadState, LocalAgents
 from actors.runtime_errors import MaxRuntimeError, register_errors
 from broker import BrokerSettings, MessageRegistry
 from broker.codec import event_head, request_head
@@ -35,8 +35,9 @@ NOW = 1_763_700_000_000
 class Transport:
     """What a host asks of a transport."""
 
-    def __init__(self) -> None:
+    def __init__(self, load_state: LoadState) -> None:
         self.recordings: dict[str, bytes] = {}
+        self.load_state = load_state
 
     def now_ms(self) -> int:
         return NOW
@@ -112,11 +113,10 @@ class Rig:
             self.registry,
             BrokerSettings(max_payload=5000),
             declare=self._declare,
-            transport=cast("RedisTransport", Transport()),
+            transport=cast("RedisTransport", Transport(self._load)),
             on_turn=lambda turn: None,
             token_of=self.tokens.get,
         )
-        self.host.load_state = self._load
 
     async def _declare(self) -> None: ...
 

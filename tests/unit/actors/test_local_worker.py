@@ -27,7 +27,6 @@ class Host:
 
     def __init__(self, on_turn: Callable[[Turn], None]) -> None:
         self.agents = LocalAgents(RecordingRuntime())
-        self.load_state: Any = None
         self.add_waiting: Any = None
         self.on_turn = on_turn
         self.late = 0.0

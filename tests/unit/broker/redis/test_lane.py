@@ -122,8 +122,8 @@ async def test_a_turn_brings_the_states_of_persistent_agents_once(bench: Bench, 
     await bench.publish("topic:visits", "bob")
     (third,) = (await lane.turn([Done(second, "C", ())], want, 0, True, True)).deliveries
     assert (third.state, third.state_version) == (b"saved", 7)
-    assert await lane.load_state("counter", "ada") == (1, b"one")
-    assert await lane.load_state("counter", "nobody") == (0, b"")
+    assert await bench.transport.load_state("counter", "ada") == (1, b"one")
+    assert await bench.transport.load_state("counter", "nobody") == (0, b"")
     await lane.turn([Done(third, "C", ())], (), 0, False, True)
 
 
