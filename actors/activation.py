@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 
 from broker import AgentId
+from broker.claims import Claim
 from broker.ids import derived_id
 from broker.redis.publisher import Posting
 
@@ -19,6 +20,7 @@ class Activation:
         chain: the agents whose requests led here, the nearest last.
         deadline: server ms until which the asker of this request waits, or None.
         outgoing: what leaves with the commit.
+        claims: the bytes that some of it points to.
         has_sent: something left at once, so that the commit has to forget it.
         owner: the transport that the message came by.
         is_over: the handler has ended, so that nothing can leave with its commit any more.
@@ -31,6 +33,7 @@ class Activation:
         "add_waiting",
         "agent_id",
         "chain",
+        "claims",
         "deadline",
         "has_sent",
         "is_over",
@@ -54,6 +57,7 @@ class Activation:
         self.chain = chain
         self.deadline = deadline
         self.outgoing: list[Posting] = []
+        self.claims: tuple[Claim, ...] = ()
         self.has_sent = False
         self.owner = owner
         self.is_over = False

@@ -7,15 +7,17 @@ import logging
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from broker import AgentId, BrokerSettings, MessageRegistry, TopicId
+from broker.claims import Claim, Pointer, is_set_aside, reply_claim
 from broker.codec import from_values, head_of_reply
 from broker.delivery import Delivery
 from broker.envelope import Envelope
-from broker.errors import BrokerError, DeadlineExceededError, PayloadTooLargeError
+from broker.errors import BrokerError, ConnectionLostError, DeadlineExceededError
 from broker.limits import Limits
-from broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Retry
+from broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Release, Retry
 from broker.redis.lane import Turn
 from broker.redis.transport import RedisTransport
 from broker.remote_errors import encode_error
@@ -100,7 +102,13 @@ class AgentHost:
 
     async def _handle(self, delivery: Delivery) -> Outcome:
         try:
-            envelope, message = self._decode(delivery)
+            envelope = self._envelope(delivery)
+            if envelope.claimed:
+                message = await self._fetch(delivery, envelope)
+            else:
+                message = self._registry.decode(envelope.type, envelope.version, envelope.body, self._limits)
+        except ConnectionLostError:
+            return Release("the worker stops")
         except BrokerError as error:
             return self._undecodable(delivery, error)
         entry = self._entry(delivery)
@@ -121,7 +129,7 @@ class AgentHost:
 
     # Decoding
 
-    def _decode(self, delivery: Delivery) -> tuple[Envelope, Any]:
+    def _envelope(self, delivery: Delivery) -> Envelope:
         values = (
             delivery.message_id or delivery.entry,
             delivery.message_type,
@@ -131,9 +139,15 @@ class AgentHost:
             delivery.head,
             delivery.body,
         )
-        envelope = from_values(values, self._limits)
-        message = self._registry.decode(envelope.type, envelope.version, envelope.body, self._limits)
-        return envelope, message
+        return from_values(values, self._limits)
+
+    async def _fetch(self, delivery: Delivery, envelope: Envelope) -> Any:
+        """The message whose bytes lie beside the stream. From now on its commit takes them away."""
+        pointer = Pointer.read(envelope.body)
+        body = await self._transport.claims.fetch(pointer)
+        delivery.claim = pointer.name
+        limits = Limits.of_claims(self._settings)
+        return self._registry.decode(envelope.type, envelope.version, body, limits)
 
     def _undecodable(self, delivery: Delivery, error: BrokerError) -> Outcome:
         self.failed += 1
@@ -257,7 +271,7 @@ class AgentHost:
         ctx: MessageContext,
         result: Any,
     ) -> Outcome:
-        reply = self._reply(activation.agent_id, envelope, result) if envelope.kind == "request" else None
+        reply = self._reply(activation, envelope, result) if envelope.kind == "request" else None
         state = None
         if entry.persistent:
             data = dump_state(live.agent)
@@ -269,7 +283,7 @@ class AgentHost:
         once_of = self._record_of(activation, ctx)
         if reply is None and state is None and once_of is None and not activation.outgoing:
             return NOTHING
-        return Commit(reply, state, tuple(activation.outgoing), once_of)
+        return Commit(reply, state, tuple(activation.outgoing), once_of, activation.claims)
 
     @staticmethod
     def _record_of(activation: Activation, ctx: MessageContext) -> str | None:
@@ -325,14 +339,25 @@ class AgentHost:
             return Commit(self._error_reply(envelope, error))
         return DeadLetter("expired", ErrorInfo(type(error).__name__, str(error), ""))
 
-    def _reply(self, agent_id: AgentId, envelope: Envelope, result: Any) -> tuple[Any, ...]:
+    def _reply(self, activation: Activation, envelope: Envelope, result: Any) -> tuple[Any, ...]:
         entry = self._registry.entry_for(result)
-        head = head_of_reply(entry.version, error=False)
         body = entry.encode(result)
-        if len(body) > self._settings.max_payload:
-            raise PayloadTooLargeError(len(body), self._settings.max_payload)
+        claim = self._reply_claim(envelope, body) if len(body) > self._settings.max_payload else None
+        if claim is not None:
+            activation.claims += (claim,)
+            body = claim.pointer
+        head = head_of_reply(entry.version, error=False, claimed=claim is not None)
         call_id = envelope.id if envelope.recorded else ""
-        return (envelope.reply_to or "", call_id, envelope.id, entry.name, str(agent_id), head, body)
+        sender = str(activation.agent_id)
+        return (envelope.reply_to or "", call_id, envelope.id, entry.name, sender, head, body)
+
+    def _reply_claim(self, envelope: Envelope, body: bytes) -> Claim:
+        """The bytes of a large reply; whoever sent a request with claim_check takes its reply like this as well."""
+        settings = self._settings
+        if envelope.claimed and not settings.claim_check:
+            settings = replace(settings, claim_check=True)
+        is_set_aside(len(body), None, settings)
+        return reply_claim(envelope.id, body)
 
     def _error_reply(self, envelope: Envelope, error: BaseException) -> tuple[Any, ...] | None:
         if envelope.kind != "request" or not envelope.reply_to:

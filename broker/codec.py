@@ -26,6 +26,7 @@ SHORT: Final = {
     "version": "v",
     "trace": "x",
     "error": "e",
+    "claimed": "b",
 }
 KINDS: Final = frozenset({"event", "request", "reply", "control"})
 FIRST_OF_HEAD: Final = Envelope._fields.index("kind")
@@ -41,7 +42,12 @@ def head_of(envelope: Envelope) -> bytes:
 
 
 def request_head(
-    reply_to: str, deadline: int | None, chain: tuple[str, ...] = (), recorded: bool = False, version: int = 1
+    reply_to: str,
+    deadline: int | None,
+    chain: tuple[str, ...] = (),
+    recorded: bool = False,
+    version: int = 1,
+    claimed: bool = False,
 ) -> bytes:
     """The head of a request; the same as head_of, without an envelope."""
     head: dict[str, Any] = {"k": "request", "r": reply_to}
@@ -53,26 +59,32 @@ def request_head(
         head["d"] = deadline
     if version != 1:
         head["v"] = version
+    if claimed:
+        head["b"] = True
     return packb(head)
 
 
-def event_head(version: int = 1, cause: str | None = None) -> bytes:
+def event_head(version: int = 1, cause: str | None = None, claimed: bool = False) -> bytes:
     """The head of an event; the same as head_of, without an envelope."""
-    if version == 1 and cause is None:
+    if version == 1 and cause is None and not claimed:
         return b""
     head: dict[str, Any] = {}
     if cause is not None:
         head["c"] = cause
     if version != 1:
         head["v"] = version
+    if claimed:
+        head["b"] = True
     return packb(head)
 
 
-def head_of_reply(version: int, error: bool) -> bytes:
-    """The head of a reply: nothing unless it is an error or has a version."""
-    if version == 1 and not error:
+def head_of_reply(version: int, error: bool, claimed: bool = False) -> bytes:
+    """The head of a reply: nothing unless it is an error, has a version or points to its bytes."""
+    if version == 1 and not error and not claimed:
         return b""
-    return packb({"e": True} if error else {"v": version})
+    if error:
+        return packb({"e": True})
+    return packb({"v": version, "b": True} if claimed else {"v": version})
 
 
 def to_values(envelope: Envelope) -> list[bytes]:
@@ -195,5 +207,6 @@ READERS: Final[dict[str, tuple[int, Callable[[Any, str], Any]]]] = {
         "version": _version,
         "trace": _headers,
         "error": _flag,
+        "claimed": _flag,
     }.items()
 }

@@ -28,6 +28,7 @@ class Envelope(NamedTuple):
         version: version of the message class.
         trace: headers of a trace (W3C names).
         error: a reply that carries an error.
+        claimed: the body is a pointer to bytes beside the stream, see claims.py.
     """
 
     id: str
@@ -46,3 +47,4 @@ class Envelope(NamedTuple):
     version: int = 1
     trace: Mapping[str, str] | None = None
     error: bool = False
+    claimed: bool = False

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from .claims import Claim
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
@@ -24,12 +26,14 @@ class Commit:
         state: new version and data of a persistent agent; None when it did not change.
         outgoing: postings that leave with this commit.
         once_of: id of the message whose results of ctx.once are no longer needed.
+        claims: the bytes that the reply and what is outgoing point to.
     """
 
     reply: tuple[Any, ...] | None = None
     state: tuple[int, bytes] | None = None
     outgoing: tuple[Any, ...] = ()
     once_of: str | None = None
+    claims: tuple[Claim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

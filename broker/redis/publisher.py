@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ..claims import Claim
 from ..errors import (
     CommandError,
     ConnectionLostError,
@@ -33,6 +34,7 @@ class Posting(NamedTuple):
         values: id, type, key, from, head, body.
         once: idempotency id, or "".
         waiting: name of the process that waits for the reply of a recorded request, or "".
+        claim: the bytes that the body points to.
     """
 
     stream: str
@@ -40,6 +42,7 @@ class Posting(NamedTuple):
     values: tuple[Argument, ...]
     once: str = ""
     waiting: str = ""
+    claim: Claim | None = None
 
 
 class Publisher:
@@ -90,6 +93,8 @@ class Publisher:
             item = self._queue.popleft()
             body = item[0].values[5]
             size += len(body) if isinstance(body, bytes | str) else 8
+            if (claim := item[0].claim) is not None:
+                size += len(claim.body)
             batch.append(item)
         return batch
 
@@ -136,9 +141,13 @@ class Publisher:
             settings.max_unclaimed,
             len(batch),
         ]
-        for posting, _ in batch:
-            arguments += (posting.stream, posting.due, posting.once, posting.waiting)
-            arguments += posting.values
+        claims: list[Argument] = []
+        for stream, due, values, once, waiting, claim in (posting for posting, _ in batch):
+            arguments += (stream, due, once, waiting)
+            arguments += values
+            if claim is not None:
+                claims += claim
+        arguments += claims
         return arguments
 
     async def _call(self, arguments: list[Argument]) -> list[bytes]:

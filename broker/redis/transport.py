@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ..errors import ConnectionLostError, NamespaceMismatchError
 from ..settings import BrokerSettings
+from .claims import ClaimStore
 from .endpoint import Endpoint
 from .heartbeat import Heartbeat
 from .keys import Keys
@@ -58,6 +59,7 @@ class RedisTransport:
         self.settings = settings
         self.process = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
         self.admin = self.link("admin")
+        self.claims = ClaimStore(self.link("claims"))
         self._publisher = Publisher(self.link("publisher"), self._warn_of_full_topic)
         self._replies = ReplyReader(self.link("replies"), self.process, self._on_reply)
         self._waiting: dict[bytes, list[asyncio.Future[Reply]]] = {}
@@ -259,6 +261,7 @@ class RedisTransport:
         self._waiting.clear()
         if delete_namespace:
             await self.delete_namespace()
+        self.claims.close()
         self.admin.close()
 
 

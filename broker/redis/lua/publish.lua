@@ -7,6 +7,7 @@
 --
 -- ARGV: producer, batch number, dedupe window (ms), max_unclaimed, count, then for each message ten values:
 --   stream suffix, due (ms or 0), idempotency id or '', waiting process or '', id, type, key, from, head, body
+--   and at the end two values for each body that points to its bytes: blob, bytes
 -- Returns {server ms, topic that is full or '', index, status, index, status, ...} for messages that were not added:
 --   'duplicate', 'undeliverable', or 'unwritable': the key holds something else, or its last possible id was used
 
@@ -64,6 +65,11 @@ local function publish()
   local known = answer_again(batch)
   if known then return known end
   local result = { text(now()), '' }
+  local after = FIRST + count * WIDTH
+  if #ARGV >= after then
+    claims = {}
+    for i = after, #ARGV, 2 do claims[ARGV[i]] = ARGV[i + 1] end
+  end
   for i = 0, count - 1 do
     local status = publish_one(FIRST + i * WIDTH)
     if status then

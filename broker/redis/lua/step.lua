@@ -19,6 +19,7 @@
 --     T  this entry was tried before: nothing
 --     K  what ctx.once recorded and what the handler sent at once is forgotten: message id
 --     S  state: version, data
+--     B  large bodies: blob that the message came with or '', count, then for each that leaves two values: blob, bytes
 --     P  reply: process, call id or '', id, type, from, head, body
 --     O  outgoing messages: count, then for each eight values: suffix, due, id, type, key, from, head, body
 --     I  the same with idempotency ids: window (ms), count, then for each nine values: idempotency id or '', and those
@@ -161,15 +162,36 @@ local function acknowledge()
   end
 end
 
+local function read_claims()
+  local own, count = read(), tonumber(read())
+  claims = claims or {}
+  for i = at, at + 2 * count - 2, 2 do claims[ARGV[i]] = ARGV[i + 1] end
+  at = at + 2 * count
+  return own
+end
+
+local REPLY_KEPT = 60000 -- ms; as long as the stream of replies
+
+-- The bytes of a reply: whoever asked fetches them.
+local function lend_claim(body, kept_for)
+  local name = claim_of(body)
+  if not name or not claims[name] then return end
+  call('HSET', P .. name, 'body', claims[name])
+  call('PEXPIRE', P .. name, text(kept_for))
+end
+
 local function write_reply()
   local process, call_id, id, kind, from, head, body = read(), read(), read(), read(), read(), read(), read()
+  local kept_for = REPLY_KEPT
   if call_id ~= '' then
     local record = P .. 'call:' .. call_id
     local to = call('HGET', record, 'to')
     -- Without a record its time is over, or the asker's message is committed: nobody asks again, and nothing would end it.
     if to then call('HSET', record, 'id', id, 'type', kind, 'from', from, 'head', head, 'body', body) end
     process = to or process
+    kept_for = math.max(kept_for, call('PTTL', record))
   end
+  if claims then lend_claim(body, kept_for) end
   send_reply(process, id, kind, from, head, body)
 end
 
@@ -196,7 +218,10 @@ end
 -- The message is committed and never handled again: what it recorded and asked is not needed any more.
 local function forget_once(record)
   for _, field in ipairs(call('HKEYS', record)) do
-    if string.sub(field, 1, 1) == '>' then call('DEL', P .. 'call:' .. string.sub(field, 2)) end
+    if string.sub(field, 1, 1) == '>' then
+      local id = string.sub(field, 2)
+      call('DEL', P .. 'call:' .. id, P .. 'blob:' .. id .. ':reply')
+    end
   end
   call('DEL', record)
 end
@@ -245,9 +270,11 @@ local function write_effects(i, mode)
   if has(mode, 'T') then call('HDEL', P .. 'tries:' .. commit_group[i].type, ref_of(i)) end
   if has(mode, 'K') then forget_once(P .. 'once:' .. commit_group[i].type .. ':' .. read()) end
   if has(mode, 'S') then write_state(i) end
+  local claim = has(mode, 'B') and read_claims() or ''
   if has(mode, 'P') then write_reply() end
   if has(mode, 'O') then write_outgoing(commit_group[i].type) end
   if has(mode, 'I') then write_identified(commit_group[i].type) end
+  if claim ~= '' then settle_claim(claim) end
 end
 
 local function return_keys()
