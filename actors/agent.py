@@ -53,6 +53,10 @@ class BaseAgent(ABC, Agent):
             total: int = 0
     ```
 
+    Attributes:
+        reentrant: Set it to True in a class whose agents can be asked while they wait, see AgentSettings; it also
+            counts where the class is registered without settings.
+
     Args:
         description: What the agent is for, in a sentence.
 
@@ -60,6 +64,7 @@ class BaseAgent(ABC, Agent):
         DescriptionError: The description is not a string.
     """
 
+    reentrant: ClassVar[bool] = False
     internal_unbound_subscriptions_list: ClassVar[list[UnboundSubscription]] = []
     internal_extra_handles_types: ClassVar[list[MessageType]] = []
     _state_model: ClassVar[StateModel | None] = None

@@ -35,6 +35,8 @@ class AgentSettings:
         max_runtime: Seconds after which a handler is cancelled and counts as failed; None: no limit.
         concurrency: Handlers of this type that run at once in one process.
         retry_on_request: Whether a failing request is tried again before its error goes back to the caller.
+        reentrant: Whether an agent that waits for a reply can be asked by those who work on it. Such a request runs
+            while the handler waits, on the same object, and is committed with that handler's message.
 
     Raises:
         SettingValueError: A value is out of range (a ValueError).
@@ -44,6 +46,7 @@ class AgentSettings:
     max_runtime: float | None = None
     concurrency: int | None = None
     retry_on_request: bool = False
+    reentrant: bool = False
 
     def __post_init__(self) -> None:
         _check_at_least_one("max_attempts", self.max_attempts)
@@ -72,6 +75,7 @@ class AgentOptions(TypedDict, total=False):
     max_runtime: float | None
     concurrency: int | None
     retry_on_request: bool
+    reentrant: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

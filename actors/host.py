@@ -7,20 +7,19 @@ import logging
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from broker import AgentId, BrokerSettings, MessageRegistry, TopicId
-from broker.claims import Claim, Pointer, is_set_aside, reply_claim
-from broker.codec import from_values, head_of_reply
+from broker.claims import Pointer
+from broker.codec import from_values
 from broker.delivery import Delivery
 from broker.envelope import Envelope
 from broker.errors import BrokerError, ConnectionLostError, DeadlineExceededError
 from broker.limits import Limits
 from broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Release, Retry
 from broker.redis.lane import Turn
+from broker.redis.nested import Place
 from broker.redis.transport import RedisTransport
-from broker.remote_errors import encode_error
 from broker.retry import RetryPolicy
 from broker.telemetry import is_watched
 
@@ -29,7 +28,9 @@ from .cancellation import CancellationToken
 from .context import MessageContext, MessageHandlerContext
 from .local_agents import LocalAgents
 from .once import Recorder
+from .reentry import Outer, Reentry
 from .registration import AgentTypeEntry, LiveAgent
+from .replies import error_reply_to, fetch_message, reply_to
 from .runtime_errors import MaxRuntimeError
 from .state import dump_state
 from .watching import watched
@@ -78,6 +79,7 @@ class AgentHost:
         self._ends_by: dict[str, float] = {}
         self._loop = asyncio.get_running_loop()
         self.add_waiting: Callable[[int], None] | None = None
+        self.worker: Callable[[], str] = str
         self.handled = 0
         self.failed = 0
         self.first_error: BaseException | None = None
@@ -144,17 +146,16 @@ class AgentHost:
     async def _fetch(self, delivery: Delivery, envelope: Envelope) -> Any:
         """The message whose bytes lie beside the stream. From now on its commit takes them away."""
         pointer = Pointer.read(envelope.body)
-        body = await self._transport.claims.fetch(pointer)
+        message = await fetch_message(self._transport, self._registry, envelope, pointer)
         delivery.claim = pointer.name
-        limits = Limits.of_claims(self._settings)
-        return self._registry.decode(envelope.type, envelope.version, body, limits)
+        return message
 
     def _undecodable(self, delivery: Delivery, error: BrokerError) -> Outcome:
         self.failed += 1
         reply = None
         try:
             values = (delivery.message_id, b"-", delivery.raw_key, delivery.sender, b"0", delivery.head, b"")
-            reply = self._error_reply(from_values(values, self._limits), error)
+            reply = error_reply_to(from_values(values, self._limits), error)
         except BrokerError:
             logger.debug("the head of an undecodable message is broken too")
         info = ErrorInfo(type(error).__name__, str(error), "")
@@ -194,17 +195,24 @@ class AgentHost:
             envelope.deadline,
             self._transport,
             self.add_waiting,
+            envelope.routes,
         )
+        if entry.reentrant:
+            activation.reentry = self._reentry(entry, live, delivery, activation)
         ctx = self._context(entry.type, delivery, envelope)
         if ctx.cancellation_token.is_cancelled():
-            return Commit(self._error_reply(envelope, asyncio.CancelledError("cancelled before it began")))
+            return Commit(error_reply_to(envelope, asyncio.CancelledError("cancelled before it began")))
         token = current.set(activation)
         try:
             with MessageHandlerContext.populate_context(live.agent_id):
-                if entry.settings.max_runtime is None:
-                    result = await live.agent.on_message(message, ctx)
-                else:
-                    result = await self._run_within(entry.settings.max_runtime, live.agent, message, ctx)
+                try:
+                    if entry.settings.max_runtime is None:
+                        result = await live.agent.on_message(message, ctx)
+                    else:
+                        result = await self._run_within(entry.settings.max_runtime, live.agent, message, ctx)
+                finally:
+                    if activation.reentry is not None:
+                        await activation.reentry.close()
             return self._succeeded(entry, live, envelope, activation, ctx, result)
         except asyncio.CancelledError as error:
             self._roll_back(entry, live)
@@ -219,6 +227,13 @@ class AgentHost:
         finally:
             activation.is_over = True
             current.reset(token)
+
+    def _reentry(
+        self, entry: AgentTypeEntry, live: LiveAgent, delivery: Delivery, activation: Activation
+    ) -> Reentry:
+        place = Place(entry.type, live.agent_id.key, activation.message_id, self.worker())
+        outer = Outer(live, entry.persistent, place, delivery.attempt, self._transport, self._registry)
+        return Reentry(outer, activation)
 
     async def _run_within(self, seconds: float, agent: Any, message: Any, ctx: MessageContext) -> Any:
         self._ends_by[ctx.message_id] = time.monotonic() + seconds
@@ -271,7 +286,11 @@ class AgentHost:
         ctx: MessageContext,
         result: Any,
     ) -> Outcome:
-        reply = self._reply(activation, envelope, result) if envelope.kind == "request" else None
+        reply = None
+        if envelope.kind == "request":
+            reply, claim = reply_to(envelope, activation.agent_id, result, self._registry, self._settings)
+            if claim is not None:
+                activation.claims += (claim,)
         state = None
         if entry.persistent:
             data = dump_state(live.agent)
@@ -307,7 +326,7 @@ class AgentHost:
     ) -> Outcome:
         if envelope.kind == "request" and not self._tries_again(entry, delivery, error):
             self.failed += 1
-            return Commit(self._error_reply(envelope, error), once_of=once_of)
+            return Commit(error_reply_to(envelope, error), once_of=once_of)
         policy = RetryPolicy.of(self._settings, max_attempts=entry.settings.max_attempts)
         info = ErrorInfo(type(error).__name__, str(error), "".join(traceback.format_exception(error))[-8000:])
         outcome = policy.decide(delivery.attempt, error, info)
@@ -336,32 +355,5 @@ class AgentHost:
     def _expired(self, envelope: Envelope) -> Outcome:
         error = DeadlineExceededError(envelope.type, envelope.id)
         if envelope.kind == "request":
-            return Commit(self._error_reply(envelope, error))
+            return Commit(error_reply_to(envelope, error))
         return DeadLetter("expired", ErrorInfo(type(error).__name__, str(error), ""))
-
-    def _reply(self, activation: Activation, envelope: Envelope, result: Any) -> tuple[Any, ...]:
-        entry = self._registry.entry_for(result)
-        body = entry.encode(result)
-        claim = self._reply_claim(envelope, body) if len(body) > self._settings.max_payload else None
-        if claim is not None:
-            activation.claims += (claim,)
-            body = claim.pointer
-        head = head_of_reply(entry.version, error=False, claimed=claim is not None)
-        call_id = envelope.id if envelope.recorded else ""
-        sender = str(activation.agent_id)
-        return (envelope.reply_to or "", call_id, envelope.id, entry.name, sender, head, body)
-
-    def _reply_claim(self, envelope: Envelope, body: bytes) -> Claim:
-        """The bytes of a large reply; whoever sent a request with claim_check takes its reply like this as well."""
-        settings = self._settings
-        if envelope.claimed and not settings.claim_check:
-            settings = replace(settings, claim_check=True)
-        is_set_aside(len(body), None, settings)
-        return reply_claim(envelope.id, body)
-
-    def _error_reply(self, envelope: Envelope, error: BaseException) -> tuple[Any, ...] | None:
-        if envelope.kind != "request" or not envelope.reply_to:
-            return None
-        head = head_of_reply(1, error=True)
-        call_id = envelope.id if envelope.recorded else ""
-        return (envelope.reply_to, call_id, envelope.id, "error", "", head, encode_error(error))

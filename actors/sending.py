@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from broker import AgentId, MessageRegistry, TopicId
 from broker.claims import Claim, Pointer, is_set_aside
 from broker.codec import event_head, request_head
+from broker.envelope import Route
 from broker.errors import RequestTimeoutError, UndeliverableError
 from broker.ids import IdSource
 from broker.limits import Limits, unpack
@@ -25,11 +26,12 @@ from .cancellation import CancellationToken
 from .context import MessageContext
 from .errors import UndeliverableException
 from .intervention import InterventionHandler, intercept_publish, intercept_response, intercept_send
-from .runtime_errors import DeadlockError, ScheduleError
+from .runtime_errors import ChainTooDeepError, DeadlockError, ScheduleError
 
 if TYPE_CHECKING:
     from .runtime_protocol import AgentRuntime
 
+DEEPEST_CHAIN = 32  # requests within requests, where agents may be asked while they wait
 MOST_CANCELLED = 1000  # cancelled requests whose tokens are kept
 
 
@@ -189,9 +191,16 @@ class Sender:
         if activation is not None and activation.deadline is not None:
             deadline = min(deadline, activation.deadline)
             seconds = max(0.0, (deadline - self._transport.now_ms()) / 1000)
-        posting = self._request(message, recipient, sender, message_id, deadline, activation, claim_check)
+        posting, route = self._request(
+            message, recipient, sender, message_id, deadline, activation, claim_check
+        )
         name = str(posting.values[0])
-        waiting = token.link_future(self._transport.ask(posting))
+        reentry = activation.reentry if activation is not None else None
+        serving = reentry.serve(name) if reentry is not None else None
+        if route is None:
+            waiting = token.link_future(self._transport.ask(posting))
+        else:
+            waiting = token.link_future(self._transport.ask_back(posting, recipient.type, route))
         self._tokens[name] = token
         timer = asyncio.get_running_loop().call_later(seconds, _time_out, waiting, str(recipient), seconds)
         add_waiting = activation.add_waiting if activation is not None else None
@@ -199,6 +208,8 @@ class Sender:
             add_waiting(1)
         try:
             reply = await waiting
+            if serving is not None:
+                await serving.catch_up()
         except UndeliverableError as error:
             raise UndeliverableException(str(error)) from error
         finally:
@@ -207,6 +218,8 @@ class Sender:
             timer.cancel()
             self._transport.forget(name, waiting)
             self._release(name, token)
+            if serving is not None:
+                await serving.end()
         return await self._response(reply, posting)
 
     def _release(self, name: str, token: CancellationToken) -> None:
@@ -227,27 +240,28 @@ class Sender:
         deadline: int,
         activation: Activation | None,
         claim_check: bool | None,
-    ) -> Posting:
+    ) -> tuple[Posting, Route | None]:
         entry = self._registry.entry_for(message)
         body, claim = self._encode(entry, message, claim_check)
         chain: tuple[str, ...] = ()
+        routes: Mapping[str, Route] | None = None
         if activation is not None:
             chain = (*activation.chain, str(activation.agent_id))
-            if str(recipient) in chain:
-                raise DeadlockError((*chain, str(recipient)))
             content = body if claim is None else claim.body
             name = message_id or activation.request_id(f"{recipient}\0".encode() + content)
+            routes = _routes(activation, name)
         else:
             name = message_id or self._ids.next()
+        route = _way_back(str(recipient), chain, routes) if str(recipient) in chain else None
         once = "" if message_id is None else _global(message_id)
         if activation is not None and not once:
             once = activation.sends_at_once(name)
         recorded = bool(once)
         process = self._transport.process
-        head = request_head(process, deadline, chain, recorded, entry.version, claim is not None)
+        head = request_head(process, deadline, chain, recorded, entry.version, claim is not None, routes)
         values = (name, entry.name, recipient.key, "" if sender is None else str(sender), head, body)
         stream = keys.inbox(recipient.type)
-        return Posting(stream, 0, values, once, process if recorded else "", claim)
+        return Posting(stream, 0, values, once, process if recorded else "", claim), route
 
     async def _response(self, reply: Reply, request: Posting) -> Any:
         if not reply.head:
@@ -263,6 +277,23 @@ class Sender:
         if not request.waiting:  # else the reply is kept, for the next attempt of whoever asked
             await self._transport.claims.drop(pointer)
         return self._registry.decode(name, version, body, Limits.of_claims(self._transport.settings))
+
+
+def _routes(activation: Activation, ask: str) -> Mapping[str, Route] | None:
+    """How those whom a request reaches can ask back the agents that wait for it."""
+    if activation.reentry is None:
+        return activation.routes
+    own = (activation.reentry.message_id, ask)
+    return {**(activation.routes or {}), str(activation.agent_id): own}
+
+
+def _way_back(recipient: str, chain: tuple[str, ...], routes: Mapping[str, Route] | None) -> Route:
+    route = (routes or {}).get(recipient)
+    if route is None:
+        raise DeadlockError((*chain, recipient))
+    if len(chain) >= DEEPEST_CHAIN:
+        raise ChainTooDeepError((*chain, recipient), DEEPEST_CHAIN)
+    return route
 
 
 def _global(message_id: str) -> str:

@@ -6,10 +6,10 @@ with short names; it is empty for an ordinary event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from .envelope import Envelope
+from .envelope import Envelope, Route
 from .errors import DecodeError, EncodeError
 from .limits import DEFAULT, Limits, unpack
 from .plain import packb
@@ -27,6 +27,7 @@ SHORT: Final = {
     "trace": "x",
     "error": "e",
     "claimed": "b",
+    "routes": "n",
 }
 KINDS: Final = frozenset({"event", "request", "reply", "control"})
 FIRST_OF_HEAD: Final = Envelope._fields.index("kind")
@@ -48,6 +49,7 @@ def request_head(
     recorded: bool = False,
     version: int = 1,
     claimed: bool = False,
+    routes: Mapping[str, Route] | None = None,
 ) -> bytes:
     """The head of a request; the same as head_of, without an envelope."""
     head: dict[str, Any] = {"k": "request", "r": reply_to}
@@ -61,6 +63,8 @@ def request_head(
         head["v"] = version
     if claimed:
         head["b"] = True
+    if routes:
+        head["n"] = routes
     return packb(head)
 
 
@@ -189,6 +193,15 @@ def _headers(value: Any, name: str) -> dict[str, str]:
     return value
 
 
+def _routes(value: Any, name: str) -> dict[str, Route]:
+    if type(value) is not dict:
+        raise _wrong(name, "a map of pairs of texts")
+    made = {agent: _texts(pair, name) for agent, pair in value.items()}
+    if any(len(pair) != 2 for pair in made.values()):
+        raise _wrong(name, "a map of pairs of texts")
+    return {agent: (pair[0], pair[1]) for agent, pair in made.items()}
+
+
 def _wrong(name: str, wanted: str) -> DecodeError:
     return DecodeError(f"the field `{name}` of the head has to be {wanted}")
 
@@ -208,5 +221,6 @@ READERS: Final[dict[str, tuple[int, Callable[[Any, str], Any]]]] = {
         "trace": _headers,
         "error": _flag,
         "claimed": _flag,
+        "routes": _routes,
     }.items()
 }

@@ -25,6 +25,7 @@ BrokerError
 │   └── ClaimTooLargeError                  even for the place beside its stream
 ├── UndeliverableError (LookupError)        no such agent type
 ├── RequestTimeoutError (TimeoutError)      no reply in time
+├── NotWaitingError                         an agent further up the chain does not wait any more
 ├── DeadlineExceededError                   the asker no longer waits
 ├── DuplicateSubscriptionError (ValueError) the subscription exists
 ├── UnknownSubscriptionError (ValueError, LookupError) the subscription does not exist
@@ -343,6 +344,20 @@ class RequestTimeoutError(BrokerError, TimeoutError):
         return (
             f"{self.recipient} did not answer within {self.seconds:g} s: is a worker for it running? "
             "A longer time is request_timeout"
+        )
+
+
+class NotWaitingError(BrokerError):
+    """A request leads back to a reentrant agent, and the activation that waited for it has ended."""
+
+    def __init__(self, agent: str) -> None:
+        super().__init__(agent)
+        self.agent = agent
+
+    def __str__(self) -> str:
+        return (
+            f"{self.agent} does not wait for this chain of requests any more, so it can't be asked from within it: "
+            "its request timed out, or its handler has ended"
         )
 
 

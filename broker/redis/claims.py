@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
 from typing import Any
 
 from ..claims import Pointer
-from ..errors import ClaimLostError, ClaimTooLargeError, ConnectionLostError, ServerUnavailableError
+from ..errors import ClaimLostError, ClaimTooLargeError
 from .link import Link
 from .wire import Argument
-
-PAUSE = 0.05  # seconds before another attempt when the connection broke
 
 
 class ClaimStore:
@@ -39,14 +35,7 @@ class ClaimStore:
         return body
 
     async def _ask(self, *arguments: Argument) -> Any:
-        while True:
-            try:
-                return await self._link.command(*arguments)
-            except (ConnectionLostError, ServerUnavailableError):
-                if self._link.is_closed:
-                    raise
-            await asyncio.sleep(PAUSE)
-            await self._link.reconnect(math.inf)
+        return await self._link.patiently(lambda: self._link.command(*arguments))
 
     async def drop(self, pointer: Pointer) -> None:
         """Deletes the bytes of a reply that was read."""

@@ -22,6 +22,8 @@ OPERATIONS = (
     "resync",
     "replay",
     "record",
+    "nest",
+    "answer",
     "idle",
     "census",
     "measure",

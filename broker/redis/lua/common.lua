@@ -23,7 +23,9 @@
 -- stats:<type>          hash    counters: done, retried, dead, released, reaped
 -- dead:<type>           stream  dead letters
 -- dedupe:<bucket>       set     idempotency ids, two rotating buckets
--- once:<type>:<message> hash    `.<name>`: what ctx.once recorded; `><id>`: what the handler sent at once, before its commit
+-- once:<type>:<message> hash    `.<name>`: what ctx.once recorded; `><id>`: what the handler sent at once, before its commit;
+--                               `!<entry>`: how a nested request ended
+-- nested:<type>:<message> stream requests that came to a handler while it waited, see nest.lua
 -- timers, timer:<id>    zset and hashes: what is due later
 -- blob:<name>           hash    `body`: bytes that an entry points to instead of holding them; every other field is a place
 --                               that points to them: `topic:visits <id>`, `dead:counter <id>`, `timer:<id>`. A reply's
@@ -288,7 +290,7 @@ end
 
 local function needs_claim(place)
   if string.sub(place, 1, 6) == 'timer:' then return call('EXISTS', P .. place) == 1 end
-  local suffix, id = string.match(place, '^(%S+) (%S+)$')
+  local suffix, id = string.match(place, '^(.*) (%S+)$')
   if not suffix or #call('XRANGE', P .. suffix, id, id) == 0 then return false end
   return string.sub(suffix, 1, 5) == 'dead:' or is_unhandled(suffix, id)
 end
@@ -358,10 +360,54 @@ end
 
 -- Replies --------------------------------------------------------------------------------------------
 
-local function send_reply(process, id, kind, from, head, body)
-  call('XADD', P .. 'reply:' .. process, 'MAXLEN', '~', 100000, '*', 'id', id, 'type', kind, 'key', '', 'from', from,
+local REPLY_KEPT = 60 -- seconds
+
+local function send_to_process(process, id, kind, key, from, head, body)
+  call('XADD', P .. 'reply:' .. process, 'MAXLEN', '~', 100000, '*', 'id', id, 'type', kind, 'key', key, 'from', from,
     'at', text(now()), 'head', head, 'body', body)
-  call('EXPIRE', P .. 'reply:' .. process, 60)
+  call('EXPIRE', P .. 'reply:' .. process, REPLY_KEPT)
+end
+
+local function send_reply(process, id, kind, from, head, body)
+  send_to_process(process, id, kind, '', from, head, body)
+end
+
+-- Tells a process that something came for a request it waits for; what has a key is no reply.
+local function send_notice(process, ask) send_to_process(process, ask, 'nested', ask, '', '', '') end
+
+local function begin_call(id, process, window)
+  call('HSET', P .. 'call:' .. id, 'to', process)
+  call('PEXPIRE', P .. 'call:' .. id, text(window))
+end
+
+-- A handler that runs again asks again: it gets the recorded reply, or takes the place of the one who waited.
+local function wait_again(id, process, window)
+  begin_call(id, process, window)
+  local reply = call('HMGET', P .. 'call:' .. id, 'id', 'type', 'from', 'head', 'body')
+  if reply[1] then send_reply(process, unpack(reply)) end
+end
+
+-- The bytes of a reply: whoever asked fetches them.
+local function lend_claim(body, ms)
+  local name = claim_of(body)
+  if not name or not claims[name] then return end
+  call('HSET', P .. name, 'body', claims[name])
+  call('PEXPIRE', P .. name, text(ms))
+end
+
+-- A reply; with a call id it is kept for another attempt of whoever asked.
+local function reply_to_call(process, call_id, id, kind, from, head, body)
+  local kept_for = REPLY_KEPT * 1000
+  if call_id ~= '' then
+    local record = P .. 'call:' .. call_id
+    local to = call('HGET', record, 'to')
+    -- Without a record its time is over, or the asker's message is committed: nobody asks again, and nothing would end it.
+    if to then call('HSET', record, 'id', id, 'type', kind, 'from', from, 'head', head, 'body', body) end
+    process = to or process
+    if claims then kept_for = math.max(kept_for, call('PTTL', record)) end
+  end
+  if claims then lend_claim(body, kept_for) end
+  send_reply(process, id, kind, from, head, body)
 end
 
 -- Parked entries -------------------------------------------------------------------------------------

@@ -14,18 +14,6 @@
 local window, deliverable_to -- of one call
 local FIRST, WIDTH = 6, 10
 
-local function begin_call(id, process)
-  call('HSET', P .. 'call:' .. id, 'to', process)
-  call('PEXPIRE', P .. 'call:' .. id, text(window))
-end
-
--- A handler that runs again asks again: it gets the recorded reply, or takes the place of the one who waited.
-local function wait_again(id, process)
-  begin_call(id, process)
-  local reply = call('HMGET', P .. 'call:' .. id, 'id', 'type', 'from', 'head', 'body')
-  if reply[1] then send_reply(process, unpack(reply)) end
-end
-
 local function deliverable(suffix)
   if deliverable_to[suffix] == nil then
     local agent_type = string.match(suffix, '^inbox:(.*)$')
@@ -38,14 +26,14 @@ local function publish_one(at)
   local suffix, due, idem, process = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
   if not deliverable(suffix) then return 'undeliverable' end
   if idem ~= '' and seen(idem, window) then
-    if process ~= '' then wait_again(ARGV[at + 4], process) end
+    if process ~= '' then wait_again(ARGV[at + 4], process, window) end
     return 'duplicate'
   end
   if try_send(suffix, due, ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7], ARGV[at + 8], ARGV[at + 9]) then
     if idem ~= '' then unsee(idem, window) end
     return 'unwritable'
   end
-  if process ~= '' then begin_call(ARGV[at + 4], process) end
+  if process ~= '' then begin_call(ARGV[at + 4], process, window) end
 end
 
 -- The answer of a batch that was carried out before; of one that a later batch has overtaken nobody waits for it.

@@ -170,30 +170,7 @@ local function read_claims()
   return own
 end
 
-local REPLY_KEPT = 60000 -- ms; as long as the stream of replies
-
--- The bytes of a reply: whoever asked fetches them.
-local function lend_claim(body, kept_for)
-  local name = claim_of(body)
-  if not name or not claims[name] then return end
-  call('HSET', P .. name, 'body', claims[name])
-  call('PEXPIRE', P .. name, text(kept_for))
-end
-
-local function write_reply()
-  local process, call_id, id, kind, from, head, body = read(), read(), read(), read(), read(), read(), read()
-  local kept_for = REPLY_KEPT
-  if call_id ~= '' then
-    local record = P .. 'call:' .. call_id
-    local to = call('HGET', record, 'to')
-    -- Without a record its time is over, or the asker's message is committed: nobody asks again, and nothing would end it.
-    if to then call('HSET', record, 'id', id, 'type', kind, 'from', from, 'head', head, 'body', body) end
-    process = to or process
-    kept_for = math.max(kept_for, call('PTTL', record))
-  end
-  if claims then lend_claim(body, kept_for) end
-  send_reply(process, id, kind, from, head, body)
-end
+local function write_reply() reply_to_call(read(), read(), read(), read(), read(), read(), read()) end
 
 local function write_outgoing(agent_type)
   for _ = 1, tonumber(read()) do
@@ -223,7 +200,7 @@ local function forget_once(record)
       call('DEL', P .. 'call:' .. id, P .. 'blob:' .. id .. ':reply')
     end
   end
-  call('DEL', record)
+  call('DEL', record, P .. 'nested:' .. string.sub(record, #P + 6))
 end
 
 local function write_dead(i)
