@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from actors import (
     AgentId,
     App,
+    CancellationToken,
     ClosureContext,
     MessageContext,
     RedisAgentRuntime,
@@ -21,7 +22,7 @@ from actors import (
     rpc,
 )
 from actors.runtime_errors import ChainTooDeepError, DeadlockError
-from broker.errors import RequestTimeoutError
+from broker.errors import NotWaitingError, RequestTimeoutError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters, listener, stored
 
@@ -133,10 +134,10 @@ async def test_a_circle_is_refused_at_once(
         )
     if by_event:
         await runtime.publish_message(Note(), TopicId("start", "a"))
-        await eventually(lambda: letters(runtime, names[0]), 5)
+        await eventually(lambda: letters(runtime, names[0]))
     else:
         with pytest.raises(DeadlockError, match=f"{names[0]}/a asks"):
-            await runtime.send_message(Ask(), AgentId(names[0], "a"), timeout=5)
+            await runtime.send_message(Ask(), AgentId(names[0], "a"))
     assert errors
 
 
@@ -159,7 +160,7 @@ async def test_a_reentrant_agent_is_asked_while_it_waits(runtimes: Runtimes, apa
         heard = await listener(last, "listener", "echo")
     runtime.start()
     await runtime.publish_message(Note(text="one"), TopicId("tasks", "b"))
-    await eventually(lambda: heard, 5)
+    await eventually(lambda: heard)
     await runtime.stop_when_idle()
     assert await _done(runtime) == ["begin one", "asked one", "end one!?"]
     assert [(one.text, one.sender) for one in heard] == [("from one", "boss/b")]
@@ -399,13 +400,14 @@ async def test_other_requests_wait_as_ever(runtimes: Runtimes) -> None:
 
 async def test_who_does_not_wait_any_more_is_not_disturbed(runtimes: Runtimes) -> None:
     failed: list[BaseException] = []
-    go_on = asyncio.Event()
+    begun, go_on = asyncio.Event(), asyncio.Event()
 
     class Late(RoutedAgent):
         """Asks back when nobody waits any more."""
 
         @rpc
         async def on_ask(self, message: Ask, ctx: MessageContext) -> Answer:
+            begun.set()
             await go_on.wait()
             try:
                 await self.send_message(message, AgentId("boss", "b"))
@@ -415,14 +417,17 @@ async def test_who_does_not_wait_any_more_is_not_disturbed(runtimes: Runtimes) -
             return Answer()
 
     class Hurried(Boss):
-        """Waits only a little."""
+        """Waits only until its request has begun."""
 
         @event
         async def on_note(self, message: Note, ctx: MessageContext) -> None:
-            with pytest.raises(RequestTimeoutError):
-                await self.runtime.send_message(  # type: ignore[call-arg]
-                    Ask(), AgentId("helper", "h"), sender=self.id, timeout=0.05
-                )
+            token = CancellationToken()
+            asking = asyncio.create_task(
+                self.send_message(Ask(), AgentId("helper", "h"), cancellation_token=token)
+            )
+            await begun.wait()
+            token.cancel()
+            await asyncio.wait({asking})
             self.state.done.append("went on")
 
     app = App("offices")
@@ -434,6 +439,7 @@ async def test_who_does_not_wait_any_more_is_not_disturbed(runtimes: Runtimes) -
     await eventually(lambda: _has_gone_on(runtime))
     go_on.set()
     await eventually(lambda: failed)
+    assert isinstance(failed[0], NotWaitingError)
     await runtime.stop_when_idle()
     assert await _done(runtime) == ["went on"]
 
