@@ -39,6 +39,7 @@ ENVELOPES = st.builds(
     trace=st.none() | st.dictionaries(TEXTS, TEXTS, max_size=3),
     error=st.booleans(),
     claimed=st.booleans(),
+    routes=st.none() | st.dictionaries(TEXTS, st.tuples(TEXTS, TEXTS), max_size=3),
 )
 
 
