@@ -28,7 +28,7 @@ from .cancellation import CancellationToken
 from .context import MessageContext, MessageHandlerContext
 from .local_agents import LocalAgents
 from .once import Recorder
-from .reentry import Outer, Reentry
+from .reentry import Journal, Outer, Reentry
 from .registration import AgentTypeEntry, LiveAgent
 from .replies import error_reply_to, fetch_message, reply_to
 from .runtime_errors import MaxRuntimeError
@@ -232,7 +232,10 @@ class AgentHost:
         self, entry: AgentTypeEntry, live: LiveAgent, delivery: Delivery, activation: Activation
     ) -> Reentry:
         place = Place(entry.type, live.agent_id.key, activation.message_id, self.worker())
-        outer = Outer(live, entry.persistent, place, delivery.attempt, self._transport, self._registry)
+        journal = Journal(self._transport, place)
+        outer = Outer(
+            live, entry.persistent, place, journal, delivery.attempt, self._transport, self._registry
+        )
         return Reentry(outer, activation)
 
     async def _run_within(self, seconds: float, agent: Any, message: Any, ctx: MessageContext) -> Any:

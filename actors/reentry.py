@@ -62,6 +62,38 @@ class NestedActivation(Activation):
         return f">{self.agent_id.type}:{self.outer_id}|{name}"
 
 
+class Journal:
+    """The nested requests that came for one message, by the request of its agent that they came for."""
+
+    def __init__(self, transport: RedisTransport, place: Place) -> None:
+        self._nested = transport.nested
+        self._limits = Limits.of(transport.settings)
+        self._place = place
+        self._agent = f"{place.agent_type}/{place.key}"
+        self._last = START
+        self._by_ask: dict[str, list[tuple[str, Envelope]]] = {}
+        self._reading = asyncio.Lock()
+
+    async def take(self, ask: str) -> list[tuple[str, Envelope]]:
+        """What came for an ask since the last call: where each is kept, and the request."""
+        async with self._reading:
+            while found := await self._nested.read(self._place, self._last):
+                for entry, values in found:
+                    self._last = entry
+                    self._file(entry, values)
+        return self._by_ask.pop(ask, [])
+
+    def _file(self, entry: str, values: list[bytes]) -> None:
+        try:
+            envelope = from_values(values, self._limits)
+        except DecodeError as error:
+            logger.warning("a nested request of %s can't be read: %s", self._agent, error)
+            return
+        route = (envelope.routes or {}).get(self._agent)
+        if route is not None:
+            self._by_ask.setdefault(route[1], []).append((entry, envelope))
+
+
 @dataclass(frozen=True, slots=True)
 class Outer:
     """The message that an agent handles while requests come in, and what is needed to handle those.
@@ -70,6 +102,7 @@ class Outer:
         live: the agent.
         is_persistent: it has a State.
         place: where such requests are kept.
+        journal: those that are kept there.
         attempt: number of the attempt at the message.
         transport: the connection.
         registry: message classes.
@@ -78,6 +111,7 @@ class Outer:
     live: LiveAgent
     is_persistent: bool
     place: Place
+    journal: Journal
     attempt: int
     transport: RedisTransport
     registry: MessageRegistry
@@ -225,25 +259,16 @@ class Serving:
             await asyncio.wait({self._task})
 
     async def _run(self) -> None:
-        after = START
         while True:
             self._came.clear()
-            for entry, values in await self._nested.read(self._reentry.outer.place, after):
-                after = entry
-                await self._take(entry, values)
+            for entry, envelope in await self._reentry.outer.journal.take(self._ask):
+                await self._take(entry, envelope)
             self._caught_up.set()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._came.wait(), LOOK_AGAIN)
 
-    async def _take(self, entry: str, values: list[bytes]) -> None:
+    async def _take(self, entry: str, envelope: Envelope) -> None:
         outer = self._reentry.outer
-        try:
-            envelope = from_values(values, Limits.of(outer.transport.settings))
-        except DecodeError as error:
-            logger.warning("a nested request of %s can't be read: %s", outer.live.agent_id, error)
-            return
-        if (envelope.routes or {}).get(str(outer.live.agent_id)) != (self._reentry.message_id, self._ask):
-            return  # it came for another request of this message
         ending = await outer.transport.nested.ending(outer.place, entry)
         is_late = envelope.deadline is not None and outer.transport.now_ms() > envelope.deadline
         if ending == "failed" or (not ending and is_late):

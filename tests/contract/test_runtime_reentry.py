@@ -448,6 +448,28 @@ async def _has_gone_on(runtime: RedisAgentRuntime) -> bool:
     return bool(await stored(runtime, "state:boss"))
 
 
+async def test_many_nested_requests_for_one_request(runtimes: Runtimes) -> None:
+    async def ask_back(agent: ClosureContext, message: Ask, ctx: MessageContext) -> Answer:
+        asks = [agent.send_message(Ask(text=str(n)), AgentId("boss", "b")) for n in range(130)]
+        await asyncio.gather(*asks)
+        return Answer(text="all")
+
+    app = App("offices")
+    app.agent("boss", topics=["tasks"], reentrant=True)(Boss)
+    app.closure("helper")(ask_back)
+    Boss.fail.add("outer")
+    runtime = runtimes.of(app)
+    heard = await listener(runtime, "listener", "echo")
+    runtime.start()
+    await runtime.publish_message(Note(text="one"), TopicId("tasks", "b"))
+    await runtime.stop_when_idle()
+    done = await _done(runtime)
+    assert (done[0], done[-1]) == ("begin one", "end all")
+    assert sorted(done[1:-1]) == sorted(f"asked {n}" for n in range(130))
+    assert len(heard) == 130
+    await _nothing_is_left(runtime)
+
+
 async def test_large_nested_requests_and_replies(runtimes: Runtimes) -> None:
     large = "x" * 5000
     got: list[str] = []
