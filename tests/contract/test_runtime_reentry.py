@@ -450,8 +450,9 @@ async def _has_gone_on(runtime: RedisAgentRuntime) -> bool:
 
 async def test_many_nested_requests_for_one_request(runtimes: Runtimes) -> None:
     async def ask_back(agent: ClosureContext, message: Ask, ctx: MessageContext) -> Answer:
-        asks = [agent.send_message(Ask(text=str(n)), AgentId("boss", "b")) for n in range(130)]
-        await asyncio.gather(*asks)
+        for start in range(0, 130, 26):
+            asks = [agent.send_message(Ask(text=str(start + n)), AgentId("boss", "b")) for n in range(26)]
+            await asyncio.gather(*asks)
         return Answer(text="all")
 
     app = App("offices")
@@ -463,6 +464,7 @@ async def test_many_nested_requests_for_one_request(runtimes: Runtimes) -> None:
     runtime.start()
     await runtime.publish_message(Note(text="one"), TopicId("tasks", "b"))
     await runtime.stop_when_idle()
+    assert await letters(runtime, "boss") == []
     done = await _done(runtime)
     assert (done[0], done[-1]) == ("begin one", "end all")
     assert sorted(done[1:-1]) == sorted(f"asked {n}" for n in range(130))
