@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 from broker import AgentId
+from broker.claims import Claim
+from broker.envelope import Route
 from broker.ids import derived_id
 from broker.redis.publisher import Posting
+
+if TYPE_CHECKING:
+    from .reentry import Reentry
 
 
 class Activation:
@@ -19,9 +25,12 @@ class Activation:
         chain: the agents whose requests led here, the nearest last.
         deadline: server ms until which the asker of this request waits, or None.
         outgoing: what leaves with the commit.
+        claims: the bytes that some of it points to.
         has_sent: something left at once, so that the commit has to forget it.
         owner: the transport that the message came by.
         is_over: the handler has ended, so that nothing can leave with its commit any more.
+        routes: how to reach agents of the chain that let requests in while they wait, see Envelope.
+        reentry: what lets requests in while this handler waits; None: they are refused.
         add_waiting: told 1 when it begins to wait for a reply, -1 when that ends.
     """
 
@@ -31,12 +40,15 @@ class Activation:
         "add_waiting",
         "agent_id",
         "chain",
+        "claims",
         "deadline",
         "has_sent",
         "is_over",
         "message_id",
         "outgoing",
         "owner",
+        "reentry",
+        "routes",
     )
 
     def __init__(
@@ -47,6 +59,7 @@ class Activation:
         deadline: int | None,
         owner: object = None,
         add_waiting: Callable[[int], None] | None = None,
+        routes: Mapping[str, Route] | None = None,
     ) -> None:
         self.agent_id = agent_id
         self.add_waiting = add_waiting
@@ -54,9 +67,12 @@ class Activation:
         self.chain = chain
         self.deadline = deadline
         self.outgoing: list[Posting] = []
+        self.claims: tuple[Claim, ...] = ()
         self.has_sent = False
         self.owner = owner
         self.is_over = False
+        self.routes = routes
+        self.reentry: Reentry | None = None
         self._ordinal = 0
         self._asked: dict[bytes, int] | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from .delivery import Delivery
@@ -48,6 +49,9 @@ def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> D
     if outcome.state is not None:
         mode += "S"
         extras += outcome.state
+    if outcome.claims or delivery.claim is not None:
+        mode += "B"
+        extras += (delivery.claim or "", len(outcome.claims), *chain.from_iterable(outcome.claims))
     if outcome.reply is not None:
         mode += "P"
         extras += outcome.reply

@@ -17,6 +17,8 @@ CHOICES: Final = {"durability": ("server", "replica"), "when_full": ("wait", "re
 MAY_BE_ZERO: Final = frozenset(
     {"retain", "max_unclaimed", "drain_grace", "retry_base", "max_backlog", "max_backlog_per_key"}
 )
+TRUE: Final = frozenset({"1", "true", "yes", "on"})
+FALSE: Final = frozenset({"0", "false", "no", "off"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,8 @@ class BrokerSettings:
         retry_cap: longest pause between attempts, seconds.
         request_timeout: seconds a request waits for its reply.
         max_payload: largest body of a message, bytes.
+        claim_check: larger bodies are kept beside their stream instead of being refused, as with claim_check=True.
+        max_claim: largest body that is kept beside its stream, bytes.
         max_depth: deepest nesting of a body.
         max_elements: most values in a body.
         retain: handled entries that stay in a stream, to be looked at.
@@ -64,6 +68,8 @@ class BrokerSettings:
     retry_cap: float = 30.0
     request_timeout: float = 30.0
     max_payload: int = 1_048_576
+    claim_check: bool = False
+    max_claim: int = 134_217_728
     max_depth: int = 32
     max_elements: int = 100_000
     retain: int = 1_000
@@ -96,6 +102,10 @@ class BrokerSettings:
                 raise SettingsError(f"{name}={value!r} has to be text")
             if name in CHOICES and value not in CHOICES[name]:
                 raise SettingsError(f"{name}={value!r} has to be one of: {', '.join(CHOICES[name])}")
+            return
+        if isinstance(default, bool):
+            if not isinstance(value, bool):
+                raise SettingsError(f"{name}={value!r} has to be True or False")
             return
         wanted = int if isinstance(default, int) else int | float
         if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value):
@@ -131,6 +141,10 @@ class BrokerSettings:
 def _read(name: str, text: str, default: Any) -> Any:
     if isinstance(default, str) or default is None:
         return text
+    if isinstance(default, bool):
+        if text.lower() not in TRUE | FALSE:
+            raise SettingsError(f"{PREFIX}{name.upper()}={text!r} has to be 1 or 0")
+        return text.lower() in TRUE
     try:
         return type(default)(text)
     except ValueError as error:

@@ -7,9 +7,10 @@ unknown, and only the caller knows how to find out. What to do next (send again,
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ..errors import CommandError, ConnectionLostError, ServerUnavailableError
 from ..settings import BrokerSettings
@@ -19,6 +20,7 @@ from .keys import Keys
 from .scripts import is_missing, is_there_already, library
 from .wire import Argument, Wire
 
+T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds between attempts to connect
 
 
@@ -136,6 +138,21 @@ class Link:
                 raise
         await self._load(channel, limit)
         return await channel.call_within(command, limit)
+
+    async def patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Repeats a call that does no harm when it is repeated, until it goes through, however long the server is gone.
+
+        Raises:
+            ConnectionLostError, ServerUnavailableError: the link was closed meanwhile.
+        """
+        while True:
+            try:
+                return await call()
+            except (ConnectionLostError, ServerUnavailableError):
+                if self._closed:
+                    raise
+            await asyncio.sleep(FIRST_PAUSE)
+            await self.reconnect(math.inf)
 
     async def _load(self, channel: Channel, limit: float) -> None:
         try:

@@ -23,6 +23,8 @@ OPERATIONS = (
     "replay",
     "record",
     "control",
+    "nest",
+    "answer",
     "idle",
     "census",
     "measure",

@@ -1,4 +1,5 @@
--- A worker's heartbeat: extends its lease, reaps those whose lease ended, fires timers, trims what everybody has handled.
+-- A worker's heartbeat: extends its lease, reaps those whose lease ended, fires timers, trims what everybody has handled,
+-- and takes away large bodies that nothing points to any more.
 --
 -- ARGV: worker, lease (ms), retain (entries), max_unclaimed, held, running
 -- Returns {'OK', server ms, workers reaped} or {'FENCED'}.
@@ -67,6 +68,13 @@ local function look_after(agent_type)
   for i = 1, #streams do trim(streams[i]) end
 end
 
+-- A commit takes away what it was the last to need; left over is what lost its reader, such as the backlog of a
+-- subscription that ended.
+local function look_at_claims()
+  local due = call('ZRANGEBYSCORE', P .. 'blobs', '-inf', text(now()), 'LIMIT', 0, 20)
+  for i = 1, #due do settle_claim(due[i]) end
+end
+
 local function beat()
   local worker, lease, max_unclaimed = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4])
   retain = tonumber(ARGV[3])
@@ -76,6 +84,7 @@ local function beat()
   local reaped = reap_expired()
   fire_due()
   for _, agent_type in ipairs(words(call('HGET', P .. 'worker:' .. worker, 'types') or '')) do look_after(agent_type) end
+  look_at_claims()
   announce(max_unclaimed)
   save_clock()
   return { 'OK', text(now()), reaped }

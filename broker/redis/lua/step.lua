@@ -22,6 +22,7 @@
 --     X  only unless the request was cancelled, else S, P, O and I of it are dropped: message id
 --     K  what ctx.once recorded and what the handler sent at once is forgotten: message id
 --     S  state: version, data
+--     B  large bodies: blob that the message came with or '', count, then for each that leaves two values: blob, bytes
 --     P  reply: process, call id or '', id, type, from, head, body
 --     O  outgoing messages: count, then for each eight values: suffix, due, id, type, key, from, head, body
 --     I  the same with idempotency ids: window (ms), count, then for each nine values: idempotency id or '', and those
@@ -255,17 +256,17 @@ local function acknowledge()
   end
 end
 
+local function read_claims()
+  local own, count = read(), tonumber(read())
+  claims = claims or {}
+  for i = at, at + 2 * count - 2, 2 do claims[ARGV[i]] = ARGV[i + 1] end
+  at = at + 2 * count
+  return own
+end
+
 local function write_reply()
   local process, call_id, id, kind, from, head, body = read(), read(), read(), read(), read(), read(), read()
-  if void then return end
-  if call_id ~= '' then
-    local record = P .. 'call:' .. call_id
-    local to = call('HGET', record, 'to')
-    -- Without a record its time is over, or the asker's message is committed: nobody asks again, and nothing would end it.
-    if to then call('HSET', record, 'id', id, 'type', kind, 'from', from, 'head', head, 'body', body) end
-    process = to or process
-  end
-  send_reply(process, id, kind, from, head, body)
+  if not void then reply_to_call(process, call_id, id, kind, from, head, body) end
 end
 
 local function write_outgoing(agent_type)
@@ -293,9 +294,12 @@ end
 -- The message is committed and never handled again: what it recorded and asked is not needed any more.
 local function forget_once(record)
   for _, field in ipairs(call('HKEYS', record)) do
-    if string.sub(field, 1, 1) == '>' then call('DEL', P .. 'call:' .. string.sub(field, 2)) end
+    if string.sub(field, 1, 1) == '>' then
+      local id = string.sub(field, 2)
+      call('DEL', P .. 'call:' .. id, P .. 'blob:' .. id .. ':reply')
+    end
   end
-  call('DEL', record)
+  call('DEL', record, P .. 'nested:' .. string.sub(record, #P + 6))
 end
 
 local function write_dead(i)
@@ -359,9 +363,11 @@ local function write_effects(i, mode)
   if has(mode, 'X') then void = call('ZSCORE', P .. 'cancelled', read()) and true end
   if has(mode, 'K') then forget_once(P .. 'once:' .. commit_group[i].type .. ':' .. read()) end
   if has(mode, 'S') then write_state(i) end
+  local claim = has(mode, 'B') and read_claims() or ''
   if has(mode, 'P') then write_reply() end
   if has(mode, 'O') then write_outgoing(commit_group[i].type) end
   if has(mode, 'I') then write_identified(commit_group[i].type) end
+  if claim ~= '' then settle_claim(claim) end
 end
 
 -- Whether a living worker of the type knows the message in this version.

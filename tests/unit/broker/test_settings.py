@@ -52,6 +52,7 @@ def test_what_is_said_in_code_wins_over_the_environment() -> None:
         ({"retain": -1}, "retain=-1 has to be at least 0"),
         ({"concurrency": 1.5}, "concurrency=1.5 has to be a whole number"),
         ({"max_attempts": True}, "max_attempts=True has to be a whole number"),
+        ({"claim_check": 1}, "claim_check=1 has to be True or False"),
         ({"namespace": ""}, "namespace='' has to be text"),
         ({"namespace": None}, "namespace=None has to be text"),
         ({"url": 5}, "url=5 has to be text"),
@@ -75,6 +76,13 @@ def test_a_value_of_the_environment_that_is_no_number() -> None:
         BrokerSettings.from_env({"CALLBOARD_LEASE": "long"})
     with pytest.raises(SettingsError, match=r"CALLBOARD_RETAIN='1\.5' has to be a whole number"):
         BrokerSettings.from_env({"CALLBOARD_RETAIN": "1.5"})
+
+
+@pytest.mark.parametrize(("text", "value"), [("1", True), ("true", True), ("off", False), ("0", False)])
+def test_a_switch_in_the_environment(text: str, value: bool) -> None:
+    assert BrokerSettings.from_env({"CALLBOARD_CLAIM_CHECK": text}).claim_check is value
+    with pytest.raises(SettingsError, match="CALLBOARD_CLAIM_CHECK='maybe' has to be 1 or 0"):
+        BrokerSettings.from_env({"CALLBOARD_CLAIM_CHECK": "maybe"})
 
 
 def test_a_setting_that_does_not_exist() -> None:
