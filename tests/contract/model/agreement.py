@@ -39,37 +39,45 @@ def _check_work(reference: Reference, held: Held, photo: Photo) -> None:
 def _check_effects(reference: Reference, photo: Photo) -> None:
     assert [entry["id"].decode() for entry in photo.entries(EFFECTS)] == reference.effects
     replies: dict[str, list[str]] = {}
-    for process, id in reference.replies:
-        replies.setdefault(process, []).append(id)
+    for process, entry_id in reference.replies:
+        replies.setdefault(process, []).append(entry_id)
     for process, ids in replies.items():
         assert [entry["id"].decode() for entry in photo.entries(f"reply:{process}")] == ids
     assert "reply:zombie" not in photo.streams
     states = {key: (int(f["v"]), f["d"]) for key, f in photo.starting_with(f"state:{AGENT_TYPE}:").items()}
     assert states == {key: (state.version, state.data) for key, state in reference.states.items()}
-    once = {id: set(names) for id, names in photo.starting_with(f"once:{AGENT_TYPE}:").items()}
-    assert once == {id: set(names) for id, names in reference.once.items() if names}
-    calls = {id: (fields["to"].decode(), "body" in fields) for id, fields in photo.starting_with("call:").items()}
+    once = {entry_id: set(names) for entry_id, names in photo.starting_with(f"once:{AGENT_TYPE}:").items()}
+    assert once == {entry_id: set(names) for entry_id, names in reference.once.items() if names}
+    calls = {
+        entry_id: (fields["to"].decode(), "body" in fields)
+        for entry_id, fields in photo.starting_with("call:").items()
+    }
     assert calls == reference.calls
     letters = sorted(
         (one["id"].decode(), one["key"].decode(), one["reason"].decode(), int(one["attempts"]))
         for one in photo.entries(f"dead:{AGENT_TYPE}")
     )
-    assert letters == sorted((one.item.id, one.item.key, one.reason, one.attempts) for one in reference.letters)
+    assert letters == sorted(
+        (one.item.id, one.item.key, one.reason, one.attempts) for one in reference.letters
+    )
     stats = {name: int(number) for name, number in photo.hash(f"stats:{AGENT_TYPE}").items()}
     assert stats == {name: number for name, number in reference.counters.items() if number}
 
 
 def _check_entries(reference: Reference, photo: Photo) -> None:
     """What is to be done is still there; what is pending is to be done."""
-    unfinished, there = reference.unfinished(), set()
+    unfinished = reference.unfinished()
+    there: set[str] = set()
     for suffix in photo.sets.get(f"streams:{AGENT_TYPE}", ()):
         stream = photo.streams.get(suffix)
         if stream is None:
             continue
-        ids = {id: fields["id"].decode() for id, fields in stream.entries.items()}
+        ids = {entry_id: fields["id"].decode() for entry_id, fields in stream.entries.items()}
         there.update(ids.values())
         for group in stream.groups.values():
-            assert {ids.get(id, id) for id in group.pending} <= unfinished, "pending, but handled"
+            assert {ids.get(entry_id, entry_id) for entry_id in group.pending} <= unfinished, (
+                "pending, but handled"
+            )
     assert unfinished <= there, "trimmed, but not handled"
     for suffix, refs in photo.lists.items():
         assert not suffix.startswith("wait:") or refs

@@ -80,9 +80,7 @@ class Photo:
     def _add(self, suffix: str, kind: bytes | str, content: Any) -> None:
         match kind if isinstance(kind, str) else kind.decode():
             case "hash":
-                self.hashes[suffix] = {
-                    content[i].decode(): content[i + 1] for i in range(0, len(content), 2)
-                }
+                self.hashes[suffix] = {content[i].decode(): content[i + 1] for i in range(0, len(content), 2)}
             case "list":
                 self.lists[suffix] = [one.decode() for one in content]
             case "set" | "zset":
@@ -109,11 +107,13 @@ class Photo:
 def _stream(entries: Any, groups: Any) -> Stream:
     return Stream(
         {
-            id.decode(): {fields[i].decode(): fields[i + 1] for i in range(0, len(fields), 2)}
-            for id, fields in entries
+            entry_id.decode(): {fields[i].decode(): fields[i + 1] for i in range(0, len(fields), 2)}
+            for entry_id, fields in entries
         },
         {
-            name.decode(): Group(last.decode(), {id.decode(): consumer.decode() for id, consumer in pending})
+            name.decode(): Group(
+                last.decode(), {entry_id.decode(): consumer.decode() for entry_id, consumer in pending}
+            )
             for name, last, pending in groups
         },
     )
@@ -132,7 +132,9 @@ class Bus:
         self.endpoint = Endpoint.parse(url)
         self.keys = Keys(self.settings.namespace)
         self.wire: BlockingWire | BlockingMemory = (
-            BlockingMemory(self.endpoint) if self.endpoint.scheme == "memory" else BlockingWire(self.endpoint, 30)
+            BlockingMemory(self.endpoint)
+            if self.endpoint.scheme == "memory"
+            else BlockingWire(self.endpoint, 30)
         )
 
     def command(self, name: str, suffix: str, *arguments: Any) -> Any:

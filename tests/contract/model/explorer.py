@@ -70,7 +70,9 @@ class Explorer:
         try:
             self._bus.wire.call(("SELECT", 0))
             self._bus.wire.call(("FLUSHDB",))
-            world = World(self._bus, sorted({key for _, key in self._bounds.messages}), self._bounds.limit, True)
+            world = World(
+                self._bus, sorted({key for _, key in self._bounds.messages}), self._bounds.limit, True
+            )
             start = Schedule.begin(world, self._bounds)
             ways, longest = self._explore(start, self._state(start))
         finally:
@@ -128,7 +130,13 @@ class Explorer:
 
 
 TIMES = ("at", "first", "last", "worker", "entry")  # fields that differ from run to run
-PASSING = ("stats:", "worker:", "types", "topics", "prefixes")  # facts that nothing depends on, and that never change
+PASSING = (
+    "stats:",
+    "worker:",
+    "types",
+    "topics",
+    "prefixes",
+)  # facts that nothing depends on, and that never change
 
 
 def _essence(photo: Photo, names: dict[str, str]) -> list[Any]:
@@ -137,7 +145,12 @@ def _essence(photo: Photo, names: dict[str, str]) -> list[Any]:
     for suffix, fields in photo.hashes.items():
         if not suffix.startswith(PASSING):
             shown = _renamed(suffix, names)
-            seen.append((shown, sorted((field, _value(suffix, field, value, names)) for field, value in fields.items())))
+            seen.append(
+                (
+                    shown,
+                    sorted((field, _value(suffix, field, value, names)) for field, value in fields.items()),
+                )
+            )
     seen += [(suffix, items) for suffix, items in photo.lists.items() if not suffix.startswith("bell:")]
     seen += [
         (suffix.partition(":")[0] if suffix.startswith("dedupe") else suffix, sorted(items))
@@ -166,11 +179,18 @@ def _value(suffix: str, field: str, value: bytes, names: dict[str, str]) -> str:
 
 def _stream(suffix: str, stream: Any, names: dict[str, str]) -> Any:
     entries = [
-        (id if suffix.startswith(("topic:", "inbox:")) else "", [(n, v) for n, v in fields.items() if n not in TIMES])
-        for id, fields in stream.entries.items()
+        (
+            entry_id if suffix.startswith(("topic:", "inbox:")) else "",
+            [(n, v) for n, v in fields.items() if n not in TIMES],
+        )
+        for entry_id, fields in stream.entries.items()
     ]
     groups = [
-        (name, group.cursor, [(id, names.get(consumer, "gone")) for id, consumer in group.pending.items()])
+        (
+            name,
+            group.cursor,
+            [(entry_id, names.get(consumer, "gone")) for entry_id, consumer in group.pending.items()],
+        )
         for name, group in stream.groups.items()
     ]
     return entries, groups

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from .bus import Bus
-from .reference import AGENT_TYPE, EFFECTS, Ending, Item, Sent
+from .reference import AGENT_TYPE, EFFECTS, Ending, How, Item, Sent
 from .world import KEYS, LATER, STREAMS, Hand, World
 
 LIMIT = 4  # attempts
@@ -16,7 +16,7 @@ LONGEST_CHAIN = 2  # messages that lead from one to the next
 
 PLACES = st.tuples(st.sampled_from(STREAMS), st.sampled_from(KEYS))
 CHOICE = st.integers(0, 1000)  # one of what is there, by its number
-HOWS = st.sampled_from("CCCCDRL")
+HOWS: st.SearchStrategy[How] = st.sampled_from(("C", "C", "C", "C", "D", "R", "L"))
 OUTGOING = st.lists(st.sampled_from(["effect", "order", "later", "named"]), max_size=3)
 
 
@@ -57,7 +57,10 @@ class Delivering(RuleBasedStateMachine):
         """Ids of a person or program, some of them seen before."""
         ids = [f"chosen-{name % 12}" for name in names]
         self.world.publish(
-            *(Sent(Item(self.new_id(), key, stream), once=id) for (stream, key), id in zip(places, ids, strict=False))
+            *(
+                Sent(Item(self.new_id(), key, stream), once=chosen)
+                for (stream, key), chosen in zip(places, ids, strict=False)
+            )
         )
 
     @rule(place=PLACES)
@@ -101,7 +104,7 @@ class Delivering(RuleBasedStateMachine):
     def _endings(self, data: st.DataObject, hand: Hand, key: str) -> list[Ending]:
         endings: list[Ending] = []
         for delivery in hand.held[key][: data.draw(st.integers(1, 3), "how many")]:
-            how = data.draw(HOWS, "how")
+            how: How = data.draw(HOWS, "how")
             endings.append(Ending(how))
             if how == "C":
                 endings[-1] = self._commit(data, delivery.message_id.decode(), key)
@@ -113,7 +116,9 @@ class Delivering(RuleBasedStateMachine):
         state = id.encode() if data.draw(st.booleans(), "state") else None
         reply = "p1" if id.startswith("call-") or data.draw(st.booleans(), "reply") else ""
         kinds = data.draw(OUTGOING, "outgoing") if id.count(".") < LONGEST_CHAIN else []
-        return Ending("C", state, tuple(outgoing(f"{id}.{n}", key, kind) for n, kind in enumerate(kinds)), reply)
+        return Ending(
+            "C", state, tuple(outgoing(f"{id}.{n}", key, kind) for n, kind in enumerate(kinds)), reply
+        )
 
     @rule(choice=CHOICE, name=st.sampled_from(["pay", "mail"]), key=st.sampled_from(KEYS))
     def record(self, choice: int, name: str, key: str) -> None:

@@ -103,7 +103,7 @@ class Reference:
         """Another one that goes its own way from here."""
         made = Reference((), self.limit)
         made.queues = {key: list(queue) for key, queue in self.queues.items()}
-        made.once = {id: dict(names) for id, names in self.once.items()}
+        made.once = {message: dict(names) for message, names in self.once.items()}
         made.holder, made.count, made.attempts = dict(self.holder), dict(self.count), dict(self.attempts)
         made.resting, made.suspects = set(self.resting), set(self.suspects)
         made.timers, made.ripe, made.seen = dict(self.timers), set(self.ripe), set(self.seen)
@@ -125,7 +125,9 @@ class Reference:
         return None
 
     def _is_new(self, once: str) -> bool:
-        if once.startswith(">"):  # what a handler sends at once is remembered with the message that it handles
+        if once.startswith(
+            ">"
+        ):  # what a handler sends at once is remembered with the message that it handles
             message, _, name = once[1 + len(AGENT_TYPE) + 1 :].partition("|")
             names = self.once.setdefault(message, {})
             return names.setdefault(">" + name, once) is once

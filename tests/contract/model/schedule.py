@@ -147,8 +147,10 @@ class Schedule:
     @staticmethod
     def _ending(hand: Hand, move: Move) -> Ending:
         if move.how[0] == "C":
-            id = hand.held[move.key][0].message_id.decode()
-            return Ending("C", id.encode(), (Sent(Item(f"{id}.1", move.key, EFFECTS)),), "asker")
+            message_id = hand.held[move.key][0].message_id.decode()
+            return Ending(
+                "C", message_id.encode(), (Sent(Item(f"{message_id}.1", move.key, EFFECTS)),), "asker"
+            )
         return {"R": Ending("R"), "D": Ending("D"), "L": Ending("L")}[move.how[0]]
 
     def _resync(self, move: Move) -> None:

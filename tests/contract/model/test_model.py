@@ -1,4 +1,4 @@
-"""Any sequence of publishing, taking, committing, dying, replaying and trimming, against a reference that fits on a few pages."""
+"""Any sequence of publishing, taking, committing, dying and replaying, against a reference that fits on a few pages."""
 
 from __future__ import annotations
 

@@ -96,7 +96,9 @@ class World:
     def publish(self, *messages: Sent) -> None:
         """One batch."""
         self.batch += 1
-        arguments = publish_arguments(self.bus.settings, "producer", self.batch, [posting(m) for m in messages])
+        arguments = publish_arguments(
+            self.bus.settings, "producer", self.batch, [posting(m) for m in messages]
+        )
         answer = self.bus.run("publish", *arguments)
         statuses = {int(answer[i]): answer[i + 1].decode() for i in range(2, len(answer), 2)}
         expected = {i: self.reference.publish(one) for i, one in enumerate(messages)}
@@ -300,21 +302,21 @@ class World:
 
     def replay(self, letter: Letter) -> None:
         """Sends a dead letter again."""
-        id = self._letter_id(letter)
-        assert self.bus.run("replay", AGENT_TYPE, "replay", id, b"") == [id, b"done"]
-        self.replayed.append(id)
+        letter_id = self._letter_id(letter)
+        assert self.bus.run("replay", AGENT_TYPE, "replay", letter_id, b"") == [letter_id, b"done"]
+        self.replayed.append(letter_id)
         self.reference.replay(letter)
 
     def _letter_id(self, letter: Letter) -> bytes:
-        for id, fields in self.bus.command("XRANGE", f"dead:{AGENT_TYPE}", "-", "+"):
+        for letter_id, fields in self.bus.command("XRANGE", f"dead:{AGENT_TYPE}", "-", "+"):
             if fields[1] == letter.item.id.encode():
-                return bytes(id)
+                return bytes(letter_id)
         raise AssertionError(f"there is no letter of {letter.item.id}")
 
     def replay_again(self) -> None:
         """A letter that was sent again is gone."""
-        for id in self.replayed:
-            assert self.bus.run("replay", AGENT_TYPE, "replay", id, b"") == [id, b"gone"]
+        for letter_id in self.replayed:
+            assert self.bus.run("replay", AGENT_TYPE, "replay", letter_id, b"") == [letter_id, b"gone"]
 
     def lose_group(self, stream: str) -> None:
         """Somebody destroys the consumer group of a stream."""
@@ -361,9 +363,13 @@ def check_empty(bus: Bus) -> None:
     left = [
         name
         for name in (*photo.hashes, *photo.lists, *photo.sets)
-        if name.split(":")[0] in ("busy", "parked", "ready", "suspects", "early", "tries", "wait", "own", "timer")
+        if name.split(":")[0]
+        in ("busy", "parked", "ready", "suspects", "early", "tries", "wait", "own", "timer")
     ]
     pending = [
-        id for stream in photo.streams.values() for group in stream.groups.values() for id in group.pending
+        entry_id
+        for stream in photo.streams.values()
+        for group in stream.groups.values()
+        for entry_id in group.pending
     ]
     assert (left, pending) == ([], [])
