@@ -138,3 +138,18 @@ async def test_a_worker_of_a_full_server_may_join_and_leave(rig: Rig) -> None:
     second = await rig.worker("counter")
     assert bodies(await second.take()) == ["1"]
     await second.finish_all()
+
+
+async def test_what_is_taken_in_the_turn_that_mends_the_group_is_pending(rig: Rig) -> None:
+    """Else trimming would take it, and a worker that dies with it would take it along."""
+    await rig.declare(topic("counter", "visits"))
+    first, second = await rig.worker("counter"), await rig.worker("counter")
+    await rig.note("topic:visits", "a", "1")
+    held = await first.take()
+    await rig.note("topic:visits", "a", "2")
+    await second.take()
+    await first.finish(*held, accept=False)
+    await rig.transport.admin.command("XGROUP", "DESTROY", rig.transport.keys.of("topic:visits"), "counter")
+    await rig.note("topic:visits", "b", "3")
+    assert bodies(await second.take()) == ["2", "3"]
+    assert await rig.pending("topic:visits", "counter") == 2

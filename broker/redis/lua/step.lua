@@ -478,6 +478,10 @@ local function adopt(agent_type, suffix)
       if its_type == agent_type then claim(ref) end
     end
   end
+  for i = 1, own_n, 2 do -- taken in this very turn
+    local its_type, ref = string.match(own_new[i], '^(%S+) (.*)$')
+    if its_type == agent_type then claim(ref) end
+  end
 end
 
 -- A group that vanished goes on where it was: what was handled is not handled again.

@@ -1,0 +1,1 @@
+"""What scripts/proof runs: the searches of the tests with wider bounds and for longer."""

@@ -1,0 +1,94 @@
+"""Whether a server holds what the reference says: every fact that a user could see, and what keeps them safe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from broker.delivery import Delivery
+
+from .bus import Photo
+from .reference import AGENT_TYPE, EFFECTS, Reference
+
+Held = Mapping[str, Mapping[str, Sequence[Delivery]]]  # by worker and agent key
+
+
+def check(reference: Reference, held: Held, photo: Photo) -> None:
+    """Raises AssertionError where they differ."""
+    _check_work(reference, held, photo)
+    _check_effects(reference, photo)
+    _check_entries(reference, photo)
+
+
+def _check_work(reference: Reference, held: Held, photo: Photo) -> None:
+    busy = photo.hash(f"busy:{AGENT_TYPE}")
+    assert {key: name for key, name in busy.items() if name} == reference.holder
+    assert {busy.get(key) for key in reference.resting} <= {""}, "a key that backs off is free"
+    for worker, keys in held.items():
+        expected = {
+            f"{AGENT_TYPE} {one.stream.decode()} {one.entry.decode()}": key
+            for key, deliveries in keys.items()
+            for one in deliveries
+        }
+        assert photo.hash(f"own:{worker}") == expected
+    tries = [int(line.split(" ")[0]) for line in photo.hash(f"tries:{AGENT_TYPE}").values()]
+    assert sorted(tries) == sorted(reference.attempts.values())
+    assert photo.sets.get("timers", set()) == reference.waits()
+    assert set(photo.starting_with("timer:")) == {member[2:] for member in reference.timers}
+
+
+def _check_effects(reference: Reference, photo: Photo) -> None:
+    assert [entry["id"].decode() for entry in photo.entries(EFFECTS)] == reference.effects
+    replies: dict[str, list[str]] = {}
+    for process, entry_id in reference.replies:
+        replies.setdefault(process, []).append(entry_id)
+    for process, ids in replies.items():
+        assert [entry["id"].decode() for entry in photo.entries(f"reply:{process}")] == ids
+    assert "reply:zombie" not in photo.streams
+    states = {key: (int(f["v"]), f["d"]) for key, f in photo.starting_with(f"state:{AGENT_TYPE}:").items()}
+    assert states == {key: (state.version, state.data) for key, state in reference.states.items()}
+    once = {entry_id: set(names) for entry_id, names in photo.starting_with(f"once:{AGENT_TYPE}:").items()}
+    assert once == {entry_id: set(names) for entry_id, names in reference.once.items() if names}
+    calls = {
+        entry_id: (fields["to"].decode(), "body" in fields)
+        for entry_id, fields in photo.starting_with("call:").items()
+    }
+    assert calls == reference.calls
+    letters = sorted(
+        (one["id"].decode(), one["key"].decode(), one["reason"].decode(), int(one["attempts"]))
+        for one in photo.entries(f"dead:{AGENT_TYPE}")
+    )
+    assert letters == sorted(
+        (one.item.id, one.item.key, one.reason, one.attempts) for one in reference.letters
+    )
+    stats = {name: int(number) for name, number in photo.hash(f"stats:{AGENT_TYPE}").items()}
+    assert stats == {name: number for name, number in reference.counters.items() if number}
+
+
+def _check_entries(reference: Reference, photo: Photo) -> None:
+    """What is to be done is still there, and pending once it was read; nothing else is pending."""
+    unfinished = reference.unfinished()
+    there: set[str] = set()
+    missing = _read(photo)
+    for suffix in photo.sets.get(f"streams:{AGENT_TYPE}", ()):
+        stream = photo.streams.get(suffix)
+        if stream is None:
+            continue
+        ids = {entry_id: fields["id"].decode() for entry_id, fields in stream.entries.items()}
+        there.update(ids.values())
+        group = stream.groups.get(AGENT_TYPE)
+        pending = set(group.pending) if group else set(ids)  # a lost group is made again at the next reading
+        missing -= {f"{suffix} {entry_id}" for entry_id in pending}
+        if group:
+            handled = {ids.get(entry_id, entry_id) for entry_id in pending} - unfinished
+            assert not handled, "pending, but handled"
+    assert unfinished <= there, "trimmed, but not handled"
+    assert not missing, "read and not handled, but not pending"
+
+
+def _read(photo: Photo) -> set[str]:
+    """References of what was read and is not handled: it is held, parked or read ahead."""
+    found = {ref for suffix, refs in photo.lists.items() if suffix.startswith("wait:") for ref in refs}
+    found |= {member.partition("|")[2] for member in photo.sets.get(f"early:{AGENT_TYPE}", ())}
+    for fields in photo.starting_with("own:").values():
+        found |= {field.partition(" ")[2] for field in fields}
+    return found

@@ -1,0 +1,212 @@
+"""Any sequence of what can happen, drawn by hypothesis and done to the real scripts and to the reference."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from .bus import Bus
+from .reference import AGENT_TYPE, EFFECTS, Ending, How, Item, Sent
+from .world import KEYS, LATER, STREAMS, Hand, World
+
+LIMIT = 4  # attempts
+LONGEST_CHAIN = 2  # messages that lead from one to the next
+
+PLACES = st.tuples(st.sampled_from(STREAMS), st.sampled_from(KEYS))
+CHOICE = st.integers(0, 1000)  # one of what is there, by its number
+HOWS: st.SearchStrategy[How] = st.sampled_from(("C", "C", "C", "C", "D", "R", "L"))
+OUTGOING = st.lists(st.sampled_from(["effect", "order", "later", "named"]), max_size=3)
+
+
+class Delivering(RuleBasedStateMachine):
+    """The scripts on one side, the reference on the other."""
+
+    url: ClassVar[str] = ""
+
+    @initialize()
+    def begin(self) -> None:
+        self.bus = Bus(self.url)
+        self.world = World(self.bus, limit=LIMIT)
+        self.number = 0
+        self.world.join()
+
+    def new_id(self) -> str:
+        self.number += 1
+        return f"m{self.number}"
+
+    def one(self, choice: int) -> Hand | None:
+        """A worker that is alive."""
+        hands = self.world.hands
+        return hands[choice % len(hands)] if hands else None
+
+    def sure(self, choice: int) -> Hand | None:
+        """One that knows what it holds."""
+        hands = [hand for hand in self.world.hands if not hand.unsure]
+        return hands[choice % len(hands)] if hands else None
+
+    # Publishing
+
+    @rule(places=st.lists(PLACES, min_size=1, max_size=10))
+    def publish(self, places: list[tuple[str, str]]) -> None:
+        self.world.publish(*(Sent(Item(self.new_id(), key, stream)) for stream, key in places))
+
+    @rule(places=st.lists(PLACES, min_size=1, max_size=3), names=st.lists(CHOICE, min_size=3, max_size=3))
+    def publish_with_an_id(self, places: list[tuple[str, str]], names: list[int]) -> None:
+        """Ids of a person or program, some of them seen before."""
+        ids = [f"chosen-{name % 12}" for name in names]
+        self.world.publish(
+            *(
+                Sent(Item(self.new_id(), key, stream), once=chosen)
+                for (stream, key), chosen in zip(places, ids, strict=False)
+            )
+        )
+
+    @rule(place=PLACES)
+    def publish_for_later(self, place: tuple[str, str]) -> None:
+        self.world.publish(Sent(Item(self.new_id(), place[1], place[0]), due=LATER))
+
+    @rule(key=st.sampled_from(KEYS), name=st.integers(0, 5), process=st.sampled_from(["p1", "p2"]))
+    def ask(self, key: str, name: int, process: str) -> None:
+        """A recorded request, which may be asked again by another process."""
+        item = Item(f"call-{name}", key, f"inbox:{AGENT_TYPE}", asked=True)
+        self.world.publish(Sent(item, once=item.id, waiting=process))
+
+    @rule()
+    def publish_again(self) -> None:
+        self.world.publish_again()
+        self.world.publish_late()
+
+    # Working
+
+    @precondition(lambda self: len(self.world.hands) < 4)
+    @rule()
+    def join(self) -> None:
+        self.world.join()
+
+    @rule(choice=CHOICE, count=st.integers(1, 6), scan=st.booleans(), lost=st.booleans())
+    def take(self, choice: int, count: int, scan: bool, lost: bool) -> None:
+        hand = self.sure(choice)
+        if hand is not None:
+            self.world.turn(hand, count=count, scan=scan, lost=lost and scan)
+
+    @rule(data=st.data(), choice=CHOICE, count=st.integers(0, 3), accept=st.booleans(), lost=st.booleans())
+    def finish(self, data: st.DataObject, choice: int, count: int, accept: bool, lost: bool) -> None:
+        """Several keys at once, of each the first messages."""
+        hand = self.sure(choice)
+        if hand is None or not hand.held:
+            return
+        keys = data.draw(st.lists(st.sampled_from(sorted(hand.held)), min_size=1, unique=True), "keys")
+        endings = {key: self._endings(data, hand, key) for key in keys}
+        self.world.turn(hand, endings, count=count, accept=accept, lost=lost)
+
+    def _endings(self, data: st.DataObject, hand: Hand, key: str) -> list[Ending]:
+        endings: list[Ending] = []
+        for delivery in hand.held[key][: data.draw(st.integers(1, 3), "how many")]:
+            how: How = data.draw(HOWS, "how")
+            endings.append(Ending(how))
+            if how == "C":
+                endings[-1] = self._commit(data, delivery.message_id.decode(), key)
+            elif how in "RL":
+                break
+        return endings
+
+    def _commit(self, data: st.DataObject, id: str, key: str) -> Ending:
+        state = id.encode() if data.draw(st.booleans(), "state") else None
+        reply = "p1" if id.startswith("call-") or data.draw(st.booleans(), "reply") else ""
+        kinds = data.draw(OUTGOING, "outgoing") if id.count(".") < LONGEST_CHAIN else []
+        return Ending(
+            "C", state, tuple(outgoing(f"{id}.{n}", key, kind) for n, kind in enumerate(kinds)), reply
+        )
+
+    @rule(choice=CHOICE, name=st.sampled_from(["pay", "mail"]), key=st.sampled_from(KEYS))
+    def record(self, choice: int, name: str, key: str) -> None:
+        hand = self.sure(choice)
+        if hand is not None and key in hand.held:
+            self.world.record(hand, key, name)
+
+    @rule(choice=CHOICE, name=st.sampled_from(["1", "2"]), key=st.sampled_from(KEYS))
+    def send_now(self, choice: int, name: str, key: str) -> None:
+        hand = self.sure(choice)
+        if hand is not None and key in hand.held:
+            self.world.send_now(hand, key, name)
+
+    @rule(choice=CHOICE)
+    def resync(self, choice: int) -> None:
+        hand = self.one(choice)
+        if hand is not None:
+            self.world.resync(hand)
+
+    @rule(choice=CHOICE)
+    def beat(self, choice: int) -> None:
+        hand = self.one(choice)
+        if hand is not None:
+            assert self.world.beat(hand) == 0
+
+    # Accidents
+
+    @rule(choice=CHOICE, other=CHOICE, is_supervised=st.booleans())
+    def crash(self, choice: int, other: int, is_supervised: bool) -> None:
+        hand = self.one(choice)
+        if hand is not None:
+            others = [one for one in self.world.hands if one is not hand]
+            by = None if is_supervised or not others else others[other % len(others)]
+            self.world.crash(hand, by)
+
+    @rule(choice=CHOICE)
+    def leave(self, choice: int) -> None:
+        hand = self.one(choice)
+        if hand is not None:
+            self.world.leave(hand)
+
+    @rule(choice=CHOICE)
+    def copies_arrive_late(self, choice: int) -> None:
+        hand = self.one(choice)
+        if hand is not None:
+            self.world.turn_again(hand)
+            self.world.overtaken(hand)
+
+    @rule()
+    def zombies_wake_up(self) -> None:
+        for hand in self.world.gone[-3:]:
+            self.world.zombie(hand)
+
+    @rule(choice=CHOICE)
+    def time_passes(self, choice: int) -> None:
+        waiting = sorted(self.world.reference.waits() - self.world.reference.ripe)
+        if waiting:
+            self.world.ripen(waiting[choice % len(waiting)])
+
+    @rule(choice=CHOICE)
+    def replay(self, choice: int) -> None:
+        letters = self.world.reference.letters
+        if letters:
+            self.world.replay(letters[choice % len(letters)])
+        self.world.replay_again()
+
+    @rule(stream=st.sampled_from(STREAMS))
+    def lose_a_group(self, stream: str) -> None:
+        self.world.lose_group(stream)
+
+    # What must hold
+
+    @invariant()
+    def both_agree(self) -> None:
+        self.world.check()
+
+    def teardown(self) -> None:
+        try:
+            self.world.drain()
+        finally:
+            self.bus.clear()
+            self.bus.close()
+
+
+def outgoing(id: str, key: str, kind: str) -> Sent:
+    """A message that leaves with a commit."""
+    if kind == "order":  # to the same type, to be handled in its turn
+        return Sent(Item(id, KEYS[(KEYS.index(key) + 1) % len(KEYS)], "topic:orders"))
+    if kind == "named":  # with an id that somebody else may have used
+        return Sent(Item(id, key, EFFECTS), once=f"named-{key}")
+    return Sent(Item(id, key, EFFECTS), due=LATER if kind == "later" else 0)

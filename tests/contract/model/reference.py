@@ -1,0 +1,261 @@
+"""What the bus promises, on a few pages of plain Python: for each agent key what is to be done, and who does it.
+
+It knows nothing of streams, parked entries or bells. Which entries a worker is given is the server's choice; the reference
+says whether that choice was allowed, and what has to be true afterwards.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+AGENT_TYPE = "counter"
+EFFECTS = "topic:effects"  # nobody subscribes: what commits sent stays there in its order
+
+How = Literal["C", "D", "R", "L"]
+
+
+class Item(NamedTuple):
+    """A message. `asked`: a request whose reply is kept until nobody can ask for it again."""
+
+    id: str
+    key: str
+    stream: str
+    asked: bool = False
+
+
+class Sent(NamedTuple):
+    """A message on its way: when it is due (0: now), its idempotency id, the process that waits for a reply."""
+
+    item: Item
+    due: int = 0
+    once: str = ""
+    waiting: str = ""
+
+
+class Ending(NamedTuple):
+    """How the handling of a message ended: committed, dead letter, to be tried again, released."""
+
+    how: How
+    state: bytes | None = None
+    outgoing: tuple[Sent, ...] = ()
+    reply: str = ""
+
+
+class Letter(NamedTuple):
+    """A dead letter."""
+
+    item: Item
+    reason: str
+    attempts: int
+
+
+class StateOf(NamedTuple):
+    """State of a persistent agent, and the worker that wrote it."""
+
+    version: int
+    data: bytes
+    writer: str
+
+
+NO_STATE = StateOf(0, b"", "")
+
+
+class Reference:
+    """The queue as it should be.
+
+    Attributes:
+        limit: attempts before a message is a dead letter.
+        queues: for each agent key what is to be done, in order.
+        holder, count: who holds a key, and how many of its first messages.
+        attempts: how often a message failed or took its worker with it.
+        resting: keys that back off after a failure.
+        suspects: keys whose first message has taken workers with it: to be tried alone.
+        timers, ripe: messages that are due later; timers whose time has come.
+        seen: idempotency ids.
+        effects: what commits and publishers sent to EFFECTS, in order.
+        calls: recorded requests: who waits, and whether the reply is there.
+        replies: to whom, to what.
+        states, once, letters, counters: of the agent type.
+    """
+
+    def __init__(self, keys: Iterable[str], limit: int) -> None:
+        self.limit = limit
+        self.queues: dict[str, list[Item]] = {key: [] for key in keys}
+        self.holder: dict[str, str] = {}
+        self.count: dict[str, int] = {}
+        self.attempts: dict[str, int] = {}
+        self.resting: set[str] = set()
+        self.suspects: set[str] = set()
+        self.timers: dict[str, Item] = {}
+        self.ripe: set[str] = set()
+        self.seen: set[str] = set()
+        self.effects: list[str] = []
+        self.calls: dict[str, tuple[str, bool]] = {}
+        self.replies: list[tuple[str, str]] = []
+        self.states: dict[str, StateOf] = {}
+        self.once: dict[str, dict[str, str]] = {}
+        self.letters: list[Letter] = []
+        self.counters: Counter[str] = Counter()
+
+    def copy(self) -> Reference:
+        """Another one that goes its own way from here."""
+        made = Reference((), self.limit)
+        made.queues = {key: list(queue) for key, queue in self.queues.items()}
+        made.once = {message: dict(names) for message, names in self.once.items()}
+        made.holder, made.count, made.attempts = dict(self.holder), dict(self.count), dict(self.attempts)
+        made.resting, made.suspects = set(self.resting), set(self.suspects)
+        made.timers, made.ripe, made.seen = dict(self.timers), set(self.ripe), set(self.seen)
+        made.effects, made.replies, made.letters = list(self.effects), list(self.replies), list(self.letters)
+        made.calls, made.states, made.counters = dict(self.calls), dict(self.states), Counter(self.counters)
+        return made
+
+    # Publishing
+
+    def publish(self, sent: Sent) -> str | None:
+        """The status that the publisher is told, None when the message was added."""
+        if sent.once and not self._is_new(sent.once):
+            if sent.waiting:
+                self._ask_again(sent.item.id, sent.waiting)
+            return "duplicate"
+        self._send(sent)
+        if sent.waiting:
+            self.calls[sent.item.id] = (sent.waiting, False)
+        return None
+
+    def _is_new(self, once: str) -> bool:
+        if once.startswith(
+            ">"
+        ):  # what a handler sends at once is remembered with the message that it handles
+            message, _, name = once[1 + len(AGENT_TYPE) + 1 :].partition("|")
+            names = self.once.setdefault(message, {})
+            return names.setdefault(">" + name, once) is once
+        is_new = once not in self.seen
+        self.seen.add(once)
+        return is_new
+
+    def _ask_again(self, id: str, process: str) -> None:
+        _, is_answered = self.calls.get(id, ("", False))
+        self.calls[id] = (process, is_answered)
+        if is_answered:
+            self.replies.append((process, id))
+
+    def _send(self, sent: Sent) -> None:
+        if sent.due:
+            self.timers[f"m|{sent.item.id}"] = sent.item
+        elif sent.item.stream == EFFECTS:
+            self.effects.append(sent.item.id)
+        else:
+            self.queues[sent.item.key].append(sent.item)
+
+    # Taking
+
+    def give(self, worker: str, id: str, key: str, attempt: int) -> Item:
+        """A worker was given a message: the next one of a key that nobody else holds."""
+        assert self.holder.setdefault(key, worker) == worker, f"{key} is held by {self.holder[key]}"
+        assert key not in self.resting, f"{key} backs off"
+        place = self.count.get(key, 0)
+        queue = self.queues[key]
+        assert place < len(queue), f"{id} of {key} is not to be done"
+        assert queue[place].id == id, f"{id} of {key} was given, {queue[place].id} is next"
+        assert attempt == self.attempts.get(id, 0) + 1, f"attempt {attempt} of {id}"
+        self.count[key] = place + 1
+        return queue[place]
+
+    # Ending
+
+    def end(self, worker: str, item: Item, ending: Ending) -> None:
+        """A worker that holds the key ends the first message of it, or gives back a later one."""
+        key = item.key
+        assert self.holder[key] == worker
+        if ending.how in "CD":
+            assert self.queues[key].pop(0) == item
+            attempts = self.attempts.pop(item.id, 0)
+            if ending.how == "C":
+                self._commit(worker, item, ending)
+            else:
+                self._bury(item, "failed", attempts + 1)
+        elif ending.how == "R":
+            self.attempts[item.id] = self.attempts.get(item.id, 0) + 1
+            self.resting.add(key)
+            self.counters["retried"] += 1
+        else:
+            self.counters["released"] += 1
+        self.count[key] -= 1
+        if not self.count[key]:
+            self._let_go(key)
+
+    def _let_go(self, key: str) -> None:
+        del self.count[key], self.holder[key]
+
+    def _commit(self, worker: str, item: Item, ending: Ending) -> None:
+        self.counters["done"] += 1
+        for name in self.once.pop(item.id, {}):
+            self.calls.pop(name[1:], None)
+        if ending.state is not None:
+            version = self.states.get(item.key, NO_STATE).version + 1
+            self.states[item.key] = StateOf(version, ending.state, worker)
+        if ending.reply:
+            to, _ = self.calls.get(item.id, (ending.reply, False))
+            if item.id in self.calls:
+                self.calls[item.id] = (to, True)
+            self.replies.append((to, item.id))
+        for sent in ending.outgoing:
+            if not sent.once or self._is_new(sent.once):
+                self._send(sent)
+
+    def _bury(self, item: Item, reason: str, attempts: int) -> None:
+        self.letters.append(Letter(item, reason, attempts))
+        self.counters["dead"] += 1
+
+    # Time, deaths, repairs
+
+    def waits(self) -> set[str]:
+        """The members of `timers`."""
+        return {*self.timers, *(f"k|{AGENT_TYPE}|{key}" for key in self.resting)}
+
+    def fire(self) -> None:
+        """Whatever is due happens, as in every turn and beat."""
+        for member in sorted(self.ripe):
+            item = self.timers.pop(member, None)
+            if item is not None:
+                self._send(Sent(item))
+            else:
+                self.resting.discard(member.split("|", 2)[2])
+        self.ripe.clear()
+
+    def lose(self, worker: str, is_crash: bool) -> None:
+        """A worker ends; a message that it had begun counts an attempt if it crashed."""
+        held = [key for key, holder in self.holder.items() if holder == worker]
+        self.counters["reaped"] += bool(held)
+        for key in held:
+            self._let_go(key)
+            if is_crash:
+                self._count_crash(key)
+
+    def _count_crash(self, key: str) -> None:
+        item = self.queues[key][0]
+        attempts = self.attempts[item.id] = self.attempts.get(item.id, 0) + 1
+        if attempts >= self.limit:
+            del self.attempts[item.id]
+            self._bury(self.queues[key].pop(0), "crashed", attempts)
+        elif attempts == self.limit - 1:
+            self.suspects.add(key)
+
+    def replay(self, letter: Letter) -> None:
+        """A dead letter goes to the agent's inbox, behind everything else."""
+        self.letters.remove(letter)
+        again = letter.item._replace(stream=f"inbox:{AGENT_TYPE}")
+        self.queues[again.key].append(again)
+
+    # Looking
+
+    @property
+    def is_done(self) -> bool:
+        """Nothing is left to do."""
+        return not self.timers and not any(self.queues.values())
+
+    def unfinished(self) -> set[str]:
+        """Messages that somebody still needs."""
+        return {item.id for queue in self.queues.values() for item in queue}

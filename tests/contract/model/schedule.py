@@ -1,0 +1,183 @@
+"""What two workers can do next: the moves that a schedule is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from .reference import EFFECTS, Ending, Item, Sent
+from .world import Hand, World
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much of everything a schedule may hold.
+
+    Attributes:
+        messages: stream and agent key of each, published in this order.
+        takes: entries that a worker asks for at once.
+        crashes: workers that die; another one's beat finds out, a new one comes.
+        losses: answers of turns that are lost; the turn is sent again (and refused), then the worker asks what it holds.
+        retries, letters, releases: handlings that end so.
+        beats: beats that reap nobody; they trim.
+        limit: attempts before a message is a dead letter.
+    """
+
+    messages: tuple[tuple[str, str], ...]
+    takes: int = 2
+    crashes: int = 0
+    losses: int = 0
+    retries: int = 0
+    letters: int = 0
+    releases: int = 0
+    beats: int = 0
+    limit: int = 3
+
+    def spend(self, what: str) -> Bounds:
+        """The same with one less."""
+        return replace(self, **{what: getattr(self, what) - 1})
+
+
+class Move(NamedTuple):
+    """One call, or a few that belong together.
+
+    Attributes:
+        what: name of the method of Schedule that does it.
+        worker: number of the worker, -1 for none.
+        key: agent key, "" for none.
+        how: letters: the ending, then `a` accepts parked entries, `t` takes new ones too, `x` the answer is lost.
+        cost: field of Bounds that it spends, "" for none.
+    """
+
+    what: str
+    worker: int = -1
+    key: str = ""
+    how: str = ""
+    cost: str = ""
+
+
+class Schedule:
+    """A world with two workers, what was published so far, and what may still happen."""
+
+    def __init__(self, world: World, bounds: Bounds) -> None:
+        self.world = world
+        self.bounds = bounds
+        self.published = 0
+
+    @classmethod
+    def begin(cls, world: World, bounds: Bounds) -> Schedule:
+        """Two workers have joined, nothing is published yet."""
+        made = cls(world, bounds)
+        world.join()
+        world.join()
+        return made
+
+    def fork(self) -> Schedule:
+        """Another one that goes its own way from here."""
+        made = Schedule(self.world.fork(), self.bounds)
+        made.published = self.published
+        return made
+
+    # What can happen
+
+    def moves(self) -> Iterator[Move]:
+        """Every move that is possible now."""
+        if self.published < len(self.bounds.messages):
+            yield Move("publish")
+        for number, hand in enumerate(self.world.hands):
+            if self.bounds.crashes:
+                yield Move("crash", number, cost="crashes")
+            if hand.unsure:
+                yield Move("resync", number)
+            else:
+                yield from self._turns(number, hand)
+        if self.bounds.beats:
+            yield Move("beat", 0, cost="beats")
+        if self.world.reference.waits():
+            yield Move("fire", 0)
+        if self.world.reference.letters:
+            yield Move("replay")
+
+    def _turns(self, number: int, hand: Hand) -> Iterator[Move]:
+        lossy = self.bounds.losses > 0
+        yield Move("take", number)
+        if lossy:
+            yield Move("take", number, how="x", cost="losses")
+        for key in hand.held:
+            yield Move("finish", number, key, "Cat")
+            yield Move("finish", number, key, "C")
+            if lossy:
+                yield Move("finish", number, key, "Catx", "losses")
+            for letter, cost in (("R", "retries"), ("D", "letters"), ("L", "releases")):
+                if getattr(self.bounds, cost):
+                    yield Move("finish", number, key, letter + "at", cost)
+
+    # Doing it
+
+    def do(self, move: Move) -> None:
+        """Makes a move; raises AssertionError where server and reference part."""
+        if move.cost:
+            self.bounds = self.bounds.spend(move.cost)
+        getattr(self, f"_{move.what}")(move)
+
+    def _publish(self, _: Move) -> None:
+        stream, key = self.bounds.messages[self.published]
+        self.published += 1
+        self.world.publish(Sent(Item(f"m{self.published}", key, stream), once=f"once-{self.published}"))
+        self.world.publish_again()
+
+    def _take(self, move: Move) -> None:
+        hand = self.world.hands[move.worker]
+        self.world.turn(hand, count=self.bounds.takes, scan=False, lost="x" in move.how)
+        self.world.turn_again(hand)
+
+    def _finish(self, move: Move) -> None:
+        hand = self.world.hands[move.worker]
+        self.world.turn(
+            hand,
+            {move.key: [self._ending(hand, move)]},
+            count=self.bounds.takes if "t" in move.how else 0,
+            accept="a" in move.how,
+            scan=False,
+            lost="x" in move.how,
+        )
+        self.world.turn_again(hand)
+
+    @staticmethod
+    def _ending(hand: Hand, move: Move) -> Ending:
+        if move.how[0] == "C":
+            message_id = hand.held[move.key][0].message_id.decode()
+            return Ending(
+                "C", message_id.encode(), (Sent(Item(f"{message_id}.1", move.key, EFFECTS)),), "asker"
+            )
+        return {"R": Ending("R"), "D": Ending("D"), "L": Ending("L")}[move.how[0]]
+
+    def _resync(self, move: Move) -> None:
+        self.world.resync(self.world.hands[move.worker])
+
+    def _crash(self, move: Move) -> None:
+        world = self.world
+        hand = world.hands[move.worker]
+        world.crash(hand, by=world.hands[1 - move.worker])
+        world.zombie(hand)
+        new = world.join()
+        world.hands.remove(new)
+        world.hands.insert(move.worker, new)
+
+    def _beat(self, move: Move) -> None:
+        assert self.world.beat(self.world.hands[move.worker]) == 0
+
+    def _fire(self, move: Move) -> None:
+        for member in self.world.reference.waits():
+            self.world.ripen(member)
+        self._beat(move)
+
+    def _replay(self, _: Move) -> None:
+        self.world.replay(self.world.reference.letters[0])
+        self.world.replay_again()
+
+    @property
+    def is_done(self) -> bool:
+        """Everything was published and handled."""
+        return self.published == len(self.bounds.messages) and self.world.reference.is_done

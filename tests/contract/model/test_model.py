@@ -1,0 +1,30 @@
+"""Any sequence of publishing, taking, committing, dying and replaying, against a reference that fits on a few pages."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from .machine import Delivering
+
+EXAMPLES = {"memory": 6}  # the store in Python takes twenty times as long
+DEFAULT_EXAMPLES = 40
+STEPS = 40
+
+
+@pytest.mark.slow
+def test_no_sequence_breaks_the_promise(server_url: str) -> None:
+    usual = EXAMPLES.get(server_url.partition(":")[0], DEFAULT_EXAMPLES)
+    Delivering.url = server_url
+    run_state_machine_as_test(
+        Delivering,
+        settings=settings(
+            max_examples=int(os.environ.get("MODEL_EXAMPLES", usual)),
+            stateful_step_count=STEPS,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+        ),
+    )

@@ -1,0 +1,375 @@
+"""The real bus and the reference side by side: whatever is done is done to both, and both have to agree after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from broker.commits import as_done
+from broker.delivery import Delivery
+from broker.errors import ConnectionLostError, FencedError
+from broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Release, Retry
+from broker.redis.lane import Done, Turn, Want
+from broker.redis.publisher import Posting
+
+from .agreement import check
+from .bus import LEASE, Bus, at_once, publish_arguments
+from .reference import AGENT_TYPE, EFFECTS, NO_STATE, Ending, Item, Letter, Reference, Sent
+
+STREAMS = ("topic:visits", "topic:orders", f"inbox:{AGENT_TYPE}")
+KEYS = ("a", "b", "c")
+LATER = 10**9  # ms until a timer would fire by itself; tests say when its time has come
+PAUSE = 10.0**6  # seconds of backing off, likewise
+EVERYTHING_GOES = -100  # entries to retain so that whatever may be trimmed is trimmed
+FAR = "9000000000000-0"  # a clock of ids that is ahead of time gives the same ids in every run
+
+
+class Hand:
+    """One incarnation of a worker as it sees itself.
+
+    Attributes:
+        name, calls: of its lane.
+        held: what it was given, by agent key, in order.
+        unsure: an answer was lost, so that it has to ask what it holds.
+        last: its last turn as it went over the wire.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.calls = 0
+        self.held: dict[str, list[Delivery]] = {}
+        self.unsure = False
+        self.last: tuple[Any, ...] | None = None
+
+    def copy(self) -> Hand:
+        made = Hand(self.name)
+        made.calls, made.unsure, made.last = self.calls, self.unsure, self.last
+        made.held = {key: list(deliveries) for key, deliveries in self.held.items()}
+        return made
+
+    @property
+    def total(self) -> int:
+        return sum(len(deliveries) for deliveries in self.held.values())
+
+
+class World:
+    """One namespace with its reference.
+
+    Args:
+        bus: the namespace, empty.
+        keys: agent keys.
+        limit: attempts.
+        same_ids: the server gives the same ids in every run.
+    """
+
+    def __init__(self, bus: Bus, keys: Iterable[str] = KEYS, limit: int = 3, same_ids: bool = False) -> None:
+        self.bus = bus
+        self.reference = Reference(keys, limit)
+        self.hands: list[Hand] = []
+        self.gone: list[Hand] = []
+        self.batch = 0
+        self.sent: tuple[list[Any], list[Any]] | None = None
+        self.replayed: list[bytes] = []
+        if same_ids:
+            bus.command("SET", "clock", FAR)
+        subscriptions = [(AGENT_TYPE, "topic", name, "") for name in ("visits", "orders")]
+        flat = [value for subscription in subscriptions for value in subscription]
+        bus.run("declare", 1, 1, AGENT_TYPE, f'{{"max_attempts": {limit}}}', len(subscriptions), *flat)
+
+    def fork(self) -> World:
+        """The same place for another future; the server's part is the caller's to copy."""
+        made = World.__new__(World)
+        made.bus, made.batch, made.sent, made.replayed = self.bus, self.batch, self.sent, list(self.replayed)
+        made.reference = self.reference.copy()
+        made.hands = [hand.copy() for hand in self.hands]
+        made.gone = [hand.copy() for hand in self.gone]
+        return made
+
+    def check(self) -> None:
+        """The server holds what the reference says."""
+        check(self.reference, {hand.name: hand.held for hand in self.hands}, self.bus.photo())
+
+    # Publishing
+
+    def publish(self, *messages: Sent) -> None:
+        """One batch."""
+        self.batch += 1
+        arguments = publish_arguments(
+            self.bus.settings, "producer", self.batch, [posting(m) for m in messages]
+        )
+        answer = self.bus.run("publish", *arguments)
+        statuses = {int(answer[i]): answer[i + 1].decode() for i in range(2, len(answer), 2)}
+        expected = {i: self.reference.publish(one) for i, one in enumerate(messages)}
+        assert statuses == {i: status for i, status in expected.items() if status}
+        self.sent = (arguments, [int(one) if i % 2 else one for i, one in enumerate(answer[2:], 1)])
+
+    def publish_again(self) -> None:
+        """The answer was lost and the batch is sent again: nothing is added, the answer is the same."""
+        if self.sent is None:
+            return
+        arguments, statuses = self.sent
+        again = self.bus.run("publish", *arguments)
+        assert [int(one) if i % 2 else one for i, one in enumerate(again[2:], 1)] == statuses
+
+    def publish_late(self) -> None:
+        """A copy of a batch that a later one has overtaken arrives: nothing is added."""
+        if self.sent is not None and self.batch > 1:
+            arguments = [self.sent[0][0], self.batch - 1, *self.sent[0][2:]]
+            assert self.bus.run("publish", *arguments)[2:] == []
+
+    # Workers
+
+    def join(self) -> Hand:
+        lane = self.bus.lane()
+        at_once(lane.join([AGENT_TYPE]))
+        hand = Hand(lane.worker)
+        self.hands.append(hand)
+        return hand
+
+    def turn(
+        self,
+        hand: Hand,
+        endings: Mapping[str, Sequence[Ending]] | None = None,
+        *,
+        count: int = 0,
+        accept: bool = True,
+        scan: bool = True,
+        lost: bool = False,
+    ) -> None:
+        """One turn: ends the first messages of some keys, takes up to `count`.
+
+        Args:
+            hand: the worker.
+            endings: for each agent key how its first messages end.
+            count: entries wanted.
+            accept: takes what is parked behind a key that is free now.
+            scan: looks at all streams.
+            lost: the answer does not arrive.
+        """
+        done = self._end(hand, endings or {})
+        self.reference.fire()
+        suspects, held = set(self.reference.suspects), hand.total
+        lane = self.bus.lane(hand.name, hand.calls)
+        wants = [Want(AGENT_TYPE, count, True)] if count else []
+        hand.last = ("step", *lane_arguments(lane, done, wants, held, scan, accept))
+        turn = at_once(lane.turn(done, wants, held, scan, accept))
+        hand.calls = lane._calls
+        self._given(hand, turn, count, suspects, held)
+        hand.unsure = lost
+
+    def _end(self, hand: Hand, endings: Mapping[str, Sequence[Ending]]) -> list[Done]:
+        """Ends messages as a consumer would: what is held behind one that goes back goes back too."""
+        done: list[Done] = []
+        for key, its_endings in endings.items():
+            ended, goes_back = list(its_endings), its_endings[-1].how in "RL"
+            rest = hand.held[key][len(ended) :] if goes_back else []
+            for ending in [*ended, *(Ending("L") for _ in rest)]:
+                delivery = hand.held[key].pop(0)
+                item = self._item(delivery)
+                is_last = not hand.held[key] or (goes_back and len(hand.held[key]) <= len(rest))
+                outcome = self._outcome(item, delivery, ending)
+                done.append(as_done(delivery, outcome, is_last, self.bus.settings.dedupe_window))
+                self.reference.end(hand.name, item, ending)
+            if not hand.held[key]:
+                del hand.held[key]
+        return done
+
+    def _item(self, delivery: Delivery) -> Item:
+        queue = self.reference.queues[delivery.raw_key.decode()]
+        return next(item for item in queue if item.id == delivery.message_id.decode())
+
+    def _outcome(self, item: Item, delivery: Delivery, ending: Ending) -> Outcome:
+        if ending.how == "D":
+            return DeadLetter("failed", ErrorInfo("ValueError", "no"))
+        if ending.how == "R":
+            return Retry(PAUSE, "no")
+        if ending.how == "L":
+            return Release("no")
+        version = self.reference.states.get(item.key, NO_STATE).version + 1
+        reply = (ending.reply, item.id if item.asked else "", item.id, "Note", "", b"", b"")
+        return Commit(
+            reply if ending.reply else None,
+            (version, ending.state) if ending.state is not None else None,
+            tuple(posting(sent) for sent in ending.outgoing),
+            item.id if item.id in self.reference.once else None,
+        )
+
+    def _given(self, hand: Hand, turn: Turn, count: int, suspects: set[str], held: int) -> None:
+        before = {key: self.reference.states.get(key, NO_STATE) for key in self.reference.queues}
+        for one in turn.deliveries:
+            key = one.raw_key.decode()
+            item = self.reference.give(hand.name, one.message_id.decode(), key, one.attempt)
+            assert one.stream.decode() == item.stream
+            state = before[key]
+            if count:
+                assert one.state_version == state.version
+                assert one.state == (None if state.writer == hand.name else state.data)
+            hand.held.setdefault(key, []).append(one)
+            if key in suspects:
+                assert not held, "a suspect came to a worker that holds something"
+                assert len(turn.deliveries) == 1, "a suspect did not come alone"
+                self.reference.suspects.discard(key)
+        if count and suspects:
+            assert turn.suspects_wait, "the worker is not told that a suspect waits"
+
+    def turn_again(self, hand: Hand) -> None:
+        """A copy of its last turn arrives: it is refused and nothing is written."""
+        if hand.last is not None:
+            assert self.bus.run(*hand.last) == [b"STALE"]
+
+    def resync(self, hand: Hand) -> None:
+        """After a lost answer: what it holds, in order."""
+        lane = self.bus.lane(hand.name, hand.calls)
+        found: dict[str, list[Delivery]] = {}
+        for one in at_once(lane.resync()):
+            found.setdefault(one.raw_key.decode(), []).append(one)
+        shown = {key: [(one.entry, one.tries, one.body) for one in held] for key, held in found.items()}
+        assert shown == {
+            key: [(one.entry, one.tries, one.body) for one in held] for key, held in hand.held.items()
+        }
+        hand.calls, hand.unsure, hand.held = lane._calls, False, found
+
+    def beat(self, hand: Hand) -> int:
+        """Returns how many workers it reaped."""
+        self.reference.fire()
+        answer = self.bus.run("beat", hand.name, int(LEASE * 1000), EVERYTHING_GOES, 100_000, 0, 0)
+        assert answer[0] == b"OK"
+        return int(answer[2])
+
+    def crash(self, hand: Hand, by: Hand | None) -> None:
+        """A worker stops; its lease ends and another one's beat reaps it, or its supervisor says so."""
+        self._remove(hand)
+        self.reference.lose(hand.name, is_crash=True)
+        if by is None:
+            assert self.bus.run("leave", "1", "1", hand.name) == 1
+        else:
+            self.bus.command("ZADD", "workers", 1, hand.name)
+            assert self.beat(by) == 1
+
+    def leave(self, hand: Hand) -> None:
+        """A worker goes in peace."""
+        self._remove(hand)
+        self.reference.lose(hand.name, is_crash=False)
+        at_once(self.bus.lane(hand.name, hand.calls).leave())
+
+    def _remove(self, hand: Hand) -> None:
+        self.hands.remove(hand)
+        self.gone.append(hand)
+
+    def zombie(self, hand: Hand) -> None:
+        """A worker that was reaped wakes up and goes on as if nothing had happened: all of it is refused."""
+        held = [one for deliveries in hand.held.values() for one in deliveries]
+        state, effect = (10_000, b"zombie"), Posting(EFFECTS, 0, ("zombie", "Note", "a", "", b"", b""))
+        outcome = Commit(("zombie", "", "zombie", "Note", "", b"", b""), state, (effect,), "zombie")
+        done = [as_done(one, outcome, True, 60.0) for one in held]
+        for work in (
+            self.bus.lane(hand.name, hand.calls).turn(done, [Want(AGENT_TYPE, 5, True)], 0, True, True),
+            self.bus.lane(hand.name, hand.calls).resync(),
+        ):
+            with pytest.raises(FencedError):
+                at_once(work)
+        assert self.bus.run("beat", hand.name, 60_000, 0, 1000, 0, 0) == [b"FENCED"]
+        if hand.last is not None:
+            assert self.bus.run(*hand.last) == [b"FENCED"]
+
+    def overtaken(self, hand: Hand) -> None:
+        """A turn that a later call has overtaken does not look like one that was carried out."""
+        with pytest.raises(ConnectionLostError):
+            at_once(self.bus.lane(hand.name, max(hand.calls - 1, -1)).turn([], [], 0, True, True))
+
+    # What handlers do before their commit
+
+    def record(self, hand: Hand, key: str, name: str) -> None:
+        """ctx.once keeps a result, and finds it again."""
+        message = hand.held[key][0].message_id.decode()
+        self.bus.run("record", AGENT_TYPE, message, name, f"{message} {name}", 60_000)
+        self.reference.once.setdefault(message, {})["." + name] = f"{message} {name}"
+
+    def send_now(self, hand: Hand, key: str, name: str) -> None:
+        """A handler sends before its commit: however often it runs, the message leaves once."""
+        message = hand.held[key][0].message_id.decode()
+        sent_id = f"{message}!{name}"
+        self.publish(Sent(Item(sent_id, key, EFFECTS), once=f">{AGENT_TYPE}:{message}|{sent_id}"))
+
+    # Time, repairs, accidents
+
+    def ripen(self, member: str) -> None:
+        """The time of a timer has come; the next turn or beat fires it."""
+        assert self.bus.command("ZADD", "timers", "XX", "CH", 1, member) == 1
+        self.reference.ripe.add(member)
+
+    def replay(self, letter: Letter) -> None:
+        """Sends a dead letter again."""
+        letter_id = self._letter_id(letter)
+        assert self.bus.run("replay", AGENT_TYPE, "replay", letter_id, b"") == [letter_id, b"done"]
+        self.replayed.append(letter_id)
+        self.reference.replay(letter)
+
+    def _letter_id(self, letter: Letter) -> bytes:
+        for letter_id, fields in self.bus.command("XRANGE", f"dead:{AGENT_TYPE}", "-", "+"):
+            if fields[1] == letter.item.id.encode():
+                return bytes(letter_id)
+        raise AssertionError(f"there is no letter of {letter.item.id}")
+
+    def replay_again(self) -> None:
+        """A letter that was sent again is gone."""
+        for letter_id in self.replayed:
+            assert self.bus.run("replay", AGENT_TYPE, "replay", letter_id, b"") == [letter_id, b"gone"]
+
+    def lose_group(self, stream: str) -> None:
+        """Somebody destroys the consumer group of a stream."""
+        self.bus.wire.call(("XGROUP", "DESTROY", self.bus.keys.of(stream), AGENT_TYPE))
+
+    # The end
+
+    def drain(self, turns: int = 400) -> None:
+        """Whatever happened: a last worker finishes everything, and nothing is left over."""
+        for hand in list(self.hands):
+            self.leave(hand)
+        last = self.join()
+        for _ in range(turns):
+            for member in self.reference.waits() - self.reference.ripe:
+                self.ripen(member)
+            self.turn(last, {key: [Ending("C")] * len(held) for key, held in last.held.items()}, count=8)
+            if self.reference.is_done and not last.held:
+                break
+        assert self.reference.is_done, "lost"
+        self.turn(last, count=8)
+        self.check()
+        check_empty(self.bus)
+
+
+def posting(sent: Sent) -> Posting:
+    """A message as the publisher hands it in."""
+    item = sent.item
+    values = (item.id, "Note", item.key, "", b"", item.id.encode())
+    return Posting(item.stream, sent.due, values, sent.once, sent.waiting)
+
+
+def lane_arguments(
+    lane: Any, done: Sequence[Done], wants: Sequence[Want], held: int, scan: bool, accept: bool
+) -> list[Any]:
+    """What the next turn of a lane will send."""
+    arguments: list[Any] = lane._arguments(done, wants, held, scan, accept)
+    arguments[1] += 1
+    return arguments
+
+
+def check_empty(bus: Bus) -> None:
+    """Nothing is held, parked, read ahead or to be tried, and no acknowledgement is missing."""
+    photo = bus.photo()
+    left = [
+        name
+        for name in (*photo.hashes, *photo.lists, *photo.sets)
+        if name.split(":")[0]
+        in ("busy", "parked", "ready", "suspects", "early", "tries", "wait", "own", "timer")
+    ]
+    pending = [
+        entry_id
+        for stream in photo.streams.values()
+        for group in stream.groups.values()
+        for entry_id in group.pending
+    ]
+    assert (left, pending) == ([], [])
