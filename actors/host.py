@@ -250,17 +250,7 @@ class AgentHost:
         envelope: Envelope,
         message: Any,
     ) -> Outcome:
-        activation = Activation(
-            live.agent_id,
-            envelope.id,
-            envelope.chain,
-            envelope.deadline,
-            self._transport,
-            self.add_waiting,
-            envelope.routes,
-        )
-        if entry.reentrant:
-            activation.reentry = self._reentry(entry, live, delivery, activation)
+        activation = self._activation(entry, live, delivery, envelope)
         ctx = self._context(entry.type, delivery, envelope)
         if ctx.cancellation_token.is_cancelled():
             return self._called_off(envelope)
@@ -319,6 +309,22 @@ class AgentHost:
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         request = self._requests[envelope.id] = CancellableRequest(task, ctx.cancellation_token)
         return request
+
+    def _activation(
+        self, entry: AgentTypeEntry, live: LiveAgent, delivery: Delivery, envelope: Envelope
+    ) -> Activation:
+        activation = Activation(
+            live.agent_id,
+            envelope.id,
+            envelope.chain,
+            envelope.deadline,
+            self._transport,
+            self.add_waiting,
+            envelope.routes,
+        )
+        if entry.reentrant:
+            activation.reentry = self._reentry(entry, live, delivery, activation)
+        return activation
 
     def _reentry(
         self, entry: AgentTypeEntry, live: LiveAgent, delivery: Delivery, activation: Activation
