@@ -25,6 +25,7 @@ OPERATIONS = (
     "idle",
     "census",
     "measure",
+    "repair",
 )
 
 
