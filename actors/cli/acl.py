@@ -37,7 +37,12 @@ def acl(
     known = {name: name for name in ROLES}
     if role not in known:
         bad_use(f"there is no role {role}: choose one of {', '.join(known)}")
-    words = ["reset", "on", ">PASSWORD", *rules(known[role], namespace or BrokerSettings.from_env().namespace)]
+    words = [
+        "reset",
+        "on",
+        ">PASSWORD",
+        *rules(known[role], namespace or BrokerSettings.from_env().namespace),
+    ]
     if as_file:
         say(f"user callboard-{role} {' '.join(words)}")
     else:

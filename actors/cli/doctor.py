@@ -65,7 +65,9 @@ async def _examined(target: str | None, url: str | None, namespace: str | None) 
     except SettingsError:
         raise
     except BrokerError as failed:
-        finding = error(str(failed), "without a server nothing is published or handled", "give --url, or see the message")
+        finding = error(
+            str(failed), "without a server nothing is published or handled", "give --url, or see the message"
+        )
         return Report(server=url or "embedded", namespace=namespace or "-", findings=(finding,))
 
 
@@ -109,7 +111,9 @@ def repair(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Mend it; without this it only says what it would mend.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would mend; the default.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what it would mend; the default.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Mend what is wrong inside a namespace, also while workers run.
@@ -137,7 +141,9 @@ def repair(
 
     done = run(work())
     if as_json:
-        print_json({"mended": [_fault(one) for one in done.mended], "left": [_fault(one) for one in done.left]})
+        print_json(
+            {"mended": [_fault(one) for one in done.mended], "left": [_fault(one) for one in done.left]}
+        )
     else:
         _show_repair(done)
     if done.left:

@@ -93,13 +93,50 @@ RUNTIME: Final = tuple(name for name in SAMPLES if name not in BEYOND_RUNNING)
 
 OPERATOR: Final = (
     *SAMPLES,
-    *("acl|dryrun", "acl|whoami", "config|get", "dbsize", "info", "memory|usage", "scan", "slowlog|get", "type", "unlink"),
+    *(
+        "acl|dryrun",
+        "acl|whoami",
+        "config|get",
+        "dbsize",
+        "info",
+        "memory|usage",
+        "scan",
+        "slowlog|get",
+        "type",
+        "unlink",
+    ),
 )
 """What doctor, repair, status, tail and the commands for dead letters run."""
 
 PUBLISHER: Final = (
-    *("client|setname", "exists", "expire", "fcall", "get", "hdel", "hexists", "hget", "hgetall", "hkeys", "hmget", "hset"),
-    *("hsetnx", "llen", "lpush", "pexpire", "ping", "sadd", "set", "sismember", "srem", "time", "wait", "xadd"),
+    *(
+        "client|setname",
+        "exists",
+        "expire",
+        "fcall",
+        "get",
+        "hdel",
+        "hexists",
+        "hget",
+        "hgetall",
+        "hkeys",
+        "hmget",
+        "hset",
+    ),
+    *(
+        "hsetnx",
+        "llen",
+        "lpush",
+        "pexpire",
+        "ping",
+        "sadd",
+        "set",
+        "sismember",
+        "srem",
+        "time",
+        "wait",
+        "xadd",
+    ),
     *("xgroup|create", "xinfo|stream", "xlen", "xtrim", "zadd", "zrange"),
 )
 """What declaring, publishing and asking run."""
@@ -109,7 +146,18 @@ REPLIES: Final = ("del", "xread", "xtrim")
 
 PUBLISHER_KEYS: Final = (
     *("", "clock", "config", "prefixes", "timers", "topics", "types"),
-    *("bell:*", "call:*", "dedupe:*", "fresh:*", "inbox:*", "reply:*", "sent:*", "streams:*", "timer:*", "topic:*"),
+    *(
+        "bell:*",
+        "call:*",
+        "dedupe:*",
+        "fresh:*",
+        "inbox:*",
+        "reply:*",
+        "sent:*",
+        "streams:*",
+        "timer:*",
+        "topic:*",
+    ),
 )
 """What a publisher may touch. Not: states, what workers hold, results of `ctx.once`, dead letters."""
 

@@ -1,4 +1,4 @@
-"""What every key of a namespace is: its kind, and whether it has to expire. The top of `lua/common.lua` says what it holds."""
+"""What every key of a namespace is: its kind, and whether it expires. The top of `lua/common.lua` says what it holds."""
 
 from __future__ import annotations
 

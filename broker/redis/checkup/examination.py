@@ -69,4 +69,9 @@ async def _made(check: Examine, subject: Subject) -> Sequence[Finding]:
         return [_unreachable(str(lost))]
     except BrokerError as refused:
         # Nobody has to be allowed everything that a check would like to know.
-        return [info(f"this could not be checked: {refused}", do="run doctor as a user who may: see docs/operations.md")]
+        return [
+            info(
+                f"this could not be checked: {refused}",
+                do="run doctor as a user who may: see docs/operations.md",
+            )
+        ]

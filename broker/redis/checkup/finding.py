@@ -57,7 +57,9 @@ class Report:
     @property
     def worst(self) -> Level:
         """The worst level among the findings."""
-        return max((finding.level for finding in self.findings), key=lambda level: level.rank, default=Level.OK)
+        return max(
+            (finding.level for finding in self.findings), key=lambda level: level.rank, default=Level.OK
+        )
 
 
 def ok(what: str) -> Finding:

@@ -53,7 +53,7 @@ class Hole:
         return "open" if branch in self.never.get(product, frozenset()) else "unknown"
 
 
-OLD = {"Redis": frozenset({(7, 0)})}
+OLD: Mapping[Product, frozenset[tuple[int, int]]] = {"Redis": frozenset({(7, 0)})}
 """Branches whose support ended before the fix; a distribution may have patched its own build."""
 
 HOLES = (

@@ -87,9 +87,7 @@ def _lifetime(transport: RedisTransport, name: str) -> int | None:
     return None if kind is None else kind.expires_in(transport.settings)
 
 
-async def _checked(
-    transport: RedisTransport, mode: str, doubts: Sequence[Suspicion]
-) -> AsyncIterator[Fault]:
+async def _checked(transport: RedisTransport, mode: str, doubts: Sequence[Suspicion]) -> AsyncIterator[Fault]:
     for start in range(0, len(doubts), AT_ONCE):
         part = doubts[start : start + AT_ONCE]
         answer = await transport.admin.run("repair", (mode, *_arguments(part)))

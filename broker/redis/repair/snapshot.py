@@ -102,9 +102,7 @@ class Photographer:
         shot = self._snapshot
         await self._read_names()
         shot.declared = set(await self._mapping("types"))
-        shot.subscribers = {
-            topic: types.split() for topic, types in (await self._mapping("topics")).items()
-        }
+        shot.subscribers = {topic: types.split() for topic, types in (await self._mapping("topics")).items()}
         await self._read_workers()
         if shot.of_type("timers", "zset"):
             shot.timers = set(texts(await self._command("ZRANGE", "timers", 0, -1)))
@@ -155,7 +153,9 @@ class Photographer:
             books.streams = set(texts(await self._command("SMEMBERS", f"streams:{agent_type}")))
         books.busy = await self._mapping(f"busy:{agent_type}")
         parked = await self._mapping(f"parked:{agent_type}")
-        books.parked = {key: int(count) if count.lstrip("-").isdecimal() else 0 for key, count in parked.items()}
+        books.parked = {
+            key: int(count) if count.lstrip("-").isdecimal() else 0 for key, count in parked.items()
+        }
         prefix = f"wait:{agent_type}:"
         keys = [name[len(prefix) :] for name in sorted(shot.names) if name.startswith(prefix)]
         refs = await each(keys, lambda key: self._list(prefix + key))

@@ -91,7 +91,9 @@ def _agrees(shot: Snapshot, agent_type: str, books: Books, key: str, running: se
 def _entries(shot: Snapshot) -> Iterator[Suspicion]:
     for agent_type, books in shot.books.items():
         prefix = f"{agent_type} "
-        held = {name.removeprefix(prefix) for own in shot.own.values() for name in own if name.startswith(prefix)}
+        held = {
+            name.removeprefix(prefix) for own in shot.own.values() for name in own if name.startswith(prefix)
+        }
         pending = _pending(shot, agent_type)
         for key, refs in books.wait.items():
             if len(set(refs)) < len(refs) or not pending.issuperset(refs) or not held.isdisjoint(refs):
@@ -134,7 +136,12 @@ def unmendable(shot: Snapshot) -> Iterator[Fault]:
     for name in sorted(shot.names):
         kind = kind_of(name)
         if kind is None:
-            yield Fault("unknown", (name,), "stays", "no key of Callboard has such a name: delete it if it is not yours")
+            yield Fault(
+                "unknown",
+                (name,),
+                "stays",
+                "no key of Callboard has such a name: delete it if it is not yours",
+            )
         elif shot.types[name] not in (kind.type, "none"):
             detail = f"it is a {shot.types[name]} and has to be a {kind.type}: look at it, then delete it"
             yield Fault("type", (name,), "stays", detail)

@@ -23,6 +23,12 @@ def _finding(faults: Sequence[Fault]) -> Finding:
     first = faults[0]
     what, why, serious = KINDS[first.kind]
     level = Level.ERROR if serious else Level.INFO if first.kind in ("ready", "unknown") else Level.WARNING
-    shown = some((f"{' '.join(name for name in fault.names if name)} ({fault.detail})" for fault in faults), 3)
-    do = "by hand: what is in brackets says why and how" if first.status == "stays" else "callboard repair --yes"
+    shown = some(
+        (f"{' '.join(name for name in fault.names if name)} ({fault.detail})" for fault in faults), 3
+    )
+    do = (
+        "by hand: what is in brackets says why and how"
+        if first.status == "stays"
+        else "callboard repair --yes"
+    )
     return Finding(level=level, what=f"{len(faults)} {what}: {shown}", why=why, do=do)

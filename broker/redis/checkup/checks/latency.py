@@ -29,4 +29,6 @@ async def examine(subject: Subject) -> Sequence[Finding]:
     why = "each worker's turn and each publish waits for one"
     if middle < VERY_SLOW:
         return [info(shown, why, "run workers near the server where speed matters")]
-    return [warning(shown, why, "look for a loaded network or slow commands: redis-cli --latency, SLOWLOG GET 10")]
+    return [
+        warning(shown, why, "look for a loaded network or slow commands: redis-cli --latency, SLOWLOG GET 10")
+    ]

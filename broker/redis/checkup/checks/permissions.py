@@ -30,7 +30,9 @@ async def examine(subject: Subject) -> Sequence[Finding]:
         return []
     user = await _who(subject)
     dry = await _may_dry_run(subject, user)
-    missing = [name for name in RUNTIME if not await _may(subject, user if dry else None, name, SAMPLES[name])]
+    missing = [
+        name for name in RUNTIME if not await _may(subject, user if dry else None, name, SAMPLES[name])
+    ]
     if missing:
         return [
             error(

@@ -20,7 +20,11 @@ async def examine(subject: Subject) -> Sequence[Finding]:
     findings = [await _file(subject, facts), *_last_writes(facts)]
     if facts.get("loading", "0") != "0":
         findings.append(
-            warning("the server still loads its file", "commands are refused until it has", "wait, then look again")
+            warning(
+                "the server still loads its file",
+                "commands are refused until it has",
+                "wait, then look again",
+            )
         )
     return findings
 
@@ -36,21 +40,27 @@ async def _file(subject: Subject, facts: Mapping[str, str]) -> Finding:
             "a crash loses everything since the last snapshot, acknowledged messages included",
             AOF_ON,
         )
-    return error("nothing is written to disk", "a crash or restart loses every message and every state", AOF_ON)
+    return error(
+        "nothing is written to disk", "a crash or restart loses every message and every state", AOF_ON
+    )
 
 
 def _synced(sync: str | None) -> Finding:
     if sync == "always":
         return ok("append-only file, synced with every write")
     if sync == "everysec":
-        return ok("append-only file, synced every second: a crash of the machine may cost the last second, as whole commits")
+        return ok(
+            "append-only file, synced every second: a crash of the machine may cost the last second, as whole commits"
+        )
     if sync == "no":
         return warning(
             "the append-only file is synced when the operating system likes (appendfsync no)",
             "a crash of the machine may cost half a minute of commits",
             "redis-cli CONFIG SET appendfsync everysec",
         )
-    return info("append-only file; how often it is synced is not known", do="redis-cli CONFIG GET appendfsync")
+    return info(
+        "append-only file; how often it is synced is not known", do="redis-cli CONFIG GET appendfsync"
+    )
 
 
 def _last_writes(facts: Mapping[str, str]) -> Sequence[Finding]:

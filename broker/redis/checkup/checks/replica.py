@@ -40,7 +40,7 @@ def _wanted(subject: Subject, online: Sequence[str]) -> Finding:
         return error(
             'durability="replica" and no replica is online',
             "every publish waits for one and fails",
-            "start a replica (redis-server --replicaof <host> <port>), or set durability to \"server\"",
+            'start a replica (redis-server --replicaof <host> <port>), or set durability to "server"',
         )
     return info("no replica", "when the machine is lost, so is what is in the server")
 

@@ -34,7 +34,10 @@ async def examine(subject: Subject) -> Sequence[Finding]:
                 "upgrade the server",
             )
         ]
-    return [ok(f"{shown}, {facts.get('redis_mode', 'standalone')}"), *_holes(product, version, await _has_tls(subject))]
+    return [
+        ok(f"{shown}, {facts.get('redis_mode', 'standalone')}"),
+        *_holes(product, version, await _has_tls(subject)),
+    ]
 
 
 def server_of(facts: Mapping[str, str]) -> tuple[Product, Version]:

@@ -41,7 +41,13 @@ def _expired(view: Overview) -> Sequence[Finding]:
     names = some(f"{worker.name} ({-worker.lease_ms_left / 1000:.1f} s ago)" for worker in expired)
     why = f"they died, hang, or lost the server; {sum(worker.held for worker in expired)} entries are still theirs"
     if living:
-        return [info(f"leases that ended: {names}", why, "nothing: another worker takes over with its next heartbeat")]
+        return [
+            info(
+                f"leases that ended: {names}",
+                why,
+                "nothing: another worker takes over with its next heartbeat",
+            )
+        ]
     return [warning(f"leases that ended: {names}", why, "start a worker, or: callboard repair --yes")]
 
 
