@@ -6,8 +6,9 @@ because time passed is left alone.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from ..catalogue import kind_of
 from ..transport import RedisTransport
@@ -17,6 +18,7 @@ from .snapshot import Photographer, Snapshot, each
 from .survey import suspicions, unmendable
 
 AT_ONCE = 200  # suspicions in one call, so that it ends soon
+LISTS_AT_ONCE = 4  # wait lists in one call: of each up to 500 entries are looked at
 ROUNDS = 5  # mending one thing may bring another to light
 WIDTH = 4  # values of one suspicion in a call
 
@@ -88,12 +90,17 @@ def _lifetime(transport: RedisTransport, name: str) -> int | None:
 
 
 async def _checked(transport: RedisTransport, mode: str, doubts: Sequence[Suspicion]) -> AsyncIterator[Fault]:
-    for start in range(0, len(doubts), AT_ONCE):
-        part = doubts[start : start + AT_ONCE]
+    for part in _parts(doubts):
         answer = await transport.admin.run("repair", (mode, *_arguments(part)))
         for i in range(0, len(answer), 3):
             kind, names = part[int(answer[i])]
             yield Fault(kind, names, answer[i + 1].decode(), answer[i + 2].decode(errors="replace"))
+
+
+def _parts(doubts: Sequence[Suspicion]) -> Iterator[list[Suspicion]]:
+    for kind, of_kind in groupby(doubts, lambda doubt: doubt.kind):
+        listed, size = list(of_kind), LISTS_AT_ONCE if kind == "parked" else AT_ONCE
+        yield from (listed[start : start + size] for start in range(0, len(listed), size))
 
 
 def _arguments(doubts: Iterable[Suspicion]) -> list[Argument]:

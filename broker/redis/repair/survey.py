@@ -95,9 +95,8 @@ def _entries(shot: Snapshot) -> Iterator[Suspicion]:
             name.removeprefix(prefix) for own in shot.own.values() for name in own if name.startswith(prefix)
         }
         pending = _pending(shot, agent_type)
-        for key, refs in books.wait.items():
-            if len(set(refs)) < len(refs) or not pending.issuperset(refs) or not held.isdisjoint(refs):
-                yield Suspicion("parked", (agent_type, key))
+        # Whether the entries are there only the server can tell without sending them all.
+        yield from (Suspicion("parked", (agent_type, key)) for key in books.wait)
         parked = {ref for refs in books.wait.values() for ref in refs}
         early = {member.partition("|")[2]: member for member in books.early}
         for ref in sorted(pending - held - parked - set(early), key=_order):
