@@ -31,6 +31,9 @@ local function is_living(worker)
   return deadline ~= false and deadline ~= nil and tonumber(deadline) >= now()
 end
 
+-- Without a lease it is not living, and may commit until it is ended all the same: see step.lua.
+local function may_commit(worker) return worker ~= '' and call('EXISTS', P .. 'worker:' .. worker) == 1 end
+
 local function read_holders()
   holders, runners = {}, {}
   for _, worker in ipairs(call('ZRANGE', P .. 'workers', 0, -1)) do
@@ -208,7 +211,7 @@ kinds['stray group'] = function(name, suffix)
 end
 
 function kinds.consumer(agent_type, suffix, name)
-  if name == 'nobody' or is_living(name) then return end
+  if name == 'nobody' or is_living(name) or may_commit(name) then return end
   local found = redis.pcall('XINFO', 'CONSUMERS', P .. suffix, agent_type)
   if failure(found) then return end
   local is_there = false
@@ -235,7 +238,9 @@ function kinds.key(agent_type, key)
     end
   end
   if holder and holder ~= '' then
-    if not is_living(holder) then return 'it is marked for the worker ' .. holder .. ', which is gone', mend end
+    if not is_living(holder) then
+      return 'it is marked for the worker ' .. holder .. ', which is gone', may_commit(holder) and mend_without({ holder }) or mend
+    end
     if #workers == 0 then
       return 'it is marked for the worker ' .. holder .. ', which does not hold it', mend_without({ holder })
     end
@@ -282,6 +287,7 @@ end
 function kinds.pending(agent_type, suffix, id)
   local consumer, ref = pending_with(agent_type, suffix, id), suffix .. ' ' .. id
   if not consumer or holder_of(agent_type, ref) then return end
+  if call('HEXISTS', P .. 'own:' .. consumer, agent_type .. ' ' .. ref) == 1 then return end
   local entry = entry_of(suffix, id)
   if not entry then
     return 'the entry is gone', function()
@@ -293,11 +299,12 @@ function kinds.pending(agent_type, suffix, id)
   local key = values and values[3] or 'default'
   if call('ZSCORE', P .. 'early:' .. agent_type, sortable(id) .. '|' .. ref) then return end
   if is_in(P .. 'wait:' .. agent_type .. ':' .. key, ref) then return end
+  local marked = call('HGET', P .. 'busy:' .. agent_type, key) or ''
+  if call('HEXISTS', P .. 'own:' .. marked, agent_type .. ' ' .. ref) == 1 then return end
   return 'nobody holds it', function()
     -- Whoever may have it in memory must not commit it once it is given to another.
-    local marked = call('HGET', P .. 'busy:' .. agent_type, key)
-    if is_living(consumer) then end_worker(consumer, false) end
-    if marked and marked ~= '' and is_living(marked) then end_worker(marked, false) end
+    if may_commit(consumer) then end_worker(consumer, false) end
+    if may_commit(marked) then end_worker(marked, false) end
     call('RPUSH', P .. 'wait:' .. agent_type .. ':' .. key, ref)
     settle(agent_type, key)
   end

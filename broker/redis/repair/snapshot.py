@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ...errors import CommandError
 from ..transport import RedisTransport
 
 T = TypeVar("T")
@@ -167,11 +168,22 @@ class Photographer:
         return books
 
     async def _groups(self, suffix: str) -> list[Group]:
-        found = []
-        for name in await self._names_in("GROUPS", suffix):
+        try:
+            names = await self._names_in("GROUPS", suffix)
+        except CommandError:
+            if await self._command("EXISTS", suffix):
+                raise
+            return []  # deleted a moment ago
+        return [group for name in names if (group := await self._group(suffix, name)) is not None]
+
+    async def _group(self, suffix: str, name: str) -> Group | None:
+        try:
             consumers = await self._names_in("CONSUMERS", suffix, name)
-            found.append(Group(name, consumers, await self._pending(suffix, name)))
-        return found
+            return Group(name, consumers, await self._pending(suffix, name))
+        except CommandError:
+            if await self._command("EXISTS", suffix) and name in await self._names_in("GROUPS", suffix):
+                raise
+            return None  # destroyed a moment ago
 
     async def _names_in(self, what: str, suffix: str, *group: str) -> list[str]:
         key = self._transport.keys.of(suffix)
