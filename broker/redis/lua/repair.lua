@@ -68,11 +68,13 @@ local function pending_with(agent_type, suffix, id)
   return found[1][2]
 end
 
--- Whether a worker that is no other's should give this entry back: not if it is acknowledged, parked, or another's.
+-- Whether a worker should give this entry back: not if it is parked, or another's, or acknowledged. The books of a worker
+-- that could commit are right about the last: an entry leaves them with its acknowledgement, and a group that was made
+-- again may not know it as pending.
 local function is_to_return(worker, agent_type, suffix, id, key)
   local consumer, wrong = pending_with(agent_type, suffix, id)
   local ref = suffix .. ' ' .. id
-  return (consumer or wrong) and (holder_of(agent_type, ref) or worker) == worker
+  return (consumer or wrong or may_commit(worker)) and (holder_of(agent_type, ref) or worker) == worker
     and not is_in(P .. 'wait:' .. agent_type .. ':' .. key, ref)
 end
 
