@@ -39,7 +39,6 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "hsetnx": (KEY, "f", "v"),
     "hvals": (KEY,),
     "incr": (KEY,),
-    "linsert": (KEY, "BEFORE", "p", "v"),
     "llen": (KEY,),
     "lpop": (KEY,),
     "lpos": (KEY, "v"),
@@ -86,7 +85,7 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
 }
 
 # Only repair and looking need these.
-BEYOND_RUNNING: Final = frozenset({"linsert", "lrem", "pttl", "xinfo|consumers", "xrevrange"})
+BEYOND_RUNNING: Final = frozenset({"lpos", "lrem", "pttl", "xinfo|consumers"})
 
 RUNTIME: Final = tuple(name for name in SAMPLES if name not in BEYOND_RUNNING)
 """What a worker runs."""

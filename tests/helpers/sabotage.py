@@ -1,4 +1,4 @@
-"""A namespace in the middle of its work, everything that a person could break in it, and whether all is done all the same."""
+"""A namespace in the middle of its work, what a person could break in it, and whether all is done all the same."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 from broker.redis.repair import Fault, repair
 from tests.helpers.rigging import Site
 
-JOBS, KEYS = 1200, 40
+JOBS, KEYS = 600, 40
 
 
 async def _mend_until(site: Site, number: int) -> list[Fault]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from ....errors import CommandError, OverloadedError
@@ -81,9 +82,9 @@ async def _may(subject: Subject, user: str | None, name: str, sample: Sequence[s
     words = [*name.split("|"), *(key if word == KEY else word for word in sample)]
     if user is not None:
         return bool(await subject.command("ACL", "DRYRUN", user, *words) == b"OK")
+    with contextlib.suppress(CommandError, OverloadedError):
+        await subject.command("SET", key, "doctor", "PX", 10_000)
     try:
-        if name not in ("set", "del"):
-            await subject.command("SET", key, "doctor", "PX", 10_000)
         await subject.command(*words)
     except OverloadedError:
         return True
