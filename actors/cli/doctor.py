@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .exits import BAD_USE, CommandFailed
+from .exits import BAD_USE, UNREACHABLE, CommandFailed, code_of
 from .options import AsJson, Namespace, OptionalTarget, Url, command
 from .output import print_json, say
 
@@ -53,22 +53,20 @@ def doctor(
 
 
 async def _examined(target: str | None, url: str | None, namespace: str | None) -> Report:
-    from broker.errors import BrokerError, SettingsError
-    from broker.redis.checkup import Report, examine
-    from broker.redis.checkup.finding import error
+    from broker.errors import BrokerError
+    from broker.redis.checkup import Report, examine, unreachable
 
     from .sessions import observer
 
     try:
         async with observer(target, url, namespace) as transport:
             return await examine(transport)
-    except SettingsError:
-        raise
-    except BrokerError as failed:
-        finding = error(
-            str(failed), "without a server nothing is published or handled", "give --url, or see the message"
+    except BrokerError as failed:  # the embedded server can't be started
+        if code_of(failed) != UNREACHABLE:
+            raise
+        return Report(
+            server=url or "embedded", namespace=namespace or "-", findings=(unreachable(str(failed)),)
         )
-        return Report(server=url or "embedded", namespace=namespace or "-", findings=(finding,))
 
 
 def _as_data(report: Report) -> dict[str, object]:

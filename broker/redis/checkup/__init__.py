@@ -4,7 +4,7 @@ A check is a module of `checks`: its docstring says what it looks at, its `exami
 is adding a file there.
 """
 
-from .examination import all_checks, examine
+from .examination import all_checks, examine, unreachable
 from .finding import Finding, Level, Report
 
-__all__ = ["Finding", "Level", "Report", "all_checks", "examine"]
+__all__ = ["Finding", "Level", "Report", "all_checks", "examine", "unreachable"]

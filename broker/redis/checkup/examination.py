@@ -47,13 +47,14 @@ async def _reach(subject: Subject) -> Finding | None:
         await subject.command("PING")
     except CommandError as refused:
         if not str(refused).startswith(("NOPERM", "ERR")):
-            return _unreachable(str(refused))
+            return unreachable(str(refused))
     except BrokerError as lost:
-        return _unreachable(str(lost))
+        return unreachable(str(lost))
     return None
 
 
-def _unreachable(why: str) -> Finding:
+def unreachable(why: str) -> Finding:
+    """The finding that there is no server to look at."""
     finding = error(
         f"the server can't be used: {' '.join(why.split())}",
         "no message is published or handled while it stays away; what is in it is safe as far as its file is",
@@ -66,7 +67,7 @@ async def _made(check: Examine, subject: Subject) -> Sequence[Finding]:
     try:
         return await check(subject)
     except (ServerUnavailableError, ConnectionLostError) as lost:
-        return [_unreachable(str(lost))]
+        return [unreachable(str(lost))]
     except BrokerError as refused:
         # Nobody has to be allowed everything that a check would like to know.
         return [
