@@ -32,9 +32,9 @@ def acl(
       callboard acl publisher --namespace shop --file >> /etc/redis/users.acl
     """
     from broker import BrokerSettings
-    from broker.redis.acl import ROLES, rules
+    from broker.redis.acl import ROLES, Role, rules
 
-    known = {name: name for name in ROLES}
+    known: dict[str, Role] = {name: name for name in ROLES}
     if role not in known:
         bad_use(f"there is no role {role}: choose one of {', '.join(known)}")
     words = [
