@@ -369,6 +369,7 @@ class AgentHost:
             sender, topic, is_rpc, token or CancellationToken(), envelope.id, delivery.attempt, deadline
         )
         ctx.recorder = Recorder(self._transport, self._registry, agent_type, envelope.id)
+        ctx.scope = f"{self._settings.namespace}/{agent_type}"
         return ctx
 
     def _topic_type(self, stream: bytes) -> str:

@@ -1,7 +1,7 @@
 """What stands behind `ctx.once`: results of outside effects, recorded before they are used.
 
 Temporal and Restate call it a journal. An effect that was made but whose result could not be recorded (the process died
-in between) is made again: give it `ctx.message_id` as its own idempotency key where that matters.
+in between) is made again: give it `ctx.idempotency_key(name)` where that matters.
 """
 
 from __future__ import annotations

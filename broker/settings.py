@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
@@ -15,10 +16,15 @@ PREFIX: Final = "CALLBOARD_"
 TEXTS: Final = frozenset({"url", "namespace", "durability", "when_full"})
 CHOICES: Final = {"durability": ("server", "replica"), "when_full": ("wait", "reject")}
 MAY_BE_ZERO: Final = frozenset(
-    {"retain", "max_unclaimed", "drain_grace", "retry_base", "max_backlog", "max_backlog_per_key"}
+    {
+        *("retain", "max_unclaimed", "drain_grace", "retry_base"),
+        *("max_backlog", "max_backlog_per_key", "max_memory", "max_messages"),
+    }
 )
 TRUE: Final = frozenset({"1", "true", "yes", "on"})
 FALSE: Final = frozenset({"0", "false", "no", "off"})
+SIZES: Final = frozenset({"max_memory"})
+UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +53,9 @@ class BrokerSettings:
         drain_grace: seconds that running handlers get when a worker stops.
         idle_poll: seconds after which an idle worker looks by itself for entries that were added by hand.
         passivate_after: seconds after which an idle persistent agent leaves the memory.
+        max_memory: resident bytes after which a worker process drains and is replaced; 0: no limit. In the environment
+            also with a unit, such as 500MB.
+        max_messages: messages after which a worker process drains and is replaced; 0: no limit.
         connect_timeout: seconds to wait for a connection.
         socket_timeout: seconds to wait for an answer.
         max_backlog: messages of a topic, or in the inbox of an agent type, that may wait to be handled; 0: no limit.
@@ -78,6 +87,8 @@ class BrokerSettings:
     drain_grace: float = 30.0
     idle_poll: float = 0.5
     passivate_after: float = 300.0
+    max_memory: int = 0
+    max_messages: int = 0
     connect_timeout: float = 5.0
     socket_timeout: float = 10.0
     max_backlog: int = 0
@@ -138,7 +149,23 @@ class BrokerSettings:
         return cls(**values)
 
 
+def parse_size(text: str) -> int:
+    """Bytes from a number with or without a unit: 500MB (10^6 bytes), 64MiB (2^20 bytes), 1.5G, 1048576.
+
+    Raises:
+        SettingsError: it is something else.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?)?b?", text.strip().lower())
+    if found is None:
+        raise SettingsError(
+            f"{text!r} is no size: write a number of bytes, or one with a unit such as 500MB or 2GiB"
+        )
+    return int(float(found[1]) * UNITS[found[2] or ""])
+
+
 def _read(name: str, text: str, default: Any) -> Any:
+    if name in SIZES:
+        return parse_size(text)
     if isinstance(default, str) or default is None:
         return text
     if isinstance(default, bool):

@@ -28,6 +28,7 @@ OPERATIONS = (
     "idle",
     "census",
     "measure",
+    "repair",
 )
 
 

@@ -460,38 +460,6 @@ end
 
 -- Reading new entries --------------------------------------------------------------------------------
 
--- Pending entries of a group that was destroyed and made again are pending once more, so that trimming spares them.
-local function adopt(agent_type, suffix)
-  local function claim(ref)
-    local its_suffix, id = split_ref(ref)
-    if its_suffix == suffix then redis.pcall('XCLAIM', P .. suffix, agent_type, 'nobody', 0, id, 'FORCE', 'JUSTID') end
-  end
-  for _, key in ipairs(call('HKEYS', P .. 'parked:' .. agent_type)) do
-    for _, ref in ipairs(call('LRANGE', P .. 'wait:' .. agent_type .. ':' .. key, 0, -1)) do claim(ref) end
-  end
-  for _, member in ipairs(call('ZRANGE', P .. 'early:' .. agent_type, 0, -1)) do
-    claim(string.match(member, '^[^|]*|(.*)$'))
-  end
-  for _, other in ipairs(call('ZRANGE', P .. 'workers', 0, -1)) do
-    for _, field in ipairs(call('HKEYS', P .. 'own:' .. other)) do
-      local its_type, ref = string.match(field, '^(%S+) (.*)$')
-      if its_type == agent_type then claim(ref) end
-    end
-  end
-  for i = 1, own_n, 2 do -- taken in this very turn
-    local its_type, ref = string.match(own_new[i], '^(%S+) (.*)$')
-    if its_type == agent_type then claim(ref) end
-  end
-end
-
--- A group that vanished goes on where it was: what was handled is not handled again.
-local function mend_group(agent_type, suffix)
-  local cursor = call('HGET', P .. 'cursor:' .. agent_type, suffix) or '0'
-  create_group(suffix, agent_type, cursor)
-  if cursor ~= '0' then adopt(agent_type, suffix) end
-  event('group made again', agent_type, suffix, cursor)
-end
-
 local function read_group(agent_type, count, suffixes)
   local arguments = { 'GROUP', agent_type, worker, 'COUNT', count, 'STREAMS' }
   for i = 1, #suffixes do
@@ -510,7 +478,7 @@ local function read_one_by_one(agent_type, count, suffixes)
   for i = 1, #suffixes do
     local got = read_group(agent_type, count, { suffixes[i] })
     if group_is_gone(failure(got)) then
-      mend_group(agent_type, suffixes[i])
+      mend_group(agent_type, suffixes[i], own_new)
       got = read_group(agent_type, count, { suffixes[i] })
     end
     if failure(got) then

@@ -4,6 +4,7 @@ import pytest
 
 from broker import BrokerSettings
 from broker.errors import SettingsError
+from broker.settings import parse_size
 
 
 def test_nothing_in_the_environment_means_the_defaults() -> None:
@@ -93,3 +94,33 @@ def test_a_setting_that_does_not_exist() -> None:
 def test_settings_do_not_change() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         BrokerSettings().lease = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1048576", 1_048_576),
+        ("500MB", 500_000_000),
+        ("500 mb", 500_000_000),
+        ("1.5G", 1_500_000_000),
+        ("64MiB", 67_108_864),
+        ("2GiB", 2_147_483_648),
+        ("10k", 10_000),
+        ("0", 0),
+    ],
+)
+def test_sizes_have_units(text: str, size: int) -> None:
+    assert parse_size(text) == size
+    assert BrokerSettings.from_env({"CALLBOARD_MAX_MEMORY": text}).max_memory == size
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1", "1 TB of it", "MB", "1e3"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="is no size"):
+        parse_size(text)
+
+
+def test_there_is_no_limit_of_a_worker_by_default() -> None:
+    assert (BrokerSettings().max_memory, BrokerSettings().max_messages) == (0, 0)
+    with pytest.raises(SettingsError, match="max_messages"):
+        BrokerSettings(max_messages=-1)
