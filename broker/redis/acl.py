@@ -39,6 +39,7 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "hsetnx": (KEY, "f", "v"),
     "hvals": (KEY,),
     "incr": (KEY,),
+    "lindex": (KEY, "0"),
     "llen": (KEY,),
     "lpop": (KEY,),
     "lpos": (KEY, "v"),
@@ -57,6 +58,7 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "srem": (KEY, "v"),
     "sunionstore": (KEY, KEY),
     "time": (),
+    "unlink": (KEY,),
     "wait": ("0", "1"),
     "xack": (KEY, "g", "1-1"),
     "xadd": (KEY, "*", "f", "v"),
@@ -81,11 +83,12 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "zrange": (KEY, "0", "0"),
     "zrangebyscore": (KEY, "0", "1"),
     "zrem": (KEY, "m"),
+    "zremrangebyscore": (KEY, "0", "1"),
     "zscore": (KEY, "m"),
 }
 
 # Only repair and looking need these.
-BEYOND_RUNNING: Final = frozenset({"lpos", "lrem", "pttl", "xinfo|consumers"})
+BEYOND_RUNNING: Final = frozenset({"lpos", "xinfo|consumers"})
 
 RUNTIME: Final = tuple(name for name in SAMPLES if name not in BEYOND_RUNNING)
 """What a worker runs."""
@@ -102,7 +105,6 @@ OPERATOR: Final = (
         "scan",
         "slowlog|get",
         "type",
-        "unlink",
     ),
 )
 """What doctor, repair, status, tail and the commands for dead letters run."""
@@ -136,7 +138,8 @@ PUBLISHER: Final = (
         "wait",
         "xadd",
     ),
-    *("xgroup|create", "xinfo|stream", "xlen", "xtrim", "zadd", "zrange"),
+    *("pttl", "unlink", "xgroup|create", "xinfo|groups", "xinfo|stream", "xlen", "xtrim", "zadd", "zrange"),
+    *("zrem", "zremrangebyscore"),
 )
 """What declaring, publishing and asking run."""
 
@@ -147,7 +150,11 @@ PUBLISHER_KEYS: Final = (
     *("", "clock", "config", "prefixes", "timers", "topics", "types"),
     *(
         "bell:*",
+        "blob:*",
+        "blobs",
         "call:*",
+        "cancelled",
+        "control",
         "dedupe:*",
         "fresh:*",
         "inbox:*",
@@ -160,7 +167,7 @@ PUBLISHER_KEYS: Final = (
 )
 """What a publisher may touch. Not: states, what workers hold, results of `ctx.once`, dead letters."""
 
-PUBLISHER_READS: Final = ("cursor:*",)
+PUBLISHER_READS: Final = ("cursor:*", "parked:*")
 
 
 def rules(role: Role, namespace: str) -> tuple[str, ...]:

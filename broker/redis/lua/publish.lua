@@ -31,7 +31,8 @@ local function unhandled(suffix, info)
   for i = 1, #info, 2 do group[info[i]] = info[i + 1] end
   local lag = group.lag
   if not lag then
-    lag = #call('XRANGE', P .. suffix, '(' .. group['last-delivered-id'], '+', 'COUNT', max_backlog + 1)
+    local unread = redis.pcall('XRANGE', P .. suffix, '(' .. group['last-delivered-id'], '+', 'COUNT', max_backlog + 1)
+    lag = failure(unread) and 0 or #unread -- a publisher may be allowed to add to a topic and not to read it
   end
   return lag + group.pending
 end

@@ -101,6 +101,8 @@ end
 -- Whether somebody will take what is parked behind the key.
 local function is_scheduled(agent_type, key)
   return is_in(P .. 'ready:' .. agent_type, key) or is_in(P .. 'suspects:' .. agent_type, key)
+    or call('HEXISTS', P .. 'shelved:' .. agent_type, key) == 1
+    or call('HEXISTS', P .. 'newer', agent_type .. ' ' .. key) == 1
     or call('ZSCORE', P .. 'timers', 'k|' .. agent_type .. '|' .. key) and true or false
 end
 
@@ -114,6 +116,9 @@ local function count_parked(agent_type, key)
   return length
 end
 
+-- A reset goes first, and no group gave it out.
+local function is_urgent(ref) return string.sub(ref, 1, 7) == 'urgent:' end
+
 -- What is parked behind a key is in the order of publishing.
 local function sort_parked(agent_type, key)
   local list = P .. 'wait:' .. agent_type .. ':' .. key
@@ -121,7 +126,7 @@ local function sort_parked(agent_type, key)
   local is_sorted = true
   for i = 1, #refs do
     local _, id = split_ref(refs[i])
-    orders[refs[i]] = id and string.match(id, '^%d+%-%d+$') and sortable(id) or ''
+    orders[refs[i]] = id and not is_urgent(refs[i]) and string.match(id, '^%d+%-%d+$') and sortable(id) or ''
     is_sorted = is_sorted and (i == 1 or orders[refs[i - 1]] <= orders[refs[i]])
   end
   if is_sorted then return end
@@ -262,7 +267,7 @@ function kinds.parked(agent_type, key)
     local is_ref = suffix and string.match(id, '^%d+%-%d+$')
     if not is_ref or seen_refs[ref] or holder_of(agent_type, ref) or not entry_of(suffix, id) then
       drop[#drop + 1] = ref
-    elseif not pending_with(agent_type, suffix, id) then
+    elseif not is_urgent(ref) and not pending_with(agent_type, suffix, id) then
       claim[#claim + 1] = ref
     end
     seen_refs[ref] = true
