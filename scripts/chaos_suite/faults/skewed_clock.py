@@ -1,0 +1,48 @@
+"""Workers and publishers whose clocks are an hour off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from .. import clock
+from ..figures import Figure
+from ..site import Site
+from ..skewing import skewed
+from .base import Act, Fault
+
+LATENESS = Figure("timers with clocks an hour off: too late or too early by", 250, "ms")
+HOUR = 3600.0
+TIMERS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class SkewedClock(Fault):
+    """Replaces the workers by two whose clocks are an hour fast and an hour slow, and adds a publisher."""
+
+    name: ClassVar[str] = "skewed-clock"
+    act: ClassVar[Act] = "server"
+    summary: ClassVar[str] = "workers whose clocks are an hour fast and an hour slow, and a publisher an hour fast"
+    promise: ClassVar[str] = "leases and timers go by the server's clock: no lease ends early, no timer fires early"
+    figures: ClassVar[tuple[Figure, ...]] = (LATENESS,)
+    seconds: ClassVar[float] = 4.0
+
+    async def strike(self, site: Site) -> None:
+        usual = list(site.fleet.members)
+        wrong = [*await site.fleet.grow(1, skewed(HOUR)), *await site.fleet.grow(1, skewed(-HOUR))]
+        await site.load.start("skewed", skewed(HOUR))
+        for member in usual:
+            await site.fleet.retire(member)
+        await self._timers(site)
+        await site.fleet.grow(len(usual))
+        for member in wrong:
+            await site.fleet.retire(member)
+
+    async def _timers(self, site: Site) -> None:
+        due: dict[str, float] = {}
+        for number in range(TIMERS):
+            at = clock.now() + 0.3 + number * 0.05
+            due[await site.publish(f"skewed.k{number}", at=at)] = at
+        await site.committed(due)
+        starts = {one.id: one.start for one in reversed(site.executions())}
+        site.measure(LATENESS, max(abs(starts[id] - at) * 1000 for id, at in due.items()))
