@@ -182,7 +182,7 @@ def _consumers(evidence: Evidence) -> Iterator[str]:
     limit = 2 * evidence.workers
     for where, names in evidence.consumers.items():
         if len(names) > limit:
-            yield f"{where} has {len(names)} consumers for {evidence.workers} workers"
+            yield f"{where} has {len(names)} consumers for {evidence.workers} workers: {sorted(names)}"
 
 
 def _ownerless(evidence: Evidence) -> Iterable[str]:

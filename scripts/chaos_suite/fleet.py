@@ -117,9 +117,10 @@ class Fleet:
 
     async def retire(self, member: Member) -> int:
         """SIGTERM, and waits until it has gone; it is not replaced. Returns the exit code."""
-        self.members.remove(member)
-        self.past.append(member)
-        member.process.signal(signal.SIGTERM)
+        if member in self.members:  # else somebody was faster, with kill -9
+            self.members.remove(member)
+            self.past.append(member)
+            member.process.signal(signal.SIGTERM)
         return await member.process.ended(STARTS_WITHIN)
 
     async def _tend(self) -> None:

@@ -26,11 +26,11 @@ class HandlerLeaks(Fault):
         jobs: that leak.
     """
 
-    jobs: int = 60
+    jobs: int = 30
 
     name: ClassVar[str] = "handler-leaks"
     act: ClassVar[Act] = "processes"
-    summary: ClassVar[str] = "60 handlers keep 5 MB each; a worker that has grown by 40 MB is killed, as for want of memory"
+    summary: ClassVar[str] = "30 handlers keep 5 MB each; a worker that has grown by 40 MB is killed, as for want of memory"
     promise: ClassVar[str] = "the others take over what it held"
     seconds: ClassVar[float] = 3.0
 
