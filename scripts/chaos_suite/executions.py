@@ -7,12 +7,11 @@ the topic `effects`, which leave with the commit, show what counted.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from .clock import now
-from .history import LineFile, read_lines
+from .history import LineFile, LineReader
 
 PATTERN = "effects-*.jsonl"
 
@@ -70,26 +69,30 @@ class EffectsLog:
         self._file.add({"what": "end", "run": run, "how": how, "time": now()})
 
 
-def read_executions(folder: Path) -> list[Execution]:
-    """What all processes of a run noted, by start."""
-    found: dict[str, Execution] = {}
-    for line in _lines(folder):
-        if line["what"] == "start":
-            found[line["run"]] = Execution(
-                line["run"],
-                line["id"],
-                line["key"],
-                line["attempt"],
-                line["worker"],
-                line["time"],
-                None,
-                "",
-            )
-        else:
-            found[line["run"]] = found[line["run"]]._replace(end=line["time"], how=line["how"])
-    return sorted(found.values(), key=lambda one: one.start)
+class EffectsReader:
+    """Reads the files of all processes, each line once.
 
+    Args:
+        folder: where they are.
+    """
 
-def _lines(folder: Path) -> Iterator[dict[str, Any]]:
-    for path in sorted(folder.glob(PATTERN)):
-        yield from cast("list[dict[str, Any]]", read_lines(path))
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[Path, LineReader] = {}
+        self._found: dict[str, Execution] = {}
+
+    def read(self) -> list[Execution]:
+        """What has been noted so far, by start."""
+        for path in self._folder.glob(PATTERN):
+            for line in self._files.setdefault(path, LineReader(path)).new():
+                self._take(line)
+        return sorted(self._found.values(), key=lambda one: one.start)
+
+    def _take(self, line: dict[str, Any]) -> None:
+        run = line["run"]
+        if line["what"] == "end":
+            self._found[run] = self._found[run]._replace(end=line["time"], how=line["how"])
+            return
+        self._found[run] = Execution(
+            run, line["id"], line["key"], line["attempt"], line["worker"], line["time"], None, ""
+        )

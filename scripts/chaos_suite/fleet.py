@@ -14,7 +14,7 @@ from tests.helpers.processes import Process, python
 
 from .proxy import Proxy
 
-TEND_EVERY = 0.02  # seconds
+TEND_EVERY = 0.05  # seconds
 STARTS_WITHIN = 30.0  # seconds
 TARGET = "scripts.chaos_suite.workload:app"
 SHORTENED = 1500  # characters of a process's output in a report
@@ -33,6 +33,7 @@ class Member:
         proxy: its way to the server, if that is a proxy.
         environ: what it was started with, besides what all have.
         may_end: a fault ended it, or will.
+        has_begun: it has said that it works.
     """
 
     name: str
@@ -40,10 +41,13 @@ class Member:
     proxy: Proxy | None
     environ: Mapping[str, str] = field(default_factory=dict)
     may_end: bool = False
+    has_begun: bool = False
 
     @property
     def is_working(self) -> bool:
-        return self.process.is_alive and "works as" in self.process.output()
+        if self.process.is_alive and not self.has_begun:
+            self.has_begun = "works as" in self.process.output()
+        return self.has_begun and self.process.is_alive
 
 
 class Fleet:

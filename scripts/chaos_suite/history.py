@@ -21,7 +21,7 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 from .clock import now
 
@@ -74,18 +74,27 @@ class Recorder:
         self._file.close()
 
 
+class LineReader:
+    """Reads a file of JSON lines that others add to, each line once. A last line that is not whole yet is left for later."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = 0
+
+    def new(self) -> list[dict[str, Any]]:
+        """The lines that came since the last call."""
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            whole, end, _ = file.read().rpartition(b"\n")
+        self._read += len(whole) + len(end)
+        return [json.loads(line) for line in whole.splitlines()]
+
+
 def read(path: Path) -> list[Event]:
     """The events of one file, in the order in which they were written."""
-    return [Event(**cast("dict[str, object]", line)) for line in read_lines(path)]  # type: ignore[arg-type]
-
-
-def read_lines(path: Path) -> list[dict[str, object]]:
-    """The objects of a file of JSON lines. A last line that is not whole yet is left out."""
-    if not path.exists():
-        return []
-    text = path.read_text("utf-8")
-    whole, _, _ = text.rpartition("\n")
-    return [json.loads(line) for line in whole.splitlines()]
+    return [Event(**line) for line in LineReader(path).new()]
 
 
 def write(path: Path, events: Iterable[Event]) -> None:

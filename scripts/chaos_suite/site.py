@@ -27,7 +27,7 @@ from tests.helpers.servers import Kind, ServerProcess, best_kind
 from . import clock
 from .collecting import Namespace
 from .evidence import Evidence, Expected
-from .executions import Execution, read_executions
+from .executions import EffectsReader, Execution
 from .figures import Figure, Measured
 from .fleet import Fleet, Load
 from .history import Event, Recorder, read
@@ -66,6 +66,7 @@ class Site:
         self.fleet = Fleet(NAMESPACE, environ, self._route)
         self.load = Load(NAMESPACE, folder, setting.keys, setting.every, environ, self._route)
         self.measured: list[Measured] = []
+        self._effects = EffectsReader(folder)
         self._proxies: list[Proxy] = []
         self._recorder = Recorder(folder / "publish-runner.jsonl", "runner")
         self._numbers = itertools.count(1)
@@ -176,19 +177,22 @@ class Site:
 
     def executions(self) -> list[Execution]:
         """What the handlers have noted so far."""
-        return read_executions(self.folder)
+        return self._effects.read()
 
     async def committed(self, ids: Iterable[str], within: float = RESTS_WITHIN) -> None:
         """Waits until all of these are committed."""
-        wanted = set(ids)
-
-        async def missing() -> set[str]:
-            return wanted - {commit.id for commit in await self.space.commits()}
+        missing = set(ids)
+        seen = 0.0
 
         async def none_is() -> bool:
-            return not await missing()
+            nonlocal seen
+            for commit in await self.space.commits(seen):
+                missing.discard(commit.id)
+                # Several commits share a millisecond, and more of it may still come.
+                seen = commit.time - 0.002
+            return not missing
 
-        await eventually(none_is, within, what=f"commits of {sorted(wanted)[:5]}")
+        await eventually(none_is, within, what=lambda: f"commits of {sorted(missing)[:5]}")
 
     async def resumed(self, since: float, within: float = 30.0) -> float:
         """Waits for the commit of a job that was handed in after `since`; how many seconds it took."""
