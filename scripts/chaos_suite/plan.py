@@ -20,7 +20,7 @@ SETTINGS: Final[dict[Act, Setting]] = {
     "loss": Setting(),
     "timers": Setting(workers=2, publishers=0),
 }
-LANES: Final[tuple[tuple[Act, ...], ...]] = (("processes", "server"), ("network", "loss"), ("timers",))
+LANES: Final[tuple[tuple[Act, ...], ...]] = (("processes", "server"), ("network",), ("timers", "loss"))
 """Acts of a lane follow each other; the lanes go on at the same time, each on servers of its own."""
 
 
@@ -65,7 +65,7 @@ def whole(seed: int) -> tuple[Lane, ...]:
         [_alone(act, [cls for cls in faults.values() if cls.act == act], chance, seed) for act in acts]
         for acts in LANES
     ]
-    lanes[0].append(mixed(seed))
+    lanes[1].append(mixed(seed))
     return tuple(tuple(act for act in lane if act.steps) for lane in lanes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -26,16 +27,22 @@ def _judged(result: ActResult) -> str:
 
 
 class Lines:
-    """For logs."""
+    """For logs. Each line begins with the seconds since the start."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    def _say(self, line: str) -> None:
+        print(f"{time.monotonic() - self._began:6.1f} {line}", file=sys.stderr, flush=True)
 
     def begins(self, act: ActPlan) -> None:
-        _say(f"{act.name}: begins, seed {act.seed.split()[0]}, {act.setting.workers} workers")
+        self._say(f"{act.name}: begins, seed {act.seed.split()[0]}, {act.setting.workers} workers")
 
     def strikes(self, act: ActPlan, step: Step) -> None:
-        _say(f"{act.name}: {_named(step)}")
+        self._say(f"{act.name}: {_named(step)}")
 
     def ends(self, act: ActPlan, result: ActResult) -> None:
-        _say(f"{act.name}: {_judged(result)}; {result.seconds:.0f} s, {result.committed:,} commits")
+        self._say(f"{act.name}: {_judged(result)}; {result.seconds:.0f} s, {result.committed:,} commits")
 
 
 class Bars:
@@ -77,6 +84,3 @@ def shown() -> Iterator[Lines | Bars]:
     with Progress(*columns, console=Console(stderr=True)) as progress:
         yield Bars(progress)
 
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

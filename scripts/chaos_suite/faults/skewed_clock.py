@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,19 +30,18 @@ class SkewedClock(Fault):
 
     async def strike(self, site: Site) -> None:
         usual = list(site.fleet.members)
-        wrong = [*await site.fleet.grow(1, skewed(HOUR)), *await site.fleet.grow(1, skewed(-HOUR))]
+        grown = await asyncio.gather(*(site.fleet.grow(1, skewed(by)) for by in (HOUR, -HOUR)))
+        wrong = [member for members in grown for member in members]
         await site.load.start("skewed", skewed(HOUR))
-        for member in usual:
-            await site.fleet.retire(member)
+        await asyncio.gather(*(site.fleet.retire(member) for member in usual))
         await self._timers(site)
         await site.fleet.grow(len(usual))
-        for member in wrong:
-            await site.fleet.retire(member)
+        await asyncio.gather(*(site.fleet.retire(member) for member in wrong))
 
     async def _timers(self, site: Site) -> None:
         due: dict[str, float] = {}
         for number in range(TIMERS):
-            at = clock.now() + 0.3 + number * 0.05
+            at = clock.now() + 0.3 + number * 0.03
             due[await site.publish(f"skewed.k{number}", at=at)] = at
         await site.committed(due)
         starts = {one.id: one.start for one in reversed(site.executions())}
