@@ -49,15 +49,15 @@ def _begun(evidence: Evidence) -> dict[str, float]:
 
 def _lost(evidence: Evidence) -> Iterator[str]:
     committed = {commit.id for commit in evidence.commits}
-    for id in sorted(_acknowledged(evidence) - committed - set(evidence.expected.dead)):
-        yield f"{id} was acknowledged and never committed"
+    for lost in sorted(_acknowledged(evidence) - committed - set(evidence.expected.dead)):
+        yield f"{lost} was acknowledged and never committed"
 
 
 def _doubled(evidence: Evidence) -> Iterator[str]:
     times = Counter(commit.id for commit in evidence.commits)
-    for id, number in times.items():
+    for job, number in times.items():
         if number > 1:
-            yield f"{id} was committed {number} times"
+            yield f"{job} was committed {number} times"
 
 
 def _invented(evidence: Evidence) -> Iterator[str]:
@@ -139,15 +139,15 @@ def _wrong_states(evidence: Evidence) -> Iterator[str]:
     last: dict[str, Commit] = {}
     for commit in evidence.commits:
         before = last.get(commit.key)
-        start = 1 if evidence.expected.lost_at == 0 else commit.count
-        expected = before.count + 1 if before is not None else start
-        if commit.count != expected:
-            yield f"{commit.key}: {commit.id} made the state {commit.count}, it had to be {expected}"
+        start = 1 if evidence.expected.lost_at == 0 else commit.total
+        expected = before.total + 1 if before is not None else start
+        if commit.total != expected:
+            yield f"{commit.key}: {commit.id} made the state {commit.total}, it had to be {expected}"
         last[commit.key] = commit
     for key, commit in last.items():
         stored = evidence.states.get(key)
-        if stored != commit.count:
-            yield f"{key}: the stored state is {stored}, the last commit made it {commit.count}"
+        if stored != commit.total:
+            yield f"{key}: the stored state is {stored}, the last commit made it {commit.total}"
 
 
 def _wrong_letters(evidence: Evidence) -> Iterator[str]:
@@ -156,9 +156,9 @@ def _wrong_letters(evidence: Evidence) -> Iterator[str]:
     for entry in sorted(expected.junk - junk):
         yield f"the junk {entry} did not become a dead letter"
     found = Counter(letter.id for letter in evidence.letters if letter.id)
-    for id in expected.dead:
-        if found[id] != 1:
-            yield f"{id} should be one dead letter, there are {found[id]}"
+    for job in expected.dead:
+        if found[job] != 1:
+            yield f"{job} should be one dead letter, there are {found[job]}"
     for letter in evidence.letters:
         if f"{letter.agent_type} {letter.origin}" in expected.junk:
             continue

@@ -45,9 +45,6 @@ class Namespace:
         """The effects, in the order of the commits."""
         return [_commit(entry, fields) async for entry, fields in self.entries("topic:effects", after)]
 
-    async def commit_count(self) -> int:
-        return int(await self._redis.xlen(self.prefix + "topic:effects"))
-
     async def letters(self) -> list[Letter]:
         """All dead letters."""
         found = []

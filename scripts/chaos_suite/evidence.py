@@ -18,7 +18,7 @@ class Commit(NamedTuple):
         id: of the job.
         key: of the agent, as `type/key`.
         run, worker: the execution that was committed.
-        count: the agent's state.
+        total: the agent's state.
         published: when the job was handed in.
     """
 
@@ -27,7 +27,7 @@ class Commit(NamedTuple):
     key: str
     run: str
     worker: str
-    count: int
+    total: int
     published: float
 
 

@@ -104,9 +104,7 @@ class Fleet:
         environ = {**self._environ, "CALLBOARD_URL": url}
         process = Process(supervisor_command(self._namespace, number), environ)
         self._supervisors.append(process)
-        await eventually(
-            lambda: len(process.lines("works as")) >= number, STARTS_WITHIN, what=process.output
-        )
+        await eventually(lambda: len(process.lines("works as")) >= number, STARTS_WITHIN, what=process.output)
         return process
 
     async def victim(self, chance: random.Random) -> Member:
@@ -248,5 +246,3 @@ def supervisor_command(namespace: str, workers: int) -> list[str]:
         argument for name in ("frail=0", "alarm=0", f"job={workers}") for argument in ("--processes", name)
     ]
     return python("-m", "actors.cli", "up", TARGET, "--namespace", namespace, "--grace", "5", *counts)
-
-

@@ -83,4 +83,3 @@ def shown() -> Iterator[Lines | Bars]:
     columns = (BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True)) as progress:
         yield Bars(progress)
-

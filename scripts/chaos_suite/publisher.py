@@ -137,7 +137,7 @@ def _unanswered(earlier: list[Event]) -> list[Event]:
     """Messages with an id of which the process that was killed did not hear that they arrived."""
     arrived = {event.id for event in earlier if event.type == "ok"}
     begun = {event.id: event for event in earlier if event.is_repeatable}
-    return [event for id, event in begun.items() if id not in arrived]
+    return [event for event in begun.values() if event.id not in arrived]
 
 
 async def main(url: str, namespace: str, folder: str, name: str, keys: str, every: str) -> None:

@@ -89,8 +89,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(line[i]) for line in (head, *rows)) for i in range(len(head))]
 
     def line(cells: Sequence[str]) -> str:
-        return (
-            "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"
-        )
+        return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"
 
     return "\n".join([line(head), line(["-" * width for width in widths]), *map(line, rows)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import random
 import time
@@ -12,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import redis.asyncio as redis
+from redis import exceptions
 from redis.asyncio.retry import Retry
 from redis.backoff import ConstantBackoff
-from redis.exceptions import BusyLoadingError, ConnectionError, TimeoutError
 
 from actors import TopicId
 from actors.runtime import RedisAgentRuntime
@@ -94,7 +95,7 @@ class Site:
         self.client: Any = redis.Redis(
             unix_socket_path=str(self.server.path),
             retry=retry,
-            retry_on_error=[ConnectionError, TimeoutError, BusyLoadingError],
+            retry_on_error=[exceptions.ConnectionError, exceptions.TimeoutError, exceptions.BusyLoadingError],
         )
         self.space = Namespace(self.client, NAMESPACE)
         settings = BrokerSettings(namespace=NAMESPACE, max_unclaimed=int(UNLIMITED))
@@ -135,7 +136,8 @@ class Site:
 
         Args:
             key: of the agent.
-            behaviour, seconds: see Job.
+            behaviour: see Job.
+            seconds: see Job.
             topic: `jobs`, `frail` or `alarms`.
             at: when it is due, by clock.py; None: now.
             filler: bytes that make it large.
@@ -255,9 +257,8 @@ class Site:
         async def only_the_living() -> bool:
             return len(await self.space.workers()) <= len(self.fleet.working)
 
-        deadline = time.monotonic() + 5 * self.setting.lease
-        while not await only_the_living() and time.monotonic() < deadline:
-            await asyncio.sleep(0.1)
+        with contextlib.suppress(AssertionError):  # then the checker says what is wrong
+            await eventually(only_the_living, 5 * self.setting.lease)
 
     def history(self) -> list[Event]:
         """What all publishers have noted."""

@@ -25,7 +25,9 @@ HEALED = "healed"  # while this file is not in the folder, jobs with the behavio
 LEAK = 5 * 1024 * 1024  # bytes that a job with the behaviour `leak` keeps
 MAX_RUNTIME = 0.5  # seconds, of the agent type `frail`
 ATTEMPTS = 3  # of the agent type `frail`
-OFTEN = 100_000  # a job that is killed again and again with its worker is no poison: the suite does the killing
+OFTEN = (
+    100_000  # a job that is killed again and again with its worker is no poison: the suite does the killing
+)
 
 Behaviour = Literal["sleep", "block", "raise", "exit", "hang", "leak"]
 
@@ -79,7 +81,7 @@ def _log() -> EffectsLog:
 async def _behave(job: Job) -> None:
     if job.behaviour == "block":
         time.sleep(job.seconds)  # noqa: ASYNC251 - blocking the event loop is the fault
-    elif job.behaviour == "raise" and not (_folder() / HEALED).exists():  # noqa: ASYNC240
+    elif job.behaviour == "raise" and not (_folder() / HEALED).exists():
         raise JobFailedError("this job fails until it is healed")
     elif job.behaviour == "exit":
         os._exit(7)

@@ -27,9 +27,9 @@ def run(id: str, start: float, *, end: float | None = None, how: str = "returned
     return Execution(id=id, start=start, end=start + 0.2 if end is None else end, how=how, **given)
 
 
-def commit(id: str, at: float, count: int, **rest: Any) -> Commit:
+def commit(id: str, at: float, total: int, **rest: Any) -> Commit:
     given = {"key": KEY, "run": f"r{id}", "worker": WORKER, "published": 0.0, **rest}
-    return Commit(time=at, id=id, count=count, **given)
+    return Commit(time=at, id=id, total=total, **given)
 
 
 def good() -> Evidence:
@@ -115,28 +115,26 @@ def test_a_message_that_nobody_published() -> None:
 
 def test_a_message_that_overtook_an_earlier_one() -> None:
     first, second, third = good().commits
-    commits = (first, third._replace(count=2, time=2.9), second._replace(count=3, time=3.9))
+    commits = (first, third._replace(total=2, time=2.9), second._replace(total=3, time=3.9))
     assert broken(replace(good(), commits=commits)) == {"out of order"}
 
 
 def test_messages_published_at_the_same_time_have_no_order() -> None:
-    history = tuple(
-        event for id, at in (("0", 1.0), ("1", 2.0), ("2", 2.2)) for event in published(id, at)
-    )
+    history = (*published("0", 1.0), *published("1", 2.0), *published("2", 2.2))
     first, second, third = good().commits
-    commits = (first, third._replace(count=2, time=2.9), second._replace(count=3, time=3.9))
+    commits = (first, third._replace(total=2, time=2.9), second._replace(total=3, time=3.9))
     assert check(replace(good(), history=history, commits=commits)) == []
 
 
 def test_messages_of_different_agents_have_no_order() -> None:
     first, second, third = good().commits
-    commits = (first, third._replace(key="job/l", count=1), second._replace(count=2))
+    commits = (first, third._replace(key="job/l", total=1), second._replace(total=2))
     assert "out of order" not in broken(replace(good(), commits=commits, states={KEY: 2, "job/l": 1}))
 
 
 def test_what_was_delayed_has_no_place_in_the_order() -> None:
     first, second, third = good().commits
-    commits = (first, third._replace(count=2, time=2.9), second._replace(count=3, time=3.9))
+    commits = (first, third._replace(total=2, time=2.9), second._replace(total=3, time=3.9))
     expected = Expected(unordered=frozenset({"1"}))
     assert check(replace(good(), commits=commits, expected=expected)) == []
 
@@ -199,7 +197,7 @@ def test_a_commit_of_a_handler_that_did_not_return(how: str) -> None:
 
 
 def test_a_state_that_missed_a_commit() -> None:
-    commits = (*good().commits[:2], good().commits[2]._replace(count=2))
+    commits = (*good().commits[:2], good().commits[2]._replace(total=2))
     assert broken(replace(good(), commits=commits, states={KEY: 2})) == {"wrong state"}
 
 

@@ -62,7 +62,9 @@ def test_one_seed_is_one_plan() -> None:
 
 def test_the_whole_plan_has_every_fault_alone_and_some_mixed() -> None:
     acts = [act for lane in plan.whole(1) for act in lane]
-    alone = [fault.name for act in acts for step in act.steps if len(step.faults) == 1 for fault in step.faults]
+    alone = [
+        fault.name for act in acts for step in act.steps if len(step.faults) == 1 for fault in step.faults
+    ]
     assert sorted(alone) == sorted(all_faults())
     (mixed,) = [act for act in acts if act.is_mixed]
     assert all(len(step.faults) == plan.MIXED_FAULTS for step in mixed.steps)

@@ -100,14 +100,18 @@ async def test_passes_everything_on(proxy: Proxy, clients: Clients) -> None:
     await eventually(lambda: not proxy.pairs)
 
 
-async def test_a_client_that_hangs_up_ends_the_connection_to_the_server(proxy: Proxy, echo: Echo, clients: Clients) -> None:
+async def test_a_client_that_hangs_up_ends_the_connection_to_the_server(
+    proxy: Proxy, echo: Echo, clients: Clients
+) -> None:
     client = await clients.of(proxy)
     await client.says(b"a")
     client.writer.close()
     await eventually(lambda: echo.clients == 0)
 
 
-async def test_a_cut_is_noticed_by_both_sides_and_new_connections_work(proxy: Proxy, echo: Echo, clients: Clients) -> None:
+async def test_a_cut_is_noticed_by_both_sides_and_new_connections_work(
+    proxy: Proxy, echo: Echo, clients: Clients
+) -> None:
     three = [await clients.of(proxy) for _ in range(3)]
     for client in three:
         await client.says(b"a")

@@ -45,7 +45,7 @@ class Fault(ABC):
             FAULTS[cls.name] = cls
 
     @classmethod
-    def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003
+    def draw(cls, chance: random.Random) -> Self:
         """One of its kind. A fault without fields is always the same."""
         return cls()
 

@@ -25,8 +25,12 @@ class KillSupervisor(Fault):
 
     name: ClassVar[str] = "kill-supervisor"
     act: ClassVar[Act] = "processes"
-    summary: ClassVar[str] = "kill -9 of a supervisor (callboard up) with two workers under load; another is started"
-    promise: ClassVar[str] = "its workers finish what they run and end by themselves; nobody has to look for them"
+    summary: ClassVar[str] = (
+        "kill -9 of a supervisor (callboard up) with two workers under load; another is started"
+    )
+    promise: ClassVar[str] = (
+        "its workers finish what they run and end by themselves; nobody has to look for them"
+    )
     figures: ClassVar[tuple[Figure, ...]] = (ORPHANS,)
     seconds: ClassVar[float] = 4.0
 

@@ -30,7 +30,9 @@ class KillWorker(Fault):
 
     name: ClassVar[str] = "kill-worker"
     act: ClassVar[Act] = "processes"
-    summary: ClassVar[str] = "kill -9 of a worker that runs handlers, nobody tells the server; another is started"
+    summary: ClassVar[str] = (
+        "kill -9 of a worker that runs handlers, nobody tells the server; another is started"
+    )
     promise: ClassVar[str] = "what it ran starts elsewhere within the lease and a second"
     figures: ClassVar[tuple[Figure, ...]] = (REDELIVERY,)
     seconds: ClassVar[float] = 4.0
@@ -55,7 +57,7 @@ async def _redelivered(site: Site, pid: int, killed_at: float) -> None:
     }
 
     def next_starts() -> list[float] | None:
-        starts = [_next_start(site.executions(), id, killed_at) for id in interrupted]
+        starts = [_next_start(site.executions(), job, killed_at) for job in interrupted]
         return None if None in starts else [start for start in starts if start is not None] or [killed_at]
 
     found = await eventually(next_starts, 30, what=f"redelivery of {interrupted}")
@@ -63,5 +65,5 @@ async def _redelivered(site: Site, pid: int, killed_at: float) -> None:
         site.measure(REDELIVERY, max(found or ()) - killed_at)
 
 
-def _next_start(executions: list[Execution], id: str, after: float) -> float | None:
-    return next((one.start for one in executions if one.id == id and one.start > after), None)
+def _next_start(executions: list[Execution], job: str, after: float) -> float | None:
+    return next((one.start for one in executions if one.id == job and one.start > after), None)

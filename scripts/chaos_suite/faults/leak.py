@@ -30,7 +30,9 @@ class HandlerLeaks(Fault):
 
     name: ClassVar[str] = "handler-leaks"
     act: ClassVar[Act] = "processes"
-    summary: ClassVar[str] = "30 handlers keep 5 MB each; a worker that has grown by 30 MB is killed, as for want of memory"
+    summary: ClassVar[str] = (
+        "30 handlers keep 5 MB each; a worker that has grown by 30 MB is killed, as for want of memory"
+    )
     promise: ClassVar[str] = "the others take over what it held"
     seconds: ClassVar[float] = 3.0
 
@@ -38,8 +40,7 @@ class HandlerLeaks(Fault):
         killing = asyncio.create_task(_kill_the_fat(site.fleet))
         try:
             jobs = [
-                await site.publish(f"leaking.k{number}", "leak", seconds=0.05)
-                for number in range(self.jobs)
+                await site.publish(f"leaking.k{number}", "leak", seconds=0.05) for number in range(self.jobs)
             ]
             await site.committed(jobs)
         finally:

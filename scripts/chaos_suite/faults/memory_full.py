@@ -28,8 +28,12 @@ class MemoryFull(Fault):
 
     name: ClassVar[str] = "memory-full"
     act: ClassVar[Act] = "server"
-    summary: ClassVar[str] = "maxmemory with noeviction is reached by a backlog of large messages, and left again"
-    promise: ClassVar[str] = "publishers get OverloadedError, commits go on and make room, publishing works again by itself"
+    summary: ClassVar[str] = (
+        "maxmemory with noeviction is reached by a backlog of large messages, and left again"
+    )
+    promise: ClassVar[str] = (
+        "publishers get OverloadedError, commits go on and make room, publishing works again by itself"
+    )
     figures: ClassVar[tuple[Figure, ...]] = (TOLD,)
     seconds: ClassVar[float] = 6.0
 

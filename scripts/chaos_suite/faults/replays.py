@@ -22,7 +22,9 @@ class Replays(Fault):
 
     name: ClassVar[str] = "replays"
     act: ClassVar[Act] = "processes"
-    summary: ClassVar[str] = "20 messages become dead letters; when what was wrong is mended they are replayed three times"
+    summary: ClassVar[str] = (
+        "20 messages become dead letters; when what was wrong is mended they are replayed three times"
+    )
     promise: ClassVar[str] = "each is handled once"
     seconds: ClassVar[float] = 1.5
 

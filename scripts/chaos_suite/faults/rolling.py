@@ -20,7 +20,9 @@ class RollingRestart(Fault):
 
     name: ClassVar[str] = "rolling-restart"
     act: ClassVar[Act] = "processes"
-    summary: ClassVar[str] = "every worker is replaced under load, one at a time: a new one starts, SIGTERM to the old one"
+    summary: ClassVar[str] = (
+        "every worker is replaced under load, one at a time: a new one starts, SIGTERM to the old one"
+    )
     promise: ClassVar[str] = "what runs is finished, nothing is executed twice"
     figures: ClassVar[tuple[Figure, ...]] = (TWICE,)
     seconds: ClassVar[float] = 6.0

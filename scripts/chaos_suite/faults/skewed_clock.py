@@ -23,8 +23,12 @@ class SkewedClock(Fault):
 
     name: ClassVar[str] = "skewed-clock"
     act: ClassVar[Act] = "server"
-    summary: ClassVar[str] = "workers whose clocks are an hour fast and an hour slow, and a publisher an hour fast"
-    promise: ClassVar[str] = "leases and timers go by the server's clock: no lease ends early, no timer fires early"
+    summary: ClassVar[str] = (
+        "workers whose clocks are an hour fast and an hour slow, and a publisher an hour fast"
+    )
+    promise: ClassVar[str] = (
+        "leases and timers go by the server's clock: no lease ends early, no timer fires early"
+    )
     figures: ClassVar[tuple[Figure, ...]] = (LATENESS,)
     seconds: ClassVar[float] = 4.0
 
@@ -45,4 +49,4 @@ class SkewedClock(Fault):
             due[await site.publish(f"skewed.k{number}", at=at)] = at
         await site.committed(due)
         starts = {one.id: one.start for one in reversed(site.executions())}
-        site.measure(LATENESS, max(abs(starts[id] - at) * 1000 for id, at in due.items()))
+        site.measure(LATENESS, max(abs(starts[job] - at) * 1000 for job, at in due.items()))

@@ -30,7 +30,9 @@ class Timers(Fault):
 
     name: ClassVar[str] = "timers"
     act: ClassVar[Act] = "timers"
-    summary: ClassVar[str] = "1,000 timers over 60 seconds for two workers, one of which is killed every 8 seconds"
+    summary: ClassVar[str] = (
+        "1,000 timers over 60 seconds for two workers, one of which is killed every 8 seconds"
+    )
     promise: ClassVar[str] = "each fires once"
     figures: ClassVar[tuple[Figure, ...]] = (LATENESS,)
     seconds: ClassVar[float] = 63.0
