@@ -1,8 +1,9 @@
 """Judges the evidence of a run. It knows nothing of the code under test, only of what a run leaves behind.
 
 An execution counts, is "effective", when the stream of effects has the message that left with its commit. Two executions
-for one agent may overlap only if the one that started first belongs to another incarnation of a worker than the second and
-is not effective: a worker that was killed, or one that was paused past its lease and whose commit was refused.
+for one agent may overlap only if they belong to different incarnations of workers and at most one of them is effective. The
+incarnation of the other is then a zombie: it was killed, or paused past its lease, and the agent was given to somebody else
+because it was reaped. So it commits nothing any more, for no agent, from the moment when the effective one started.
 """
 
 from __future__ import annotations
@@ -97,16 +98,29 @@ def _first_acknowledged(evidence: Evidence) -> dict[str, float]:
 
 def _overlapping(evidence: Evidence) -> Iterator[str]:
     effective = {commit.run for commit in evidence.commits}
+    last_commit = {commit.worker: commit.time for commit in evidence.commits}
+    for one, other in _overlaps(evidence.executions):
+        pair = f"{_shown(one, effective)} and {_shown(other, effective)} ran at the same time"
+        if one.worker == other.worker:
+            yield f"{one.key}: {pair}, in one worker"
+        elif one.run in effective and other.run in effective:
+            yield f"{one.key}: {pair}"
+        elif one.run in effective or other.run in effective:
+            counted, zombie = (one, other) if one.run in effective else (other, one)
+            if last_commit.get(zombie.worker, 0.0) > counted.start:
+                yield f"{one.key}: {pair}, and {zombie.worker} went on committing"
+
+
+def _overlaps(executions: Iterable[Execution]) -> Iterator[tuple[Execution, Execution]]:
+    """Every two executions for one agent of which the second started before the first had ended."""
     by_key: dict[str, list[Execution]] = defaultdict(list)
-    for one in evidence.executions:
+    for one in executions:
         by_key[one.key].append(one)
-    for key, executions in by_key.items():
+    for ones in by_key.values():
         open_ones: list[Execution] = []
-        for one in sorted(executions, key=lambda one: one.start):
+        for one in sorted(ones, key=lambda one: one.start):
             open_ones = [other for other in open_ones if other.end is None or other.end > one.start]
-            for other in open_ones:
-                if other.run in effective or other.worker == one.worker:
-                    yield f"{key}: {_shown(other, effective)} still ran when {_shown(one, effective)} started"
+            yield from ((other, one) for other in open_ones)
             open_ones.append(one)
 
 

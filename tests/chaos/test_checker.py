@@ -167,10 +167,27 @@ def test_a_zombie_whose_commit_was_not_refused() -> None:
     assert broken(evidence) == {"at the same time"}
 
 
-def test_one_that_started_later_and_did_not_count_does_not_excuse_an_overlap() -> None:
-    """The first one was still at work, and it counted: nobody else may have had the agent."""
-    intruder = run("1", 2.8, run="intruder", worker=OTHER)
-    assert broken(replace(good(), executions=(*good().executions, intruder))) == {"at the same time"}
+def test_a_zombie_that_wakes_up_may_even_start_what_somebody_else_has() -> None:
+    zombie = run("1", 2.8, run="zombie", worker=OTHER)
+    assert check(replace(good(), executions=(*good().executions, zombie))) == []
+
+
+def test_a_zombie_commits_nothing_any_more_not_even_for_another_agent() -> None:
+    zombie = run("1", 2.8, run="zombie", worker=OTHER)
+    elsewhere = run("3", 4.0, worker=OTHER, key="job/l")
+    evidence = replace(
+        good(),
+        history=(*good().history, *published("3", 3.5)),
+        executions=(*good().executions, zombie, elsewhere),
+        commits=(*good().commits, commit("3", 4.3, 1, worker=OTHER, key="job/l")),
+        states={KEY: 3, "job/l": 1},
+    )
+    assert broken(evidence) == {"at the same time"}
+    before = replace(
+        evidence,
+        commits=(commit("3", 1.2, 1, worker=OTHER, key="job/l"), *good().commits),
+    )
+    assert check(before) == []
 
 
 def test_one_worker_never_runs_two_handlers_of_an_agent() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from actors.runtime import RedisAgentRuntime
 from broker import BrokerSettings
+from broker.errors import ServerUnavailableError
+from tests.helpers.eventually import eventually
 
 from .. import clock
 from ..site import NAMESPACE, UNLIMITED, Site
@@ -47,9 +50,11 @@ class Duplicates(Fault):
         jobs = [Job(id=f"twice.k{n % 5}/{unique:x}-{n}", published=clock.now()) for n in range(self.jobs)]
         # They are published at the same time, so there is no order among them.
         site.unordered.update(job.id for job in jobs)
-        async with RedisAgentRuntime.from_app(
+        other = RedisAgentRuntime.from_app(
             app, site.server.url, namespace=NAMESPACE, settings=settings, types=()
-        ) as other:
+        )
+        try:
+            await _opened(other)
             copies = [
                 site.publish_job((site.runtime, other)[copy % 2], job.id.partition("/")[0], job)
                 for copy in range(self.times)
@@ -59,4 +64,18 @@ class Duplicates(Fault):
             await asyncio.sleep(0)
             await site.space.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
             await publishing
+        finally:
+            await other.close()
         await site.committed(job.id for job in jobs)
+
+
+async def _opened(runtime: RedisAgentRuntime) -> None:
+    """Another fault may have taken the server away for now."""
+
+    async def opens() -> bool:
+        with contextlib.suppress(ServerUnavailableError):
+            await runtime.open()
+            return True
+        return False
+
+    await eventually(opens, 20, what="a server to connect to")

@@ -23,7 +23,10 @@ Entry = dict[str, bytes | str]
 
 @dataclass(frozen=True, slots=True)
 class JunkEntries(Fault):
-    """Adds junk by hand, and good messages behind it."""
+    """Adds junk by hand, and good messages behind it.
+
+    It does not mix: an XADD whose answer is lost can't be told from one that did not arrive.
+    """
 
     name: ClassVar[str] = "junk"
     act: ClassVar[Act] = "processes"
@@ -33,7 +36,6 @@ class JunkEntries(Fault):
     promise: ClassVar[str] = "each is a dead letter, no handler sees it, no worker ends"
     figures: ClassVar[tuple[Figure, ...]] = (BURIED,)
     seconds: ClassVar[float] = 1.5
-    mixes: ClassVar[bool] = True
 
     async def strike(self, site: Site) -> None:
         began = clock.now()
