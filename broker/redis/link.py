@@ -35,6 +35,11 @@ class Channel(Protocol):
     @property
     def is_open(self) -> bool: ...
 
+    @property
+    def is_waiting(self) -> bool:
+        """Somebody waits for an answer."""
+        ...
+
     async def call_within(self, arguments: Sequence[Argument], timeout: float) -> Any: ...
 
     def close(self, reason: str = "closed") -> None: ...
@@ -50,7 +55,14 @@ async def open_channel(endpoint: Endpoint, name: str, settings: BrokerSettings) 
 
 
 class Link:
-    """One connection at a time, opened when first needed."""
+    """One connection at a time, opened when first needed.
+
+    Args:
+        endpoint, keys, settings: where, and how.
+        name: of the connection, seen in CLIENT LIST.
+        revive: starts an embedded server again that died.
+        on_loss: told when a connection broke in the middle of a call.
+    """
 
     def __init__(
         self,
@@ -59,9 +71,11 @@ class Link:
         settings: BrokerSettings,
         name: str = "callboard",
         revive: Revive | None = None,
+        on_loss: Callable[[Link], None] | None = None,
     ) -> None:
         self.endpoint = endpoint
         self._revive = revive
+        self._on_loss = on_loss
         self.keys = keys
         self.settings = settings
         self._name = name
@@ -122,9 +136,12 @@ class Link:
     async def command(self, *arguments: Argument, timeout: float | None = None) -> Any:
         """Runs one command. `timeout` in seconds, default the socket timeout of the settings."""
         channel = await self.channel()
-        return await channel.call_within(
-            arguments, self.settings.socket_timeout if timeout is None else timeout
-        )
+        limit = self.settings.socket_timeout if timeout is None else timeout
+        try:
+            return await channel.call_within(arguments, limit)
+        except ConnectionLostError:
+            self._tell_of_loss()
+            raise
 
     async def run(self, name: str, arguments: Sequence[Argument], timeout: float | None = None) -> Any:
         """Runs the Lua function `name` with the namespace's prefix as its key; loads the library when it is missing."""
@@ -133,6 +150,9 @@ class Link:
         command = ["FCALL", library().function(name), 1, self.keys.prefix, *arguments]
         try:
             return await channel.call_within(command, limit)
+        except ConnectionLostError:
+            self._tell_of_loss()
+            raise
         except CommandError as error:
             if not is_missing(error):
                 raise
@@ -154,12 +174,21 @@ class Link:
             await asyncio.sleep(FIRST_PAUSE)
             await self.reconnect(math.inf)
 
+    def _tell_of_loss(self) -> None:
+        if self._on_loss is not None and not self._closed:
+            self._on_loss(self)
+
     async def _load(self, channel: Channel, limit: float) -> None:
         try:
             await channel.call_within(("FUNCTION", "LOAD", library().text), limit)
         except CommandError as error:
             if not is_there_already(error):
                 raise
+
+    def doubt(self) -> None:
+        """Drops the connection unless a call is under way, which has a limit of its own."""
+        if self._channel is not None and not self._channel.is_waiting:
+            self._channel.close("another connection of the process was lost")
 
     def break_off(self, reason: str) -> None:
         """Drops the connection; the next call makes a new one."""

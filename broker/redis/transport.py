@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -57,6 +58,7 @@ class RedisTransport:
 
     def __init__(self, url: str, settings: BrokerSettings, revive: Revive | None = None) -> None:
         self._revive = revive
+        self._links: weakref.WeakSet[Link] = weakref.WeakSet()
         self.endpoint = Endpoint.parse(url)
         self.keys = Keys(settings.namespace)
         self.settings = settings
@@ -74,7 +76,19 @@ class RedisTransport:
 
     def link(self, purpose: str) -> Link:
         """A connection of its own."""
-        return Link(self.endpoint, self.keys, self.settings, f"callboard-{purpose}", self._revive)
+        name = f"callboard-{purpose}"
+        made = Link(self.endpoint, self.keys, self.settings, name, self._revive, self._doubt_others)
+        self._links.add(made)
+        return made
+
+    def _doubt_others(self, lost: Link) -> None:
+        """A network that dropped one connection without a word has dropped those that were idle, too.
+
+        Each of them would cost a `socket_timeout` of its own, when it is used next.
+        """
+        for link in list(self._links):
+            if link is not lost:
+                link.doubt()
 
     # The server's clock
 

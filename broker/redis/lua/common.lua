@@ -602,7 +602,8 @@ local function move_pending(agent_type, suffix, worker, heir)
     if failure(pending) or #pending == 0 then break end
     local ids = {}
     for i = 1, #pending do ids[i] = pending[i][1] end
-    call('XCLAIM', P .. suffix, agent_type, heir, 0, unpack(ids), 'JUSTID')
+    ids[#ids + 1] = 'JUSTID' -- in the list: followed by another argument, unpack() gives its first value only
+    call('XCLAIM', P .. suffix, agent_type, heir, 0, unpack(ids))
   end
 end
 

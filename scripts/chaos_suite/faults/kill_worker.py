@@ -1,0 +1,66 @@
+"""Kill -9 of a worker."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from tests.helpers.eventually import eventually
+
+from .. import clock
+from ..figures import Figure
+from ..setting import LEASE
+from ..site import Site
+from .base import Act, Fault
+
+REDELIVERY = Figure(f"redelivery after kill -9 of a worker (lease {LEASE:g} s)", LEASE + 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class KillWorker(Fault):
+    """Kills workers one after the other.
+
+    Attributes:
+        times: how many.
+    """
+
+    times: int = 2
+
+    name: ClassVar[str] = "kill-worker"
+    act: ClassVar[Act] = "processes"
+    summary: ClassVar[str] = (
+        "kill -9 of a worker that runs handlers, nobody tells the server; another is started"
+    )
+    promise: ClassVar[str] = "what it ran starts elsewhere within the lease and a second"
+    figures: ClassVar[tuple[Figure, ...]] = (REDELIVERY,)
+    seconds: ClassVar[float] = 4.0
+    mixes: ClassVar[bool] = True
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> Self:
+        return cls(times=chance.randint(1, 3))
+
+    async def strike(self, site: Site) -> None:
+        for _ in range(self.times):
+            for number in range(4):
+                await site.publish(f"doomed.k{number}", seconds=0.3)
+            victim = await site.fleet.victim(site.chance)
+            site.fleet.kill(victim)
+            await _redelivered(site, victim.process.pid, clock.now())
+
+
+async def _redelivered(site: Site, pid: int, killed_at: float) -> None:
+    """Waits for the next start of everything that it ran. Of a zombie, somebody else may have it already."""
+    running = {
+        one.id for one in site.executions() if one.pid == pid and one.end is None and one.start < killed_at
+    }
+    interrupted = running - {commit.id for commit in await site.space.commits()}
+
+    def last_start() -> float | None:
+        starts = {one.id: one.start for one in site.executions() if one.start > killed_at}
+        return max(starts[job] for job in interrupted) if interrupted <= set(starts) else None
+
+    if interrupted:
+        last = await eventually(last_start, 30, what=f"redelivery of {interrupted}")
+        site.measure(REDELIVERY, (last or 0.0) - killed_at)
