@@ -116,6 +116,18 @@ class ChatCompletionClient(ABC):
         """Name of the model, as prices, errors and usage name it."""
         return self.model_info["family"]
 
+    @property
+    def max_completion_tokens(self) -> int | None:
+        """Tokens that an answer may have as this client was set up; None: only the model's own limit."""
+        return None
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        """What besides the request decides the answer: class, model, address, create arguments.
+
+        A part of every cache key, so plain data and no secrets.
+        """
+        return {"client": type(self).__qualname__, "model": self.model}
+
     async def __aenter__(self) -> Self:
         return self
 
