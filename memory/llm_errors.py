@@ -1,0 +1,62 @@
+"""Errors of LLM messages and model contexts.
+
+All are ValueErrors with the data as attributes, and permanent: another attempt would end the same way.
+"""
+
+from __future__ import annotations
+
+
+class ImageError(ValueError):
+    """What was given is no image that a model could be sent."""
+
+    permanent = True
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"this can't be an image: {self.reason}"
+
+
+class ContextSettingError(ValueError):
+    """A setting of a model context can't work.
+
+    Attributes:
+        setting: its name.
+        value: what was given, as text.
+        rule: what it has to be.
+    """
+
+    permanent = True
+
+    def __init__(self, setting: str, value: str, rule: str) -> None:
+        super().__init__(setting, value, rule)
+        self.setting = setting
+        self.value = value
+        self.rule = rule
+
+    def __str__(self) -> str:
+        return f"{self.setting}={self.value} can't work: it must be {self.rule}"
+
+
+class ContextTooSmallError(ValueError):
+    """The system messages and the newest exchange alone need more tokens than there are.
+
+    Attributes:
+        needed: tokens that they need.
+        limit: tokens that there are.
+    """
+
+    permanent = True
+
+    def __init__(self, needed: int, limit: int) -> None:
+        super().__init__(needed, limit)
+        self.needed = needed
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"the newest messages alone need {self.needed:,} tokens and only {self.limit:,} are left: "
+            "shorten them, or use a model with a larger context"
+        )
