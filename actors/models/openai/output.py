@@ -13,6 +13,7 @@ from ..errors import BadResponseError, UnsupportedFeatureError
 from ..info import ModelInfo
 from .fences import without_fence
 from .names import as_tool_name
+from .problems import first_problem
 from .schema import strict_schema
 
 OutputFormat: TypeAlias = bool | type[BaseModel] | Mapping[str, Any] | None
@@ -94,7 +95,5 @@ def _misfit(class_: type[BaseModel], text: str) -> str | None:
     try:
         class_.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        return f"no {class_.__name__}: {place}{': ' if place else ''}{first['msg']}"
+        return f"no {class_.__name__}: {first_problem(error)}"
     return None
