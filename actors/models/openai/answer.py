@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import dataclass
+from typing import Final
 
 from memory.llm_messages import FunctionCall
 
 from ..types import ChatCompletionTokenLogprob, RequestUsage, TopLogprob
 from .names import as_tool_name
 from .wire import WireAnswer, WireChoice, WireFunction, WireLogprobs, WireUsage
+
+NOTHING_USED: Final = RequestUsage(0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +34,7 @@ class Answer:
     refusal: str = ""
     calls: tuple[FunctionCall, ...] = ()
     finish: str | None = None
-    usage: RequestUsage = RequestUsage(0, 0)
+    usage: RequestUsage = NOTHING_USED
     logprobs: tuple[ChatCompletionTokenLogprob, ...] | None = None
 
 
@@ -85,7 +88,7 @@ def arguments_text(function: WireFunction) -> str:
 def usage_of(usage: WireUsage | None) -> RequestUsage:
     """Tokens, zeros for what the server leaves out."""
     if usage is None:
-        return RequestUsage(0, 0)
+        return NOTHING_USED
     return RequestUsage(usage.prompt_tokens or 0, usage.completion_tokens or 0)
 
 

@@ -166,13 +166,13 @@ def _values(text: str) -> Iterator[Any]:
 
 
 def _as_call(value: Any, names: Sequence[str]) -> FunctionCall | None:
-    if not isinstance(value, dict):
-        return None
+    if not isinstance(value, dict) or "description" in value:
+        return None  # what has a description is the tool's own schema, repeated
     inner = value.get("function")
     if isinstance(inner, dict):
         value = {"id": value.get("id"), **inner}
-    name = next((value[key] for key in NAME_KEYS if isinstance(value.get(key), str)), None)
-    arguments = next((value[key] for key in ARGUMENT_KEYS if key in value), {})
+    name: str | None = next((value[key] for key in NAME_KEYS if isinstance(value.get(key), str)), None)
+    arguments: Any = next((value[key] for key in ARGUMENT_KEYS if key in value), {})
     if isinstance(arguments, str):
         arguments = _loaded(arguments)
     if name not in names or not isinstance(arguments, dict):

@@ -102,7 +102,7 @@ class ChatRequest:
         calls = answer.calls
         if not calls and self.tools:
             calls, text = self._read(text)
-        finish = FINISH_REASONS.get((answer.finish or "").lower(), "unknown")
+        finish: FinishReasons = FINISH_REASONS.get((answer.finish or "").lower(), "unknown")
         if calls:
             thought = "\n".join(part for part in (thought, text.strip()) if part) or None
         elif answer.refusal:

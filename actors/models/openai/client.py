@@ -131,7 +131,9 @@ class OpenAIChatCompletionClient(RequestClient):
             cancellation_token: ends the request.
             include_usage: whether to ask for the usage; None: as the client has it.
         """
-        request = ModelRequest(messages, tools, tool_choice, json_output, extra_create_args, cancellation_token)
+        request = ModelRequest(
+            messages, tools, tool_choice, json_output, extra_create_args, cancellation_token
+        )
         return self._create_stream(request, include_usage)
 
     async def _create_stream(
@@ -183,12 +185,11 @@ class OpenAIChatCompletionClient(RequestClient):
         return typed_errors(self.model, self._connection.base_url, self._connection.secret)
 
     async def _opened(self) -> AsyncOpenAI:
-        if self._openai is None and not self._closed:
-            opened = await self._connection.open()
-            # Another request may have been faster.
-            self._openai = self._openai or opened
-        if self._openai is None or self._closed:
+        await self._connection.load()
+        if self._closed:
             raise BadRequestError(self.model, "the client is closed: make another one")
+        if self._openai is None:
+            self._openai = self._connection.make()
         return self._openai
 
     async def close(self) -> None:

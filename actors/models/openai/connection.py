@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import importlib.util
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -81,11 +82,16 @@ class Connection:
         """The key, to be left out of texts."""
         return self.api_key if isinstance(self.api_key, str) and self.api_key != NO_KEY else None
 
-    async def open(self) -> AsyncOpenAI:
+    async def load(self) -> None:
+        """Import the package: most of a second, in which the other agents of this process go on."""
+        if "openai" not in sys.modules:
+            await asyncio.to_thread(importlib.import_module, "openai")
+
+    def make(self) -> AsyncOpenAI:
         """Make the client. It retries nothing: `ModelRetries` does."""
-        # A second of imports, in which this process's other agents go on.
-        package: Any = await asyncio.to_thread(importlib.import_module, "openai")
-        common = {
+        import openai
+
+        common: dict[str, Any] = {
             "api_key": self.api_key,
             "organization": self.organization,
             "timeout": self.timeout,
@@ -93,19 +99,16 @@ class Connection:
             "default_headers": dict(self.default_headers),
             "http_client": self.http_client,
         }
-        made: AsyncOpenAI
         if self.azure is None:
-            made = package.AsyncOpenAI(base_url=self.base_url, **common)
-        else:
-            made = package.AsyncAzureOpenAI(
-                azure_endpoint=self.azure.endpoint,
-                azure_deployment=self.azure.deployment,
-                api_version=self.azure.api_version,
-                azure_ad_token=self.azure.ad_token,
-                azure_ad_token_provider=self.azure.ad_token_provider,
-                **common,
-            )
-        return made
+            return openai.AsyncOpenAI(base_url=self.base_url, **common)
+        return openai.AsyncAzureOpenAI(
+            azure_endpoint=self.azure.endpoint,
+            azure_deployment=self.azure.deployment,
+            api_version=self.azure.api_version,
+            azure_ad_token=self.azure.ad_token,
+            azure_ad_token_provider=self.azure.ad_token_provider,
+            **common,
+        )
 
 
 def connection_of(model: str, options: OpenAIOptions) -> Connection:
@@ -137,7 +140,9 @@ def _access(model: str, options: OpenAIOptions) -> tuple[str, ApiKey]:
     address, variable = vendor or (OPENAI_ADDRESS, "OPENAI_API_KEY")
     key = options.get("api_key") or os.environ.get(variable)
     if not key:
-        raise AuthenticationError(model, f"there is no API key for {address}: give api_key, or set {variable}")
+        raise AuthenticationError(
+            model, f"there is no API key for {address}: give api_key, or set {variable}"
+        )
     return address, key
 
 
@@ -145,8 +150,8 @@ def _azure(model: str, options: OpenAIOptions) -> Azure | None:
     endpoint = options.get("azure_endpoint")
     if endpoint is None:
         return None
-    if options.get("base_url"):
-        raise SettingValueError("base_url", repr(options["base_url"]), "left out where azure_endpoint is given")
+    if base_url := options.get("base_url"):
+        raise SettingValueError("base_url", repr(base_url), "left out where azure_endpoint is given")
     version = options.get("api_version") or os.environ.get("OPENAI_API_VERSION")
     if not version:
         rule = 'given for Azure, such as "2024-10-21", or set by OPENAI_API_VERSION'

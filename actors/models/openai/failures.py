@@ -135,4 +135,3 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 def _plain(text: str, secret: str | None) -> str:
     hidden = text.replace(secret, "...") if secret else text
     return hidden if len(hidden) <= LONGEST_REASON else f"{hidden[:LONGEST_REASON]}..."
-

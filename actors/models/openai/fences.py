@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-FENCED: Final = re.compile(r"```[ \t]*(?:json|tool_call|tool_calls|tool_code)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
+FENCED: Final = re.compile(
+    r"```[ \t]*(?:json|tool_call|tool_calls|tool_code)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL
+)
 
 
 def without_fence(text: str) -> str:

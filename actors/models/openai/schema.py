@@ -6,14 +6,15 @@ Source: OpenAI's guide to structured outputs: every object lists all its propert
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 DEFINITIONS: Final = ("$defs", "definitions")
 _MAPS_OF_SCHEMAS: Final = ("properties", *DEFINITIONS)
 _LISTS_OF_SCHEMAS: Final = ("anyOf", "allOf", "oneOf", "prefixItems")
 _SCHEMAS: Final = ("items", "not")
 
-Schema = Mapping[str, Any]
+Schema: TypeAlias = Mapping[str, Any]
+Change: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def strict_schema(schema: Schema) -> dict[str, Any] | None:
@@ -27,13 +28,13 @@ def strict_schema(schema: Schema) -> dict[str, Any] | None:
     """
     if _has_open_object(schema):
         return None
-    return _mapped(schema, _closed)
+    return _mapped_object(schema, _closed)
 
 
 def renamed_references(schema: Schema, prefix: str) -> dict[str, Any]:
     """A schema without its definitions, whose references lead to `#/$defs/<prefix><name>`."""
     bare = {key: value for key, value in schema.items() if key not in DEFINITIONS}
-    return _mapped(bare, lambda part: _with_prefix(part, prefix))
+    return _mapped_object(bare, lambda part: _with_prefix(part, prefix))
 
 
 def definitions_of(schema: Schema, prefix: str) -> dict[str, Any]:
@@ -45,10 +46,13 @@ def definitions_of(schema: Schema, prefix: str) -> dict[str, Any]:
     }
 
 
-def _mapped(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+def _mapped(schema: Any, change: Change) -> Any:
+    """As `_mapped_object`; `true` and `false` are schemas, too."""
+    return _mapped_object(schema, change) if isinstance(schema, Mapping) else schema
+
+
+def _mapped_object(schema: Schema, change: Change) -> dict[str, Any]:
     """The schema with a change made to it and to every schema inside."""
-    if not isinstance(schema, Mapping):
-        return schema  # `true` and `false` are schemas, too
     result = dict(schema)
     for key in _MAPS_OF_SCHEMAS:
         if key in result:
@@ -88,7 +92,7 @@ def _has_open_object(schema: Schema) -> bool:
         found = found or extra is True or isinstance(extra, Mapping) or nothing_listed
         return part
 
-    _mapped(schema, look)
+    _mapped_object(schema, look)
     return found
 
 

@@ -19,7 +19,9 @@ ApiKey: TypeAlias = str | Callable[[], Awaitable[str]]
 TokenProvider: TypeAlias = Callable[[], str] | Callable[[], Awaitable[str]]
 
 TOOL_MODES: Final = ("native", "lenient", "schema")
-REQUEST_TIMEOUT: Final = 600.0  # seconds without a byte from the server; what the openai package waits by itself
+REQUEST_TIMEOUT: Final = (
+    600.0  # seconds without a byte from the server; what the openai package waits by itself
+)
 
 
 class CreateArguments(TypedDict, total=False):
@@ -165,4 +167,3 @@ def check_arguments(model: str, arguments: Iterable[str], known: Iterable[str]) 
             reason = f"there is no argument {name!r}. {did_you_mean(name, names)}"
             hint = "What only your server knows goes into extra_body"
             raise BadRequestError(model, f"{reason} {hint}")
-

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..types import ChatCompletionTokenLogprob, RequestUsage
-from .answer import Answer, arguments_text, logprobs_of, make_call, usage_of
+from ..types import ChatCompletionTokenLogprob
+from .answer import NOTHING_USED, Answer, arguments_text, logprobs_of, make_call, usage_of
 from .thoughts import CLOSING, OPENING
 from .wire import WireAnswer, WireCall, WireMessage
 
@@ -32,7 +32,7 @@ class Assembler:
         self._logprobs: list[ChatCompletionTokenLogprob] | None = None
         self._thinking = False
         self._finish: str | None = None
-        self._usage = RequestUsage(0, 0)
+        self._usage = NOTHING_USED
 
     @property
     def is_complete(self) -> bool:
