@@ -28,7 +28,15 @@ def strict_schema(schema: Schema) -> dict[str, Any] | None:
     """
     if _has_open_object(schema):
         return None
-    return _mapped_object(schema, _closed)
+    return _mapped_object(_with_object_at_root(schema), _closed)
+
+
+def _with_object_at_root(schema: Schema) -> Schema:
+    """A recursive class is a reference to one of its own definitions; the API wants an object there."""
+    reference = schema.get("$ref")
+    if reference is None:
+        return schema
+    return {**schema["$defs"][reference.rpartition("/")[2]], "$defs": schema["$defs"]}
 
 
 def renamed_references(schema: Schema, prefix: str) -> dict[str, Any]:
