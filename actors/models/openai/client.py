@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
+from pydantic import BaseModel
+
 from memory.llm_messages import LLMMessage
 
 from ...cancellation import CancellationToken
@@ -178,8 +180,10 @@ class OpenAIChatCompletionClient(RequestClient):
 
     async def _next_chunk(self, items: AsyncIterator[ChatCompletionChunk]) -> WireAnswer | None:
         with self._typed_errors():
-            chunk = await anext(items, None)
-            return None if chunk is None else WireAnswer.model_validate(chunk.model_dump(warnings=False))
+            chunk: object = await anext(items, None)
+            # The openai package validates nothing: a chunk may be any JSON value.
+            plain = chunk.model_dump(warnings=False) if isinstance(chunk, BaseModel) else chunk
+            return None if plain is None else WireAnswer.model_validate(plain)
 
     def _typed_errors(self) -> AbstractContextManager[None]:
         return typed_errors(self.model, self._connection.base_url, self._connection.secret)
