@@ -76,7 +76,8 @@ def test_what_is_no_call_stays_text(text: str) -> None:
 
 
 def test_several_calls_and_the_text_around_them() -> None:
-    text = 'First.\n<tool_call>{"name": "add"}</tool_call>\n<tool_call>{"name": "search", "arguments": {"q": "x"}}</tool_call>'
+    second = '{"name": "search", "arguments": {"q": "x"}}'
+    text = f'First.\n<tool_call>{{"name": "add"}}</tool_call>\n<tool_call>{second}</tool_call>'
 
     calls, rest = read_calls(text, NAMES)
 
@@ -135,7 +136,7 @@ def test_the_instructions_name_tools_and_format() -> None:
 
 
 def test_a_reply_is_a_call_or_an_answer() -> None:
-    tools = [{"name": "add", "parameters": Line.model_json_schema()}, {"name": "stop"}]
+    tools: list[dict[str, Any]] = [{"name": "add", "parameters": Line.model_json_schema()}, {"name": "stop"}]
 
     schema = reply_schema(tools, None, required=False)
 

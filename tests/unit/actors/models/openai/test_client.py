@@ -111,7 +111,7 @@ async def test_arguments_of_the_client_and_of_the_request(server: OpenAIServer, 
 
 
 async def test_an_argument_that_there_is_not_is_refused(client: OpenAIChatCompletionClient) -> None:
-    with pytest.raises(BadRequestError, match="'temprature'. Did you mean 'temperature'"):
+    with pytest.raises(BadRequestError, match=r"'temprature'\. Did you mean 'temperature'"):
         await client.create(HELLO, extra_create_args={"temprature": 1})
     with pytest.raises(BadRequestError, match="extra_body"):
         await client.create(HELLO, extra_create_args={"messages": []})
