@@ -66,7 +66,9 @@ def test_reasoning_may_begin_again() -> None:
 def test_chunks_without_a_choice_or_a_delta() -> None:
     assembler = Assembler()
 
-    for given_ in ({}, {"choices": []}, {"choices": None}, {"choices": [{}]}, {"choices": [{"delta": None}]}):
+    odd: list[dict[str, Any]] = [{}, {"choices": []}, {"choices": None}, {"choices": [{}]}]
+
+    for given_ in (*odd, {"choices": [{"delta": None}]}):
         assert assembler.add(WireAnswer.model_validate(given_)) == []
 
     assert assembler.answer().text == ""
