@@ -66,6 +66,6 @@ def test_a_message_without_its_type_is_refused() -> None:
 def test_messages_are_values() -> None:
     assert SystemMessage(content="a") == SystemMessage(content="a")
     with pytest.raises(ValidationError):
-        SystemMessage(content="a").content = "b"
+        SystemMessage(content="a").content = "b"  # type: ignore[misc]
     with pytest.raises(AttributeError):
         FunctionCall("1", "{}", "f").name = "g"  # type: ignore[misc]
