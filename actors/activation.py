@@ -103,7 +103,7 @@ class Activation:
     def give_back(self, what: str, number: int) -> None:
         """The number belongs to nothing any more: what had it failed."""
         if self._taken is not None:
-            self._taken[what].discard(number)
+            self._taken.get(what, set()).discard(number)
 
 
 current: ContextVar[Activation | None] = ContextVar("callboard_activation", default=None)
