@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
@@ -31,8 +32,9 @@ class Activation:
     """
 
     __slots__ = (
-        "_counts",
+        "_asked",
         "_ordinal",
+        "_taken",
         "add_waiting",
         "agent_id",
         "chain",
@@ -65,7 +67,8 @@ class Activation:
         self.owner = owner
         self.is_over = False
         self._ordinal = 0
-        self._counts: dict[bytes, int] | None = None
+        self._asked: dict[bytes, int] | None = None
+        self._taken: dict[str, set[int]] | None = None
 
     def sends_at_once(self, name: str) -> str:
         """The idempotency id of a message that leaves before the commit: it leaves once however often this runs."""
@@ -83,14 +86,24 @@ class Activation:
         Args:
             request: recipient and body.
         """
-        return derived_id(self.message_id, str(self.agent_id), self.count(request), request)
+        if self._asked is None:
+            self._asked = {}
+        count = self._asked[request] = self._asked.get(request, 0) + 1
+        return derived_id(self.message_id, str(self.agent_id), count, request)
 
-    def count(self, what: bytes) -> int:
-        """How often this was called with `what`, from 1: numbers equal things in the order in which they begin."""
-        if self._counts is None:
-            self._counts = {}
-        number = self._counts[what] = self._counts.get(what, 0) + 1
+    def take_number(self, what: str) -> int:
+        """The lowest number, from 1, that no equal thing of this run has yet."""
+        if self._taken is None:
+            self._taken = {}
+        taken = self._taken.setdefault(what, set())
+        number = next(number for number in itertools.count(1) if number not in taken)
+        taken.add(number)
         return number
+
+    def give_back(self, what: str, number: int) -> None:
+        """The number belongs to nothing any more: what had it failed."""
+        if self._taken is not None:
+            self._taken.get(what, set()).discard(number)
 
 
 current: ContextVar[Activation | None] = ContextVar("callboard_activation", default=None)

@@ -92,8 +92,8 @@ class SummarisingChatCompletionContext(ChatCompletionContext):
         while groups and (not new or len(new) + len(groups[-1]) <= self._keep):
             new = [*groups.pop(), *new]
         old = joined(groups)
-        if not old:
-            return  # one exchange that is longer than the limit by itself
+        if all(_is_summary(message) for message in old):
+            return  # the newest exchange is longer than the limit by itself
         text = "\n\n".join(map(_line, old))
         answer = await self._model_client.create(
             [SystemMessage(content=self._prompt), UserMessage(content=text, source=SOURCE)]
@@ -103,6 +103,15 @@ class SummarisingChatCompletionContext(ChatCompletionContext):
         if self._messages is seen:  # neither cleared nor loaded meanwhile; it may have got more messages
             summary = UserMessage(content=HEADING + answer.content.strip(), source=SOURCE)
             self._messages = [summary, *new, *seen[number:]]
+
+
+def _is_summary(message: LLMMessage) -> bool:
+    return (
+        isinstance(message, UserMessage)
+        and message.source == SOURCE
+        and isinstance(message.content, str)
+        and message.content.startswith(HEADING)
+    )
 
 
 def _line(message: LLMMessage) -> str:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, ParamSpec
 
 from ..activation import Activation, current
+from ..context import MessageContext
 from .cache import pieces_of
 from .errors import BadResponseError
 from .request import ModelRequest, WrappedChatCompletionClient
 from .types import CreateResult
 
-NAME_DIGITS = 32  # of the request's hash
+P = ParamSpec("P")
+DIGITS: Final = 32  # of the request's hash
 
 
 class RecordedChatCompletionClient(WrappedChatCompletionClient):
@@ -23,7 +27,7 @@ class RecordedChatCompletionClient(WrappedChatCompletionClient):
     handler, and in tasks that outlive theirs, requests just pass through. Nothing has to be handed over: the message
     is found by itself.
 
-    A recorded answer belongs to the hash of its request and to how many equal requests the handler made before, so that
+    A recorded answer belongs to the hash of its request and to its number among the equal ones that were answered, so that
     several requests at once get their own answers in whatever order they come. A handler that asks something else the
     second time (because the time of day, or what an agent keeps in memory only, is part of its prompt) asks the model:
     an answer never goes to another question. Where an answer should count whatever the prompt is, give the step a name:
@@ -39,22 +43,20 @@ class RecordedChatCompletionClient(WrappedChatCompletionClient):
     """
 
     async def _create(self, request: ModelRequest) -> CreateResult:
-        activation = _running()
-        if activation is None or activation.context is None:
+        step = self._step(request)
+        if step is None:
             return await request.create(self.client)
-        name = self._name(request, activation)
-        return await activation.context.once(name, request.create, self.client)
+        return await step.run(request.create, self.client)
 
     async def _create_stream(self, request: ModelRequest) -> AsyncGenerator[str | CreateResult, None]:
-        activation = _running()
-        if activation is None or activation.context is None:
+        step = self._step(request)
+        if step is None:
             async with aclosing(request.create_stream(self.client)) as items:
                 async for item in items:
                     yield item
             return
         pieces: asyncio.Queue[str | None] = asyncio.Queue()
-        name = self._name(request, activation)
-        recording = asyncio.ensure_future(activation.context.once(name, self._drain, request, pieces))
+        recording = asyncio.ensure_future(step.run(self._drain, request, pieces))
         recording.add_done_callback(lambda _: pieces.put_nowait(None))
         has_piece = False
         try:
@@ -78,11 +80,31 @@ class RecordedChatCompletionClient(WrappedChatCompletionClient):
                 pieces.put_nowait(item)
         raise BadResponseError(self.model, "the stream ended without a result")
 
-    def _name(self, request: ModelRequest, activation: Activation) -> str:
-        digest = request.digest(self.client)[:NAME_DIGITS]
-        return f"model:{digest}:{activation.count(b'model:' + digest.encode())}"
+    def _step(self, request: ModelRequest) -> _Step | None:
+        """Where the answer is recorded; None outside a handler, and when it is over."""
+        activation = current.get()
+        if activation is None or activation.is_over or activation.context is None:
+            return None
+        what = f"model:{request.digest(self.client)[:DIGITS]}"
+        return _Step(activation, activation.context, what, activation.take_number(what))
 
 
-def _running() -> Activation | None:
-    activation = current.get()
-    return None if activation is None or activation.is_over else activation
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One recorded request of one run of a handler."""
+
+    activation: Activation
+    context: MessageContext
+    what: str
+    number: int
+
+    async def run(
+        self, function: Callable[P, Awaitable[CreateResult]], *args: P.args, **kwargs: P.kwargs
+    ) -> CreateResult:
+        """The recorded answer, else that of the function."""
+        try:
+            return await self.context.once(f"{self.what}:{self.number}", function, *args, **kwargs)
+        except BaseException:
+            # Nothing is recorded under this number, so the request that comes instead of this one gets it.
+            self.activation.give_back(self.what, self.number)
+            raise

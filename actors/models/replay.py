@@ -253,9 +253,10 @@ def _pieces(answer: str | list[FunctionCall] | CreateResult | Streamed) -> Seque
 def _words_of(message: LLMMessage) -> int:
     if isinstance(message, FunctionExecutionResultMessage):
         return sum(_words(result.content) for result in message.content)
-    if isinstance(message, UserMessage) and not isinstance(message.content, str):
-        return sum(TOKENS_OF_IMAGE if isinstance(part, Image) else _words(part) for part in message.content)
-    return _words(message.content)
+    if not isinstance(message, UserMessage):
+        return _words(message.content)
+    parts = [message.content] if isinstance(message.content, str) else message.content
+    return sum(TOKENS_OF_IMAGE if isinstance(part, Image) else _words(part) for part in parts)
 
 
 def _words(content: str | list[FunctionCall]) -> int:
