@@ -79,6 +79,10 @@ def serve() -> None:
     parameters.hostnames = ["127.0.0.1"]
     parameters.n_ctx = CONTEXT
     parameters.n_parallel = 2
+    for threads in (parameters.cpuparams, parameters.cpuparams_batch):
+        # Several threads wait for each other in a loop, for ever on a machine that has other things to do.
+        threads.n_threads = 1
+        threads.poll = 0
     parameters.use_jinja = True
     parameters.ui = False
     server = engine.Server(parameters)

@@ -13,7 +13,7 @@ from actors.models.errors import ContextLengthError
 from actors.models.info import ModelInfo
 from actors.models.openai import OpenAIChatCompletionClient
 from actors.models.types import CreateResult
-from memory.llm_messages import SystemMessage, UserMessage
+from memory.llm_messages import LLMMessage, SystemMessage, UserMessage
 from tests.helpers.local_model import LocalModel, missing
 
 pytestmark = [pytest.mark.skipif(bool(missing()), reason=missing() or "installed"), pytest.mark.slow]
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.skipif(bool(missing()), reason=missing() or "installed
 INFO = ModelInfo(
     vision=False, function_calling=False, json_output=True, family="unknown", structured_output=True
 )
-QUESTION = [
+QUESTION: list[LLMMessage] = [
     SystemMessage(content="You answer in one short sentence."),
     UserMessage(content="What is the capital of France?", source="ada"),
 ]

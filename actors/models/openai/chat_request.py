@@ -16,7 +16,7 @@ from ..types import CreateResult, FinishReasons
 from .answer import Answer
 from .calls_in_text import instructions, read_calls, read_reply, reply_schema
 from .names import is_name
-from .output import Output, OutputFormat, json_schema_format
+from .output import Output, OutputFormat, schema_format
 from .schema import strict_schema
 from .settings import REQUEST_ARGUMENTS, OpenAISettings, check_arguments
 from .thoughts import split_thought
@@ -181,7 +181,8 @@ def _response_format(tools: ToolSchemas, output: Output, required: bool) -> Mapp
         return output.response_format()
     answer = None if output.class_ is None else output.class_.model_json_schema()
     schema = reply_schema(tools, answer, required=required)
-    return json_schema_format(REPLY_SCHEMA_NAME, schema)
+    # Not made strict: a tool's optional arguments stay optional, and servers hold models to the schema nevertheless.
+    return schema_format(REPLY_SCHEMA_NAME, schema, strict=False)
 
 
 def _tool_arguments(request: ModelRequest, tools: ToolSchemas, settings: OpenAISettings) -> dict[str, Any]:

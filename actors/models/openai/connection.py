@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -122,13 +122,23 @@ def connection_of(model: str, options: OpenAIOptions) -> Connection:
     address, key = _azure_access(model, azure, options) if azure else _access(model, options)
     return Connection(
         base_url=address,
-        api_key=key,
+        api_key=_provided(model, key) if callable(key) else key,
         organization=options.get("organization"),
         timeout=options.get("timeout", REQUEST_TIMEOUT),
         default_headers=options.get("default_headers") or {},
         http_client=options.get("http_client"),
         azure=azure,
     )
+
+
+def _provided(model: str, provider: Callable[[], Awaitable[str]]) -> Callable[[], Awaitable[str]]:
+    async def provide() -> str:
+        key = await provider()
+        if not key:
+            raise AuthenticationError(model, "the function given as api_key gave no key")
+        return key
+
+    return provide
 
 
 def _access(model: str, options: OpenAIOptions) -> tuple[str, ApiKey]:

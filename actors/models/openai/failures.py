@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
+from json import JSONDecodeError
 from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
@@ -90,7 +91,9 @@ def typed_errors(model: str, address: str, secret: str | None) -> Iterator[None]
         raise kind(model, _plain(error.message, secret)) from error
     except ValidationError as error:
         raise BadResponseError(model, f"{address} sent no chat completion: {first_problem(error)}") from None
-    except ValueError as error:  # what the package's own reading of JSON raises
+    except openai.OpenAIError as error:
+        raise BadRequestError(model, _plain(str(error), secret)) from error
+    except (JSONDecodeError, UnicodeDecodeError) as error:
         raise BadResponseError(model, f"{address} sent something that is not JSON") from error
 
 

@@ -50,7 +50,7 @@ class Output:
             return self.format
         if isinstance(self.format, bool):
             return {"type": "json_object" if self.format else "text"}
-        return json_schema_format(self.format.__name__, self.format.model_json_schema())
+        return class_format(self.format)
 
     def checked(self, text: str, *, cut_off: bool = False) -> str:
         """The text of an answer, without a fence around its JSON.
@@ -80,14 +80,16 @@ class Output:
             return "no JSON"
 
 
-def json_schema_format(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The `response_format` for a schema, strict unless an object in it may have any keys."""
+def class_format(class_: type[BaseModel]) -> dict[str, Any]:
+    """The `response_format` for objects of a class, strict unless an object in it may have any keys."""
+    schema = class_.model_json_schema()
     strict = strict_schema(schema)
-    inner = {
-        "name": as_tool_name(name),
-        "schema": schema if strict is None else strict,
-        "strict": strict is not None,
-    }
+    return schema_format(class_.__name__, schema if strict is None else strict, strict=strict is not None)
+
+
+def schema_format(name: str, schema: Mapping[str, Any], *, strict: bool) -> dict[str, Any]:
+    """The `response_format` for a schema."""
+    inner = {"name": as_tool_name(name), "schema": schema, "strict": strict}
     return {"type": "json_schema", "json_schema": inner}
 
 

@@ -167,3 +167,14 @@ def test_azure_says_what_is_missing() -> None:
         connection_of("gpt-4o", {"azure_endpoint": "x", "api_key": "k", "api_version": "1"})
     with pytest.raises(SettingValueError, match="AZURE_OPENAI_ENDPOINT"):
         AzureOpenAIChatCompletionClient("gpt-4o")
+
+
+async def test_a_provider_that_provides_nothing(server: OpenAIServer, info: ModelInfo) -> None:
+    async def no_key() -> str:
+        return ""
+
+    async with OpenAIChatCompletionClient(
+        "m", base_url=server.url, api_key=no_key, model_info=info
+    ) as client:
+        with pytest.raises(AuthenticationError, match="gave no key"):
+            await client.create(HELLO)

@@ -1,15 +1,25 @@
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
 import pytest
 from pydantic import BaseModel
 
 from actors.models.errors import BadResponseError
 from actors.models.openai.fences import without_fence
-from actors.models.openai.output import Output, json_schema_format
+from actors.models.openai.output import Output, class_format
 
 
 class Counts(BaseModel):
     table: dict[str, int]
+
+
+T = TypeVar("T")
+
+
+class Pair(BaseModel, Generic[T]):
+    first: T
+    second: T
 
 
 class Outer(BaseModel):
@@ -33,10 +43,13 @@ def test_a_fence_around_everything_goes(text: str, bare: str) -> None:
 
 
 def test_a_class_with_any_keys_is_asked_for_without_strictness() -> None:
-    made = json_schema_format("Counts of [x]", Counts.model_json_schema())
+    made = class_format(Counts)["json_schema"]
 
-    assert made["json_schema"]["strict"] is False
-    assert made["json_schema"]["name"] == "Counts_of__x_"
+    assert made == {"name": "Counts", "schema": Counts.model_json_schema(), "strict": False}
+
+
+def test_a_generic_class_has_a_name_that_can_be_sent() -> None:
+    assert class_format(Pair[int])["json_schema"]["name"] == "Pair_int_"
 
 
 def test_a_problem_is_told_by_its_place() -> None:
