@@ -34,7 +34,7 @@ class ModelInfo(TypedDict, total=False):
 REQUIRED: Final = ("vision", "function_calling", "json_output", "family", "structured_output")
 # What vendors append to the name of a model for its versions: a date in three spellings, or "latest".
 VERSION: Final = re.compile(
-    r"-(\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|\d{3}|\d{2}-\d{4}|latest|preview(-\d{2}-\d{2})?)\Z"
+    r"-(\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|\d{3}|\d{2}-\d{4}|latest|preview-\d{2}-\d{2})\Z"
 )
 
 
