@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
@@ -96,7 +95,9 @@ class Activation:
         if self._taken is None:
             self._taken = {}
         taken = self._taken.setdefault(what, set())
-        number = next(number for number in itertools.count(1) if number not in taken)
+        number = 1
+        while number in taken:
+            number += 1
         taken.add(number)
         return number
 

@@ -1,9 +1,11 @@
 """Errors of LLM messages and model contexts.
 
-All are ValueErrors with the data as attributes, and permanent: another attempt would end the same way.
+All are ValueErrors with the data as attributes. `permanent`: another attempt would end the same way.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 
 class ImageError(ValueError):
@@ -76,3 +78,6 @@ class SummaryError(ValueError):
             f"the model gave no summary of {self.messages} messages: nothing was replaced; "
             "use a model that answers with text"
         )
+
+
+LLM_ERRORS: Final = (ImageError, ContextSettingError, ContextTooSmallError, SummaryError)

@@ -6,14 +6,17 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
+from ..errors import SettingValueError
 from .base import ChatCompletionClient
 from .errors import BudgetExceededError, UnknownPriceError
 from .request import ModelRequest, WrappedChatCompletionClient
 from .types import CreateResult, RequestUsage
 from .usage import TOTAL, Spent, UsageLedger, scopes
 
-LIMITS_OF_ANSWERS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+KINDS: Final = (TOTAL, "client", "agent", "run")
+LIMITS_OF_ANSWERS: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +28,26 @@ class Budget:
             them by name, such as "agent:writer/ada".
         usd: most that may be spent, USD; None: no limit in money.
         tokens: most that may be used, of both kinds together; None: no limit.
+
+    Raises:
+        SettingValueError: there is no such scope, or no limit.
     """
 
     scope: str = TOTAL
     usd: float | None = None
     tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        kind, colon, name = self.scope.partition(":")
+        if kind not in KINDS or (colon and (kind == TOTAL or not name)):
+            raise SettingValueError(
+                "scope", repr(self.scope), f"one of {', '.join(KINDS)}, or agent:writer/ada"
+            )
+        if self.usd is None and self.tokens is None:
+            raise SettingValueError("usd", "None", "given, or tokens")
+        for setting, limit in (("usd", self.usd), ("tokens", self.tokens)):
+            if limit is not None and not limit > 0:
+                raise SettingValueError(setting, repr(limit), "more than 0")
 
     def covers(self, scope: str) -> bool:
         """Whether it limits a scope."""

@@ -34,7 +34,7 @@ class ModelInfo(TypedDict, total=False):
 REQUIRED: Final = ("vision", "function_calling", "json_output", "family", "structured_output")
 # What vendors append to the name of a model for its versions: a date in three spellings, or "latest".
 VERSION: Final = re.compile(
-    r"-(\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|\d{3}|\d{2}-\d{4}|latest|preview(-\d{2}-\d{2})?)\Z"
+    r"-(\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|\d{3}|\d{2}-\d{4}|latest|preview-\d{2}-\d{2})\Z"
 )
 
 
@@ -84,10 +84,16 @@ KNOWN: Final[Mapping[str, KnownModel]] = {
     "gpt-4o": _row(ModelFamily.GPT_4O, 128_000),
     "gpt-4o-mini": _row(ModelFamily.GPT_4O, 128_000),
     "gpt-4-turbo": _row(ModelFamily.GPT_4, 128_000, schema=False),
+    "gpt-4-turbo-preview": _row(ModelFamily.GPT_4, 128_000, vision=False, schema=False),
+    "gpt-4-0125-preview": _row(ModelFamily.GPT_4, 128_000, vision=False, schema=False),
+    "gpt-4-1106-preview": _row(ModelFamily.GPT_4, 128_000, vision=False, schema=False),
     "gpt-4": _row(ModelFamily.GPT_4, 8_192, vision=False, schema=False),
     "gpt-4-32k": _row(ModelFamily.GPT_4, 32_768, vision=False, schema=False),
     "gpt-3.5-turbo": _row(ModelFamily.GPT_35, 16_385, vision=False, schema=False),
     "o1": _row(ModelFamily.O1, 200_000, systems=False),
+    "o1-preview": _row(
+        ModelFamily.O1, 128_000, vision=False, tools=False, json=False, schema=False, systems=False
+    ),
     "o1-mini": _row(
         ModelFamily.O1, 128_000, vision=False, tools=False, json=False, schema=False, systems=False
     ),

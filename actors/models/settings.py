@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
+from ..errors import SettingValueError
 from .prices import Price
 
 
@@ -23,6 +24,9 @@ class ModelSettings:
         hold_seconds: how long an amount stays set aside for a request whose process died.
         assumed_completion_tokens: length of an answer that a budget reckons with when neither the request nor the
             client limits it.
+
+    Raises:
+        SettingValueError: a number that is not positive.
     """
 
     prices: Mapping[str, Price] = field(default_factory=dict)
@@ -34,6 +38,14 @@ class ModelSettings:
     usage_seconds: float = 90 * 86_400.0
     hold_seconds: float = 900.0
     assumed_completion_tokens: int = 4_096
+
+    def __post_init__(self) -> None:
+        for spec in fields(self):
+            value = getattr(self, spec.name)
+            if isinstance(value, int | float) and not value > 0 and spec.name != "retry_base":
+                raise SettingValueError(spec.name, repr(value), "more than 0")
+        if not self.retry_base >= 0:
+            raise SettingValueError("retry_base", repr(self.retry_base), "at least 0")
 
 
 DEFAULTS = ModelSettings()

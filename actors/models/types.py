@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
+from broker.registry import message
 from memory.llm_messages import FunctionCall
 
 FinishReasons: TypeAlias = Literal["stop", "length", "function_calls", "content_filter", "unknown"]
@@ -66,6 +67,7 @@ class ChatCompletionTokenLogprob(BaseModel):
     bytes: list[int] | None = None
 
 
+@message(name="callboard.CreateResult")
 class CreateResult(BaseModel):
     """The answer of a model.
 

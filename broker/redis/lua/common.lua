@@ -24,6 +24,7 @@
 -- dead:<type>           stream  dead letters
 -- dedupe:<bucket>       set     idempotency ids, two rotating buckets
 -- once:<type>:<message> hash    `.<name>`: what ctx.once recorded; `><id>`: what the handler sent at once, before its commit
+-- store:<name>          string or hash  what an application keeps for a while, see store.py; no script touches it
 -- timers, timer:<id>    zset and hashes: what is due later
 -- events                stream, capped: what the runtime did
 

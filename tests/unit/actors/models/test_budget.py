@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from actors.context import MessageHandlerContext
+from actors.errors import SettingValueError
 from actors.models import (
     Budget,
     CreateResult,
@@ -167,6 +168,20 @@ async def test_a_stream_that_is_left_is_counted_too() -> None:
     assert await anext(items) == "a "
     await items.aclose()
     assert (await client.ledger.spent()).completion_tokens == 1
+
+
+@pytest.mark.parametrize("scope", ["runs", "", "total:a", "agent:", "anything:a"])
+def test_a_scope_that_there_is_not_is_refused(scope: str) -> None:
+    with pytest.raises(SettingValueError, match="scope="):
+        Budget(scope, tokens=1)
+
+
+@pytest.mark.parametrize(
+    ("usd", "tokens"), [(None, None), (0.0, None), (-1.0, 5), (1.0, 0), (float("nan"), None)]
+)
+def test_a_budget_has_a_limit(usd: float | None, tokens: int | None) -> None:
+    with pytest.raises(SettingValueError):
+        Budget(usd=usd, tokens=tokens)
 
 
 async def test_a_name_of_its_own() -> None:

@@ -118,4 +118,4 @@ async def test_it_ends() -> None:
 async def test_at_once() -> None:
     client = cached("a", "b")
     both = await asyncio.gather(client.create(HELLO), client.create(HELLO))
-    assert {answer.content for answer in both} <= {"a", "b"}
+    assert all(answer.content in ("a", "b") for answer in both)

@@ -26,6 +26,8 @@ from actors.models.info import (
         ("gemini-1.5-pro-002", "gemini-1.5-pro"),
         ("gemini-2.5-pro-preview-05-06", "gemini-2.5-pro"),
         ("o3-mini", "o3-mini"),
+        ("o1-preview-2024-09-12", "o1-preview"),
+        ("gpt-4.5-preview-2025-02-27", "gpt-4.5-preview"),
     ],
 )
 def test_versions_do_not_matter(name: str, model: str) -> None:
@@ -34,7 +36,7 @@ def test_versions_do_not_matter(name: str, model: str) -> None:
     assert get_token_limit(name) == KNOWN[model].context
 
 
-@pytest.mark.parametrize("name", ["gpt-4o-mega", "llama", "", "gpt-40", "my-gpt-4o"])
+@pytest.mark.parametrize("name", ["gpt-4o-mega", "llama", "", "gpt-40", "my-gpt-4o", "gpt-4o-preview"])
 def test_others_are_not_guessed(name: str) -> None:
     for get in (get_info, get_token_limit):
         with pytest.raises(UnknownModelError, match="model_info is required"):
