@@ -56,7 +56,7 @@ async def client(model: LocalModel) -> AsyncIterator[OpenAIChatCompletionClient]
         tool_mode="schema",
         temperature=0.0,
         seed=1,
-        max_tokens=120,
+        max_tokens=60,
     )
     async with made:
         yield made
@@ -115,7 +115,7 @@ async def test_a_conversation_that_is_too_long(client: OpenAIChatCompletionClien
 
 
 async def test_the_estimate_of_tokens_is_near(client: OpenAIChatCompletionClient) -> None:
-    text = "The quick brown fox jumps over the lazy dog while the children watch from the garden. " * 10
+    text = "The quick brown fox jumps over the lazy dog while the children watch from the garden. " * 4
     messages = [UserMessage(content=text, source="ada")]
 
     result = await client.create(messages, extra_create_args={"max_tokens": 1})
