@@ -38,6 +38,15 @@ class Answer:
     logprobs: tuple[ChatCompletionTokenLogprob, ...] | None = None
 
 
+class ReportedError(Exception):
+    """An error that came with status 200 (OpenRouter does that)."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+
+
 def whole_answer(body: bytes | str) -> Answer | None:
     """Read the body of a response.
 
@@ -46,8 +55,11 @@ def whole_answer(body: bytes | str) -> Answer | None:
 
     Raises:
         pydantic.ValidationError: it is no JSON, or no answer of a chat.
+        ReportedError: it is an error.
     """
     read = WireAnswer.model_validate_json(body)
+    if read.error is not None:
+        raise ReportedError(str(read.error.code), read.error.message or "no reason given")
     for choice in read.choices or ():
         return _of_choice(choice, read.usage)
     return None

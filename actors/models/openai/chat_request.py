@@ -132,9 +132,13 @@ def tool_schemas(tools: Tools, model: str) -> ToolSchemas:
     Raises:
         BadRequestError: a name that the API does not take, or one name twice.
     """
-    schemas = [tool if isinstance(tool, Mapping) else tool.schema for tool in tools]
+    schemas = [tool if isinstance(tool, Mapping) else getattr(tool, "schema", None) for tool in tools]
     names: set[str] = set()
-    for schema in schemas:
+    for tool, schema in zip(tools, schemas, strict=True):
+        if not isinstance(schema, Mapping) or not isinstance(schema.get("name"), str):
+            raise BadRequestError(
+                model, f"{type(tool).__name__} is no tool: give a Tool or a ToolSchema with a name"
+            )
         name = schema["name"]
         if not is_name(name):
             rule = "the API takes letters, digits, _ and -, at most 64"
@@ -142,7 +146,7 @@ def tool_schemas(tools: Tools, model: str) -> ToolSchemas:
         if name in names:
             raise BadRequestError(model, f"two tools are called {name!r}: give one of them another name")
         names.add(name)
-    return schemas
+    return [schema for schema in schemas if schema is not None]
 
 
 def _choice(request: ModelRequest, settings: OpenAISettings) -> tuple[ToolSchemas, bool]:

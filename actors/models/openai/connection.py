@@ -18,6 +18,7 @@ from .settings import REQUEST_TIMEOUT, ApiKey, OpenAIOptions, TokenProvider
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
+CONNECT_TIMEOUT: Final = 5.0  # seconds until a connection stands; no server of a model needs longer
 NO_KEY: Final = "none"  # sent to servers of one's own, which ask for no key
 OPENAI_ADDRESS: Final = "https://api.openai.com/v1"
 # Other vendors' addresses that speak OpenAI's API, and the variables with their keys, by the beginning of a model's
@@ -94,7 +95,7 @@ class Connection:
         common: dict[str, Any] = {
             "api_key": self.api_key,
             "organization": self.organization,
-            "timeout": self.timeout,
+            "timeout": openai.Timeout(self.timeout, connect=min(self.timeout, CONNECT_TIMEOUT)),
             "max_retries": 0,
             "default_headers": dict(self.default_headers),
             "http_client": self.http_client,

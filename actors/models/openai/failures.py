@@ -26,6 +26,7 @@ from ..errors import (
     QuotaExceededError,
     RateLimitError,
 )
+from .answer import ReportedError
 from .problems import first_problem
 
 if TYPE_CHECKING:
@@ -91,6 +92,10 @@ def typed_errors(model: str, address: str, secret: str | None) -> Iterator[None]
         raise kind(model, _plain(error.message, secret)) from error
     except ValidationError as error:
         raise BadResponseError(model, f"{address} sent no chat completion: {first_problem(error)}") from None
+    except ReportedError as error:
+        by_status = BY_STATUS.get(int(error.code)) if error.code.isdecimal() else None
+        kind = BY_CODE.get(error.code) or by_status or BadResponseError
+        raise kind(model, _plain(error.message, secret)) from None
     except openai.OpenAIError as error:
         raise BadRequestError(model, _plain(str(error), secret)) from error
     except (JSONDecodeError, UnicodeDecodeError) as error:

@@ -84,8 +84,17 @@ class WireUsage(_Wire):
     completion_tokens: int | None = None
 
 
+class WireError(_Wire):
+    """What some servers send with status 200 in place of an answer."""
+
+    message: str | None = None
+    code: str | int | None = None
+
+
 class WireAnswer(_Wire):
     """An answer, or a chunk of one."""
+
+    error: WireError | None = None
 
     choices: list[WireChoice] | None = None
     usage: WireUsage | None = None

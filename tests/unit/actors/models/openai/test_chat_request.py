@@ -26,6 +26,8 @@ class Other:
     ("asked", "said"),
     [
         ({"tools": [{"name": "add numbers"}]}, "'add numbers' can't be the name of a tool"),
+        ({"tools": [print]}, "builtin_function_or_method is no tool"),
+        ({"tools": [{"description": "nameless"}]}, "is no tool: give a Tool or a ToolSchema with a name"),
         ({"tools": [ADD, ADD]}, "two tools are called 'add'"),
         ({"tools": [ADD], "tool_choice": Other()}, "tool_choice is 'other', which is not among the tools"),
         ({"tool_choice": "required"}, "'required' without tools"),

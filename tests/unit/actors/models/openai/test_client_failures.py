@@ -72,6 +72,9 @@ REFUSALS: list[tuple[Behaviour, type[ModelError]]] = [
     (Raw('{"choices": null}'), BadResponseError),
     (Raw('{"choices": [{"finish_reason": "stop"}]}'), BadResponseError),
     (Raw('{"choices": [{"message": {"content": 5}}]}'), BadResponseError),
+    (Raw('{"error": {"message": "slow down", "code": 429}}'), RateLimitError),
+    (Raw('{"error": {"message": "busy", "code": "server_error"}}'), ModelOverloadedError),
+    (Raw('{"error": {}}'), BadResponseError),
     (Raw("<html>Bad gateway</html>", 502, "text/html"), ModelOverloadedError),
 ]
 
