@@ -15,8 +15,26 @@ from actors.models.openai.wire import WireAnswer
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
 KEYS = st.sampled_from(
-    "choices message delta content tool_calls function name arguments usage error index id prompt_tokens "
-    "finish_reason logprobs reasoning_content code refusal".split()
+    [
+        "choices",
+        "message",
+        "delta",
+        "content",
+        "tool_calls",
+        "function",
+        "name",
+        "arguments",
+        "usage",
+        "error",
+        "index",
+        "id",
+        "prompt_tokens",
+        "finish_reason",
+        "logprobs",
+        "reasoning_content",
+        "code",
+        "refusal",
+    ]
 )
 VALUES = st.recursive(
     SCALARS,
