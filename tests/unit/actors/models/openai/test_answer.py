@@ -14,28 +14,9 @@ from actors.models.openai.stream import Assembler
 from actors.models.openai.wire import WireAnswer
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
-KEYS = st.sampled_from(
-    [
-        "choices",
-        "message",
-        "delta",
-        "content",
-        "tool_calls",
-        "function",
-        "name",
-        "arguments",
-        "usage",
-        "error",
-        "index",
-        "id",
-        "prompt_tokens",
-        "finish_reason",
-        "logprobs",
-        "reasoning_content",
-        "code",
-        "refusal",
-    ]
-)
+ANSWER_KEYS = ("choices", "message", "delta", "content", "finish_reason", "logprobs", "refusal", "reasoning")
+CALL_KEYS = ("tool_calls", "function", "name", "arguments", "index", "id", "usage", "prompt_tokens", "error")
+KEYS = st.sampled_from((*ANSWER_KEYS, *CALL_KEYS))
 VALUES = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
