@@ -14,6 +14,7 @@ from broker.redis.publisher import Posting
 
 if TYPE_CHECKING:
     from .reentry import Reentry
+    from .context import MessageContext
 
 
 class Activation:
@@ -23,6 +24,7 @@ class Activation:
         agent_id: the agent.
         message_id: the message.
         chain: the agents whose requests led here, the nearest last.
+        context: what the handler knows of the message; None before the host has made it.
         deadline: server ms until which the asker of this request waits, or None.
         outgoing: what leaves with the commit.
         claims: the bytes that some of it points to.
@@ -37,10 +39,12 @@ class Activation:
     __slots__ = (
         "_asked",
         "_ordinal",
+        "_taken",
         "add_waiting",
         "agent_id",
         "chain",
         "claims",
+        "context",
         "deadline",
         "has_sent",
         "is_over",
@@ -65,6 +69,7 @@ class Activation:
         self.add_waiting = add_waiting
         self.message_id = message_id
         self.chain = chain
+        self.context: MessageContext | None = None
         self.deadline = deadline
         self.outgoing: list[Posting] = []
         self.claims: tuple[Claim, ...] = ()
@@ -75,6 +80,7 @@ class Activation:
         self.reentry: Reentry | None = None
         self._ordinal = 0
         self._asked: dict[bytes, int] | None = None
+        self._taken: dict[str, set[int]] | None = None
 
     def sends_at_once(self, name: str) -> str:
         """The idempotency id of a message that leaves before the commit: it leaves once however often this runs."""
@@ -96,6 +102,22 @@ class Activation:
             self._asked = {}
         count = self._asked[request] = self._asked.get(request, 0) + 1
         return derived_id(self.message_id, str(self.agent_id), count, request)
+
+    def take_number(self, what: str) -> int:
+        """The lowest number, from 1, that no equal thing of this run has yet."""
+        if self._taken is None:
+            self._taken = {}
+        taken = self._taken.setdefault(what, set())
+        number = 1
+        while number in taken:
+            number += 1
+        taken.add(number)
+        return number
+
+    def give_back(self, what: str, number: int) -> None:
+        """The number belongs to nothing any more: what had it failed."""
+        if self._taken is not None:
+            self._taken.get(what, set()).discard(number)
 
 
 current: ContextVar[Activation | None] = ContextVar("callboard_activation", default=None)

@@ -255,6 +255,7 @@ class AgentHost:
         if ctx.cancellation_token.is_cancelled():
             return self._called_off(envelope)
         request = self._cancellable(envelope, ctx)
+        activation.context = ctx
         token = current.set(activation)
         try:
             with MessageHandlerContext.populate_context(live.agent_id):

@@ -146,7 +146,12 @@ class ScheduleError(ActorError, ValueError):
 
 
 def register_errors() -> None:
-    """Makes the errors of this package come back as themselves from other processes."""
+    """Makes our errors come back as themselves from other processes."""
+    from memory.llm_errors import LLM_ERRORS
+
+    from .models.errors import MODEL_ERRORS
+
+    register_error(*LLM_ERRORS, *MODEL_ERRORS)
     for module in (errors, sys.modules[__name__]):
         register_error(
             *(cls for cls in vars(module).values() if isinstance(cls, type) and issubclass(cls, ActorError))

@@ -74,6 +74,7 @@ CATALOGUE = (
     KeyKind("own:", "hash"),
     KeyKind("worker:", "hash"),
     KeyKind("timer:", "hash"),
+    KeyKind("store:", "string or hash", "never"),
     KeyKind("dedupe:", "set", "two windows"),
     KeyKind("once:", "hash", "window"),
     KeyKind("call:", "hash", "window"),

@@ -26,6 +26,7 @@
 -- once:<type>:<message> hash    `.<name>`: what ctx.once recorded; `><id>`: what the handler sent at once, before its commit;
 --                               `!<entry>`: how a nested request ended
 -- nested:<type>:<message> stream requests that came to a handler while it waited, see nest.lua
+-- store:<name>          string or hash  what an application keeps for a while, see store.py; no script touches it
 -- timers, timer:<id>    zset and hashes: what is due later
 -- blob:<name>           hash    `body`: bytes that an entry points to instead of holding them; every other field is a place
 --                               that points to them: `topic:visits <id>`, `dead:counter <id>`, `timer:<id>`. A reply's
