@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from .dynamic import DynamicWorkbench
     from .errors import ToolError
     from .function import FunctionTool, FunctionToolConfig, tool
+    from .http import HttpLimits, HttpTool, HttpToolConfig
+    from .langchain import LangChainToolAdapter
+    from .mcp import McpWorkbench
+    from .mcp_params import StdioServerParams, StreamableHttpServerParams
     from .overrides import ToolOverride
     from .remote import RemoteTool, ToolCallRequest
     from .results import ImageResultContent, ResultContent, TextResultContent, ToolResult
@@ -26,14 +30,21 @@ _HOME = {
     "DynamicWorkbench": ".dynamic",
     "FunctionTool": ".function",
     "FunctionToolConfig": ".function",
+    "HttpLimits": ".http",
+    "HttpTool": ".http",
+    "HttpToolConfig": ".http",
     "ImageResultContent": ".results",
+    "LangChainToolAdapter": ".langchain",
+    "McpWorkbench": ".mcp",
     "ParametersSchema": ".schema",
     "RemoteTool": ".remote",
     "ResultContent": ".results",
     "StaticStreamWorkbench": ".static",
     "StaticWorkbench": ".static",
+    "StdioServerParams": ".mcp_params",
     "StreamTool": ".base",
     "StreamWorkbench": ".workbench",
+    "StreamableHttpServerParams": ".mcp_params",
     "TextResultContent": ".results",
     "Tool": ".base",
     "ToolAgent": ".tool_agent",
@@ -54,14 +65,21 @@ __all__ = [
     "DynamicWorkbench",
     "FunctionTool",
     "FunctionToolConfig",
+    "HttpLimits",
+    "HttpTool",
+    "HttpToolConfig",
     "ImageResultContent",
+    "LangChainToolAdapter",
+    "McpWorkbench",
     "ParametersSchema",
     "RemoteTool",
     "ResultContent",
     "StaticStreamWorkbench",
     "StaticWorkbench",
+    "StdioServerParams",
     "StreamTool",
     "StreamWorkbench",
+    "StreamableHttpServerParams",
     "TextResultContent",
     "Tool",
     "ToolAgent",

@@ -161,6 +161,10 @@ class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co]):
 
     @cached_property
     def _parameters(self) -> ParametersSchema:
+        return self._describe()
+
+    def _describe(self) -> ParametersSchema:
+        """The arguments as JSON schema; for subclasses that have one already."""
         return parameters_of(cast("type[BaseModel]", self._args_type), self._name, strict=self._strict)
 
     def args_type(self) -> type[BaseModel]:
