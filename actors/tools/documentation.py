@@ -53,5 +53,6 @@ def _kind(part: dict[str, Any]) -> str:
     if part.get("type") == "array":
         return f"list of {_kind(part.get('items') or {})}"
     if part.get("type") == "object":
-        return str(part.get("title", "object"))
+        fields = ", ".join(part.get("properties", ()))
+        return f"object with {fields}" if fields else "object"
     return str(part.get("type", "anything"))

@@ -320,7 +320,9 @@ class ToolTimeoutError(ToolError, TimeoutError):
     """
 
     def __init__(self, tool: str, seconds: float, still_running: bool = False) -> None:
-        super().__init__(tool, seconds, still_running)
+        super().__init__(tool, seconds)
+        # A TimeoutError is an OSError, which makes a file name of a third argument.
+        self.args = (tool, seconds, still_running)
         self.tool = tool
         self.seconds = seconds
         self.still_running = still_running

@@ -9,6 +9,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any, Self, overload
 
 from pydantic import BaseModel
@@ -76,7 +77,7 @@ class FunctionTool(BaseTool[BaseModel, Any]):
             func = func.function
         tool_name = name or name_of(func)
         _check_callable(func, tool_name)
-        scope = local_scope(func, sys._getframe(1)) if inspect.isfunction(func) else None
+        scope = local_scope(func, _caller()) if inspect.isfunction(func) else None
         self._func = func
         self._signature: FunctionSignature = read_signature(func, tool_name, scope)
         self._is_async = inspect.iscoroutinefunction(plain_function(func))
@@ -199,6 +200,14 @@ def tool(
     if func is not None:
         return FunctionTool(func, description, name, strict=strict, timeout=timeout)
     return lambda function: FunctionTool(function, description, name, strict=strict, timeout=timeout)
+
+
+def _caller() -> FrameType | None:
+    """The nearest frame outside of this module: where the function is being defined, if annotations need its names."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals is globals():
+        frame = frame.f_back
+    return frame
 
 
 async def _in_thread(name: str, call: Callable[[], Any]) -> Any:

@@ -30,7 +30,9 @@ def path_of(function: Callable[..., Any]) -> str:
             target, "it can't be imported: define it at the top level of a module, with a name"
         )
     found: Any = import_function(target)
-    if found is not function and getattr(found, "function", None) is not function:
+    # A script that is imported is there twice, once as __main__.
+    is_twice = function.__module__ == "__main__"
+    if not is_twice and found is not function and getattr(found, "function", None) is not function:
         raise ToolConfigError(target, "another object has this name now")
     return target
 

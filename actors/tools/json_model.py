@@ -109,7 +109,7 @@ def given_arguments(args: BaseModel, schema: Mapping[str, Any]) -> dict[str, Any
         schema: The schema.
     """
     properties: Mapping[str, Any] = schema.get("properties", {})
-    defaults = {name: part["default"] for name, part in properties.items() if "default" in part}
+    defaults = {name: part.get("default") for name, part in properties.items() if isinstance(part, Mapping)}
     dumped = args.model_dump(mode="json", by_alias=True, exclude_unset=True)
     required = schema.get("required", ())
     given = {name: value for name, value in dumped.items() if value is not None or name in required}

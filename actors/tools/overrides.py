@@ -56,11 +56,15 @@ class Overrides:
             UnknownToolError: There is no tool of a name that an override is for (a LookupError).
             ToolOverrideError: A tool would be shown by the name of another (a ValueError).
         """
-        for own, override in self._overrides.items():
+        for own in self._overrides:
             if own not in names:
                 raise UnknownToolError(own, names)
-            if override.name in names and override.name not in self._overrides and override.name != own:
-                raise ToolOverrideError(own, f"the name {override.name!r} conflicts with an existing tool")
+        shown: set[str] = set()
+        for own in names:
+            name = self.shown_name(own)
+            if name in shown:
+                raise ToolOverrideError(own, f"the name {name!r} conflicts with an existing tool")
+            shown.add(name)
 
     def own_name(self, shown: str) -> str:
         """The tool's own name for the one that it is called by."""
