@@ -97,6 +97,7 @@ class Site:
             try:
                 while True:
                     yield b"x" * 1000
+                    await asyncio.sleep(0)  # a server whose client is gone writes without ever waiting
             finally:
                 self.gone.set()
 
