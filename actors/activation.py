@@ -13,8 +13,8 @@ from broker.ids import derived_id
 from broker.redis.publisher import Posting
 
 if TYPE_CHECKING:
-    from .reentry import Reentry
     from .context import MessageContext
+    from .reentry import Reentry
 
 
 class Activation:

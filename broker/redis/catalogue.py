@@ -18,7 +18,7 @@ class KeyKind:
 
     Attributes:
         name: the suffix, or what it begins with when it ends with ":".
-        type: as the command TYPE says it.
+        type: as the command TYPE says it; several with " or " between them.
         expiry: how long it may stay; "window" is `dedupe_window`.
     """
 

@@ -141,7 +141,7 @@ def unmendable(shot: Snapshot) -> Iterator[Fault]:
                 "stays",
                 "no key of Callboard has such a name: delete it if it is not yours",
             )
-        elif shot.types[name] not in (kind.type, "none"):
+        elif shot.types[name] not in (*kind.type.split(" or "), "none"):
             detail = f"it is a {shot.types[name]} and has to be a {kind.type}: look at it, then delete it"
             yield Fault("type", (name,), "stays", detail)
     for name in sorted(shot.names):
