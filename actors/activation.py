@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 from broker import AgentId
 from broker.ids import derived_id
 from broker.redis.publisher import Posting
+
+if TYPE_CHECKING:
+    from .context import MessageContext
 
 
 class Activation:
@@ -17,6 +21,7 @@ class Activation:
         agent_id: the agent.
         message_id: the message.
         chain: the agents whose requests led here, the nearest last.
+        context: what the handler knows of the message; None before the host has made it.
         deadline: server ms until which the asker of this request waits, or None.
         outgoing: what leaves with the commit.
         has_sent: something left at once, so that the commit has to forget it.
@@ -26,11 +31,12 @@ class Activation:
     """
 
     __slots__ = (
-        "_asked",
+        "_counts",
         "_ordinal",
         "add_waiting",
         "agent_id",
         "chain",
+        "context",
         "deadline",
         "has_sent",
         "is_over",
@@ -52,13 +58,14 @@ class Activation:
         self.add_waiting = add_waiting
         self.message_id = message_id
         self.chain = chain
+        self.context: MessageContext | None = None
         self.deadline = deadline
         self.outgoing: list[Posting] = []
         self.has_sent = False
         self.owner = owner
         self.is_over = False
         self._ordinal = 0
-        self._asked: dict[bytes, int] | None = None
+        self._counts: dict[bytes, int] | None = None
 
     def sends_at_once(self, name: str) -> str:
         """The idempotency id of a message that leaves before the commit: it leaves once however often this runs."""
@@ -76,10 +83,14 @@ class Activation:
         Args:
             request: recipient and body.
         """
-        if self._asked is None:
-            self._asked = {}
-        count = self._asked[request] = self._asked.get(request, 0) + 1
-        return derived_id(self.message_id, str(self.agent_id), count, request)
+        return derived_id(self.message_id, str(self.agent_id), self.count(request), request)
+
+    def count(self, what: bytes) -> int:
+        """How often this was called with `what`, from 1: numbers equal things in the order in which they begin."""
+        if self._counts is None:
+            self._counts = {}
+        number = self._counts[what] = self._counts.get(what, 0) + 1
+        return number
 
 
 current: ContextVar[Activation | None] = ContextVar("callboard_activation", default=None)

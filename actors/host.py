@@ -184,6 +184,7 @@ class AgentHost:
         ctx = self._context(entry.type, delivery, envelope)
         if ctx.cancellation_token.is_cancelled():
             return Commit(self._error_reply(envelope, asyncio.CancelledError("cancelled before it began")))
+        activation.context = ctx
         token = current.set(activation)
         try:
             with MessageHandlerContext.populate_context(live.agent_id):

@@ -127,6 +127,9 @@ class ScheduleError(ActorError, ValueError):
 
 def register_errors() -> None:
     """Makes the errors of this package come back as themselves from other processes."""
+    from .models.errors import MODEL_ERRORS
+
+    register_error(*MODEL_ERRORS)
     for module in (errors, sys.modules[__name__]):
         register_error(
             *(cls for cls in vars(module).values() if isinstance(cls, type) and issubclass(cls, ActorError))

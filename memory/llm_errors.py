@@ -41,22 +41,38 @@ class ContextSettingError(ValueError):
 
 
 class ContextTooSmallError(ValueError):
-    """The system messages and the newest exchange alone need more tokens than there are.
+    """The system messages and the newest exchange alone do not fit.
 
     Attributes:
-        needed: tokens that they need.
-        limit: tokens that there are.
+        excess: how many tokens they have too many.
     """
 
     permanent = True
 
-    def __init__(self, needed: int, limit: int) -> None:
-        super().__init__(needed, limit)
-        self.needed = needed
-        self.limit = limit
+    def __init__(self, excess: int) -> None:
+        super().__init__(excess)
+        self.excess = excess
 
     def __str__(self) -> str:
         return (
-            f"the newest messages alone need {self.needed:,} tokens and only {self.limit:,} are left: "
-            "shorten them, or use a model with a larger context"
+            f"the newest messages alone have {self.excess:,} tokens too many: shorten them, raise token_limit, "
+            "or use a model with a larger context"
+        )
+
+
+class SummaryError(ValueError):
+    """A model that should have summarised a conversation answered with calls or with nothing.
+
+    Attributes:
+        messages: how many messages it was given.
+    """
+
+    def __init__(self, messages: int) -> None:
+        super().__init__(messages)
+        self.messages = messages
+
+    def __str__(self) -> str:
+        return (
+            f"the model gave no summary of {self.messages} messages: nothing was replaced; "
+            "use a model that answers with text"
         )

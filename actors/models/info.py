@@ -111,9 +111,14 @@ KNOWN: Final[Mapping[str, KnownModel]] = {
 }
 
 
+def without_version(model: str) -> str:
+    """The name of a model without the version behind it: "gpt-4o" for "gpt-4o-2024-08-06"."""
+    return VERSION.sub("", model)
+
+
 def known_model(model: str) -> KnownModel | None:
     """The row of a model; a version behind its name ("gpt-4o-2024-08-06") does not matter. None: not known."""
-    return KNOWN.get(model) or KNOWN.get(VERSION.sub("", model))
+    return KNOWN.get(model) or KNOWN.get(without_version(model))
 
 
 def get_info(model: str) -> ModelInfo:

@@ -1,0 +1,88 @@
+"""Model calls of a handler, recorded before they are used: a crash after the answer does not pay for it again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from ..activation import Activation, current
+from .cache import pieces_of
+from .errors import BadResponseError
+from .request import ModelRequest, WrappedChatCompletionClient
+from .types import CreateResult
+
+NAME_DIGITS = 32  # of the request's hash
+
+
+class RecordedChatCompletionClient(WrappedChatCompletionClient):
+    """A client whose answers are recorded for the message that is being handled, as `ctx.once` does it.
+
+    Inside a handler every answer is stored before the handler goes on. When the message is handled again, in the
+    same process or in another, a request that was answered before gets that answer, and no model is asked. Outside a
+    handler, and in tasks that outlive theirs, requests just pass through. Nothing has to be handed over: the message
+    is found by itself.
+
+    A recorded answer belongs to the hash of its request and to how many equal requests the handler made before, so that
+    several requests at once get their own answers in whatever order they come. A handler that asks something else the
+    second time (because the time of day, or what an agent keeps in memory only, is part of its prompt) asks the model:
+    an answer never goes to another question. Where an answer should count whatever the prompt is, give the step a name:
+    `await ctx.once("plan", client.create, messages)`.
+
+    A stream is recorded as its result: repeated, it gives its text in one piece.
+
+    Put it around everything else, so that repeated answers are neither counted as usage nor held up by a budget:
+    `RecordedChatCompletionClient(MeteredChatCompletionClient(client))`.
+
+    Args:
+        client: the one that is asked.
+    """
+
+    async def _create(self, request: ModelRequest) -> CreateResult:
+        activation = _running()
+        if activation is None or activation.context is None:
+            return await request.create(self.client)
+        name = self._name(request, activation)
+        return await activation.context.once(name, request.create, self.client)
+
+    async def _create_stream(self, request: ModelRequest) -> AsyncGenerator[str | CreateResult, None]:
+        activation = _running()
+        if activation is None or activation.context is None:
+            async with aclosing(request.create_stream(self.client)) as items:
+                async for item in items:
+                    yield item
+            return
+        pieces: asyncio.Queue[str | None] = asyncio.Queue()
+        name = self._name(request, activation)
+        recording = asyncio.ensure_future(activation.context.once(name, self._drain, request, pieces))
+        recording.add_done_callback(lambda _: pieces.put_nowait(None))
+        has_piece = False
+        try:
+            while (piece := await pieces.get()) is not None:
+                has_piece = True
+                yield piece
+            result = await recording
+        finally:
+            recording.cancel()  # who stops listening stops the stream; nothing is recorded then
+            await asyncio.gather(recording, return_exceptions=True)
+        if not has_piece:
+            for piece in pieces_of(result):
+                yield piece
+        yield result
+
+    async def _drain(self, request: ModelRequest, pieces: asyncio.Queue[str | None]) -> CreateResult:
+        async with aclosing(request.create_stream(self.client)) as items:
+            async for item in items:
+                if isinstance(item, CreateResult):
+                    return item
+                pieces.put_nowait(item)
+        raise BadResponseError(self.model, "the stream ended without a result")
+
+    def _name(self, request: ModelRequest, activation: Activation) -> str:
+        digest = request.digest(self.client)[:NAME_DIGITS]
+        return f"model:{digest}:{activation.count(b'model:' + digest.encode())}"
+
+
+def _running() -> Activation | None:
+    activation = current.get()
+    return None if activation is None or activation.is_over else activation
