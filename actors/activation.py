@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ class Activation:
         has_sent: something left at once, so that the commit has to forget it.
         owner: the transport that the message came by.
         is_over: the handler has ended, so that nothing can leave with its commit any more.
+        before_commit: awaited in order when the handler has succeeded; what they publish belongs to its commit.
         add_waiting: told 1 when it begins to wait for a reply, -1 when that ends.
     """
 
@@ -35,6 +36,7 @@ class Activation:
         "_ordinal",
         "add_waiting",
         "agent_id",
+        "before_commit",
         "chain",
         "context",
         "deadline",
@@ -55,6 +57,7 @@ class Activation:
         add_waiting: Callable[[int], None] | None = None,
     ) -> None:
         self.agent_id = agent_id
+        self.before_commit: list[Callable[[], Awaitable[None]]] = []
         self.add_waiting = add_waiting
         self.message_id = message_id
         self.chain = chain

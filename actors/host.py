@@ -192,6 +192,8 @@ class AgentHost:
                     result = await live.agent.on_message(message, ctx)
                 else:
                     result = await self._run_within(entry.settings.max_runtime, live.agent, message, ctx)
+                for settle in activation.before_commit:
+                    await settle()
             return self._succeeded(entry, live, envelope, activation, ctx, result)
         except asyncio.CancelledError as error:
             self._roll_back(entry, live)

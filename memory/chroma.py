@@ -130,25 +130,20 @@ class ChromaCollection:
 
         return self._do("look", look)
 
-    def delete(self, ids: Sequence[str], where: Filter | None) -> int:
-        """Deletes records by id and by filter; returns how many there were."""
+    def delete(self, ids: Sequence[str], where: Filter | None) -> None:
+        """Deletes records by id and by filter. An empty filter fits all."""
 
-        def remove() -> int:
+        def remove() -> None:
             handle = self._existing()
             if handle is None:
-                return 0
-            doomed: dict[str, None] = {}
-            for start in range(0, len(ids), LARGEST_DELETE):
-                part = list(ids[start : start + LARGEST_DELETE])
-                doomed |= dict.fromkeys(handle.get(ids=part, include=[])["ids"])
+                return
+            doomed = list(ids)
             if where is not None:
-                doomed |= dict.fromkeys(handle.get(where=_conditions(where), include=[])["ids"])
-            listed = list(doomed)
-            for start in range(0, len(listed), LARGEST_DELETE):
-                handle.delete(ids=listed[start : start + LARGEST_DELETE])
-            return len(listed)
+                doomed += handle.get(where=_conditions(where), include=[])["ids"]
+            for start in range(0, len(doomed), LARGEST_DELETE):
+                handle.delete(ids=doomed[start : start + LARGEST_DELETE])
 
-        return self._do("delete", remove)
+        self._do("delete", remove)
 
     def forget_expired(self, now: int) -> None:
         """Deletes what expired before `now`, Unix ms."""

@@ -110,12 +110,8 @@ class MemoryStore(Memory):
         """The ids of all records, or of those whose metadata fit."""
 
     @abstractmethod
-    async def delete(self, ids: Sequence[str] = (), *, where: Filter | None = None) -> int:
-        """Forget records by id, and all whose metadata fit.
-
-        Returns:
-            How many there were.
-        """
+    async def delete(self, ids: Sequence[str] = (), *, where: Filter | None = None) -> None:
+        """Forget records by id, and all whose metadata fit. What is not there is no error."""
 
     @abstractmethod
     async def stats(self) -> MemoryStats:

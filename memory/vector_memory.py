@@ -90,8 +90,8 @@ class ChromaDBVectorMemory(MemoryStore):
         await self._in_thread(self._collection.forget_expired, _now())
         return await self._in_thread(self._collection.ids, where)
 
-    async def delete(self, ids: Sequence[str] = (), *, where: Filter | None = None) -> int:
-        return await self._in_thread(self._collection.delete, list(ids), where)
+    async def delete(self, ids: Sequence[str] = (), *, where: Filter | None = None) -> None:
+        await self._in_thread(self._collection.delete, list(ids), where)
 
     async def stats(self) -> MemoryStats:
         await self._in_thread(self._collection.forget_expired, _now())
