@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
+from urllib.parse import urlsplit
 
 from .errors import MemorySettingError
 
@@ -95,10 +96,39 @@ class HttpChromaDBVectorMemoryConfig(ChromaDBVectorMemoryConfig):
     ssl: bool = False
     headers: Mapping[str, str] | None = field(default=None, repr=False)
 
+    @classmethod
+    def from_url(cls, url: str, **settings: Any) -> Self:
+        """A server by its URL, such as http://127.0.0.1:8000 or https://chroma.example.
+
+        Args:
+            url: With the scheme http or https, and nothing behind the port.
+            **settings: Everything else.
+
+        Raises:
+            MemorySettingError: The URL is none of that (a ValueError).
+        """
+        rule = "http:// or https:// with a host and perhaps a port"
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise MemorySettingError("url", repr(url), rule) from error
+        is_plain = not (parts.path.strip("/") or parts.query or parts.username or parts.password)
+        if parts.scheme not in ("http", "https") or not parts.hostname or not is_plain:
+            raise MemorySettingError("url", repr(_without_secret(url)), rule)
+        ssl = parts.scheme == "https"
+        return cls(host=parts.hostname, port=port or (443 if ssl else 80), ssl=ssl, **settings)
+
 
 @dataclass(frozen=True, kw_only=True)
 class InMemoryChromaDBVectorMemoryConfig(ChromaDBVectorMemoryConfig):
     """Memory of this process; gone when the memory is closed. Two memories never share it."""
+
+
+def _without_secret(url: str) -> str:
+    """A URL as it may be shown: what stands before an @ may be a password."""
+    head, at, tail = url.rpartition("@")
+    return f"{head.partition('://')[0]}://...@{tail}" if at else url
 
 
 def check_k(k: int) -> int:

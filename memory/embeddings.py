@@ -94,9 +94,22 @@ def default_embedder(model: Path | str | None = None) -> Embedder:
     return NumpyEmbedder(folder)
 
 
+def quick_embedder(model: Path | str | None = None) -> Embedder:
+    """An embedder for a few texts: the one that starts fastest, with the same vectors as `default_embedder`.
+
+    Args:
+        model: As for `default_embedder`.
+
+    Raises:
+        ModelNotFoundError: as for `default_embedder`.
+    """
+    folder = default_model_folder() if model is None else Path(model)
+    return NumpyEmbedder(folder) if NumpyEmbedder.can_run(folder) else default_embedder(model)
+
+
 @contextlib.contextmanager
 def _without_progress_bar() -> Iterator[None]:
-    """transformers draws one for the weights, also where nobody asked for output."""
+    """Hides what transformers draws while it loads weights, also where nobody asked for output."""
     settings = import_module("transformers.utils.logging")
     was_on = settings.is_progress_bar_enabled()
     settings.disable_progress_bar()

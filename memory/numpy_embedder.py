@@ -36,6 +36,17 @@ class NumpyEmbedder(LocalEmbedder):
         self._bert: Bert
         self._tokenizer: Any = None
 
+    @staticmethod
+    def can_run(folder: Path) -> bool:
+        """Whether the folder holds a model that this class can run. Loads nothing."""
+        if not (folder / "model.safetensors").is_file() or not (folder / "tokenizer.json").is_file():
+            return False
+        try:
+            _shape(folder)
+        except ModelUnsupportedError:
+            return False
+        return True
+
     def count_tokens(self, text: str) -> int:
         """How many tokens the model sees of a text, without the two at its ends. Loads what it needs."""
         if self._tokenizer is None:

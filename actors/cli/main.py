@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from . import ask, dead, demo, init, publish, server, status, tail, topics, up, worker
+from . import ask, dead, demo, init, memory, publish, server, status, tail, topics, up, worker
 from .exits import BAD_USE, BROKEN_PIPE, INTERRUPTED, code_of, complain, sentence_of
 from .options import help_of
 from .output import OutputClosedError
@@ -27,6 +27,7 @@ app = typer.Typer(
 for _module in (init, up, worker, publish, ask, status, topics, tail, demo):
     _module.add_to(app)
 app.add_typer(dead.app, name="dead")
+app.add_typer(memory.app, name="memory")
 app.add_typer(server.app, name="server")
 
 
