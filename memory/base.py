@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Sequence
 from enum import Enum
 from typing import Any, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from .errors import ContentKindError
 from .image import Image
@@ -51,17 +51,23 @@ class MemoryContent(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _read_bytes(cls, given: Any, info: ValidationInfo) -> Any:
-        """JSON has no bytes: what is neither text nor an image travels there as base64."""
-        if info.mode != "json" or not isinstance(given, dict):
+    def _read(cls, given: Any, info: ValidationInfo) -> Any:
+        """The MIME type says what a map or a text is: JSON has no bytes, and an image looks like other data."""
+        if not isinstance(given, dict):
             return given
-        content, mime_type = given.get("content"), given.get("mime_type")
-        if mime_type != MemoryMimeType.BINARY.value or not isinstance(content, str):
-            return given
-        try:
-            return {**given, "content": base64.b64decode(content, altchars=b"-_", validate=True)}
-        except binascii.Error:
-            return given
+        content, mime_type = given.get("content"), mime_name(given.get("mime_type") or "")
+        if isinstance(content, dict) and mime_type.startswith("image/"):
+            return {**given, "content": Image.model_validate(content)}
+        if isinstance(content, str) and info.mode == "json" and mime_type == MemoryMimeType.BINARY.value:
+            return {**given, "content": _from_base64(content)}
+        return given
+
+    @field_validator("mime_type")
+    @classmethod
+    def _known(cls, mime_type: MemoryMimeType | str) -> MemoryMimeType | str:
+        """What has a name is always given by it, also where it came as text."""
+        known: MemoryMimeType | str = next((kind for kind in MemoryMimeType if kind.value == mime_type), mime_type)
+        return known
 
     @property
     def text(self) -> str:
@@ -75,6 +81,13 @@ class MemoryContent(BaseModel):
         if isinstance(self.content, dict):
             return json.dumps(self.content, ensure_ascii=False)
         raise ContentKindError(mime_name(self.mime_type), type(self.content).__name__)
+
+
+def _from_base64(content: str) -> bytes | str:
+    try:
+        return base64.b64decode(content, altchars=b"-_", validate=True)
+    except binascii.Error:
+        return content
 
 
 def mime_name(mime_type: MemoryMimeType | str) -> str:

@@ -39,6 +39,8 @@ T = TypeVar("T")
 
 MODEL, DIMENSION = "callboard.model", "callboard.dimension"
 NAMESPACE, AGENT = "callboard.namespace", "callboard.agent"
+# With Chroma's own 16 neighbours, a few of some thousand texts that are alike are found by no search at all.
+INDEX: Final = {"max_neighbors": 32, "ef_construction": 200}
 LARGEST_DELETE: Final = 5_000  # ids in one call
 
 
@@ -243,7 +245,7 @@ class ChromaCollection:
             handle = self._opened().get_or_create_collection(
                 self.name,
                 # In metadata, where AutoGen has it, Chroma ignores it.
-                configuration={"hnsw": {"space": config.distance_metric}},
+                configuration={"hnsw": {"space": config.distance_metric, **INDEX}},
                 metadata={
                     MODEL: model.name,
                     DIMENSION: model.dimension,

@@ -73,10 +73,7 @@ def content_of(id: str, text: str, metadata: Mapping[str, Any] | None, score: fl
     own |= json.loads(stored[MORE]) if MORE in stored else {}
     content = json.loads(text) if stored.get(IS_JSON) else text
     mime_type = str(stored.get(MIME, MemoryMimeType.TEXT.value))
-    known = {kind.value: kind for kind in MemoryMimeType}
-    return MemoryContent(
-        content=content, mime_type=known.get(mime_type, mime_type), metadata={**own, "id": id, "score": score}
-    )
+    return MemoryContent(content=content, mime_type=mime_type, metadata={**own, "id": id, "score": score})
 
 
 def is_expired(metadata: Mapping[str, Any] | None, now: int) -> bool:

@@ -94,11 +94,12 @@ class Place:
 
     @contextlib.asynccontextmanager
     async def opened(
-        self, *, quick: bool = True
+        self, *, makes: bool = False, quick: bool = True
     ) -> AsyncIterator[ChromaDBVectorMemory | MemoryServiceClient]:
         """The memory, until the end of the block.
 
         Args:
+            makes: The folder is made if it does not exist.
             quick: Only few texts are embedded, so a model that starts fast is better than one that runs fast.
         """
         if self.target is not None:
