@@ -44,6 +44,10 @@ INDEX: Final = {"max_neighbors": 32, "ef_construction": 200}
 LARGEST_DELETE: Final = 5_000  # ids in one call
 
 
+# Chroma keeps what clients of one store share in a table that threads must not fill at the same time.
+_clients = threading.Lock()
+
+
 class Found(NamedTuple):
     """A record near a vector. `distance` is Chroma's."""
 
@@ -198,8 +202,9 @@ class ChromaCollection:
             lock, self._lock = self._lock, None
             try:
                 if client is not None:
-                    # The type that chromadb declares lacks what the class behind it has.
-                    client.close()  # type: ignore[attr-defined]
+                    with _clients:
+                        # The type that chromadb declares lacks what the class behind it has.
+                        client.close()  # type: ignore[attr-defined]
             finally:
                 if lock is not None:
                     lock.release()
@@ -223,7 +228,8 @@ class ChromaCollection:
                     path = Path(self._config.persistence_path)
                     self._lock = StoreLock(path, self._config.lock_patience)
                 try:
-                    self._client = _client(self._config)
+                    with _clients:
+                        self._client = _client(self._config)
                 finally:
                     if self._client is None and self._lock is not None:
                         self._lock.release()

@@ -268,6 +268,16 @@ async def test_it_is_all_there_when_it_is_opened_again(tmp_path: Path) -> None:
     await other.close()
 
 
+async def test_many_memories_of_one_store_open_at_once(tmp_path: Path) -> None:
+    config = PersistentChromaDBVectorMemoryConfig(persistence_path=tmp_path)
+    memories = [ChromaDBVectorMemory(replace(config, agent=f"a{n}"), HashingEmbedder()) for n in range(8)]
+
+    await asyncio.gather(*(one.add(text("a")) for one in memories))
+
+    assert [one.count for one in await memories[0].all_stats()] == [1] * 8
+    await asyncio.gather(*(one.close() for one in memories))
+
+
 async def test_memories_in_memory_never_meet() -> None:
     first, second = (
         ChromaDBVectorMemory(InMemoryChromaDBVectorMemoryConfig(), HashingEmbedder()) for _ in "12"
