@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ class Activation:
         is_over: the handler has ended, so that nothing can leave with its commit any more.
         routes: how to reach agents of the chain that let requests in while they wait, see Envelope.
         reentry: what lets requests in while this handler waits; None: they are refused.
+        before_commit: awaited in order when the handler has succeeded; what they publish belongs to its commit.
         add_waiting: told 1 when it begins to wait for a reply, -1 when that ends.
     """
 
@@ -42,6 +43,7 @@ class Activation:
         "_taken",
         "add_waiting",
         "agent_id",
+        "before_commit",
         "chain",
         "claims",
         "context",
@@ -66,6 +68,7 @@ class Activation:
         routes: Mapping[str, Route] | None = None,
     ) -> None:
         self.agent_id = agent_id
+        self.before_commit: list[Callable[[], Awaitable[None]]] = []
         self.add_waiting = add_waiting
         self.message_id = message_id
         self.chain = chain

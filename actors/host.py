@@ -263,24 +263,22 @@ class AgentHost:
                     result = await live.agent.on_message(message, ctx)
                 else:
                     result = await self._call(entry, live, activation, message, ctx)
+                for settle in activation.before_commit:
+                    await settle()
             if request is not None and request.ends():
-                self._roll_back(entry, live)
-                return self._called_off(envelope, self._record_of(activation, ctx))
+                raise asyncio.CancelledError("cancelled by its sender")
             return self._succeeded(entry, live, envelope, activation, ctx, result)
-        except asyncio.CancelledError as error:
-            self._roll_back(entry, live)
-            is_called_off = request is not None and request.ends()
-            if _is_being_cancelled():
-                raise
-            once_of = self._record_of(activation, ctx)
-            if is_called_off:
-                return self._called_off(envelope, once_of)
-            return self._failed(entry, delivery, envelope, error, once_of)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # noqa: BLE001 - a handler that calls sys.exit() fails like any other
             self._roll_back(entry, live)
-            return self._failed(entry, delivery, envelope, error, self._record_of(activation, ctx))
+            called_off = request is not None and request.ends()
+            if isinstance(error, KeyboardInterrupt) or (
+                isinstance(error, asyncio.CancelledError) and _is_being_cancelled()
+            ):
+                raise
+            once_of = self._record_of(activation, ctx)
+            if called_off:
+                return self._called_off(envelope, once_of)
+            return self._failed(entry, delivery, envelope, error, once_of)
         finally:
             activation.is_over = True
             current.reset(token)

@@ -16,6 +16,7 @@ from . import (
     demo,
     doctor,
     init,
+    memory,
     pause,
     publish,
     reset,
@@ -43,6 +44,7 @@ app = typer.Typer(
 for _module in (init, up, worker, publish, ask, status, topics, tail, pause, reset, doctor, acl, demo):
     _module.add_to(app)
 app.add_typer(dead.app, name="dead")
+app.add_typer(memory.app, name="memory")
 app.add_typer(server.app, name="server")
 
 
