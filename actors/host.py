@@ -268,7 +268,7 @@ class AgentHost:
             if request is not None and request.ends():
                 raise asyncio.CancelledError("cancelled by its sender")
             return self._succeeded(entry, live, envelope, activation, ctx, result)
-        except BaseException as error:  # noqa: BLE001 - a handler that calls sys.exit() fails like any other
+        except BaseException as error:  # a handler that calls sys.exit() fails like any other
             self._roll_back(entry, live)
             called_off = request is not None and request.ends()
             if isinstance(error, KeyboardInterrupt) or (

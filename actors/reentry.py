@@ -184,7 +184,8 @@ class Reentry:
         token = current.set(nested)
         try:
             message = await self._message(envelope)
-            result = await outer.live.agent.on_message(message, self._context(envelope))
+            nested.context = self._context(envelope)
+            result = await outer.live.agent.on_message(message, nested.context)
             return reply_to(envelope, nested.agent_id, result, outer.registry, outer.transport.settings)
         except BaseException as error:
             if before is not None:
