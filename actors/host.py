@@ -23,7 +23,7 @@ from broker.errors import (
     UnsupportedVersionError,
 )
 from broker.limits import Limits
-from broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Release, Retry, Wait
+from broker.outcome import NOTHING, Commit, DeadLetter, ErrorInfo, Outcome, Release, Retry, Wait
 from broker.redis.lane import Turn
 from broker.redis.nested import Place
 from broker.redis.transport import RedisTransport
@@ -44,7 +44,6 @@ from .watching import watched
 
 logger = logging.getLogger("callboard.actors")
 
-NOTHING = Commit()
 RESET = b"callboard.reset"
 MOST_CANCELLED = 1000  # cancelled requests that are remembered until they come to their turn
 
@@ -168,7 +167,7 @@ class AgentHost:
         except BrokerError as error:
             return self._undecodable(delivery, error)
         entry = self._entry(delivery)
-        if delivery.is_cancelled or (envelope.cancellable and envelope.id in self._cancelled):
+        if envelope.cancellable and (delivery.is_cancelled or envelope.id in self._cancelled):
             return self._called_off(envelope)
         if envelope.deadline is not None and self._now_ms() > envelope.deadline:
             return self._expired(envelope)
@@ -250,11 +249,21 @@ class AgentHost:
         envelope: Envelope,
         message: Any,
     ) -> Outcome:
-        activation = self._activation(entry, live, delivery, envelope)
+        activation = Activation(
+            live.agent_id,
+            envelope.id,
+            envelope.chain,
+            envelope.deadline,
+            self._transport,
+            self.add_waiting,
+            envelope.routes,
+        )
+        if entry.reentrant:
+            activation.reentry = self._reentry(entry, live, delivery, activation)
         ctx = self._context(entry.type, delivery, envelope)
         if ctx.cancellation_token.is_cancelled():
             return self._called_off(envelope)
-        request = self._cancellable(envelope, ctx)
+        request = self._cancellable(envelope, ctx) if envelope.cancellable else None
         activation.context = ctx
         token = current.set(activation)
         try:
@@ -302,28 +311,10 @@ class AgentHost:
             if activation.reentry is not None:
                 await activation.reentry.close()
 
-    def _cancellable(self, envelope: Envelope, ctx: MessageContext) -> CancellableRequest | None:
-        if not envelope.cancellable:
-            return None
+    def _cancellable(self, envelope: Envelope, ctx: MessageContext) -> CancellableRequest:
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         request = self._requests[envelope.id] = CancellableRequest(task, ctx.cancellation_token)
         return request
-
-    def _activation(
-        self, entry: AgentTypeEntry, live: LiveAgent, delivery: Delivery, envelope: Envelope
-    ) -> Activation:
-        activation = Activation(
-            live.agent_id,
-            envelope.id,
-            envelope.chain,
-            envelope.deadline,
-            self._transport,
-            self.add_waiting,
-            envelope.routes,
-        )
-        if entry.reentrant:
-            activation.reentry = self._reentry(entry, live, delivery, activation)
-        return activation
 
     def _reentry(
         self, entry: AgentTypeEntry, live: LiveAgent, delivery: Delivery, activation: Activation

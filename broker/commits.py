@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from .delivery import Delivery
-from .outcome import Commit, DeadLetter, Outcome, Retry, Wait
+from .outcome import NOTHING, Commit, DeadLetter, Outcome, Retry, Wait
 from .redis.lane import Done
 
 
@@ -22,6 +22,8 @@ def as_done(delivery: Delivery, outcome: Outcome, is_free: bool, dedupe_window: 
         dedupe_window: seconds that idempotency ids are remembered.
     """
     more = "" if is_free else "M"
+    if outcome is NOTHING and not delivery.tries and delivery.claim is None:
+        return Done(delivery, "C" + more, ())
     if isinstance(outcome, Commit):
         return _committed(delivery, outcome, more, int(dedupe_window * 1000))
     if isinstance(outcome, DeadLetter):

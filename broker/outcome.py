@@ -40,6 +40,10 @@ class Commit:
     claims: tuple[Claim, ...] = ()
 
 
+NOTHING = Commit()
+"""It was handled, and there is nothing to write but that: how most deliveries end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Retry:
     """It failed and is tried again after `delay` seconds; its key waits, others go on."""
