@@ -1,11 +1,7 @@
 """A real HTTP server that speaks the chat API of OpenAI and does what a script says.
 
-```python
-with OpenAIServer() as server:
-    server.script(Answer("Hello"), rate_limited(retry_after=1))
-    ...  # a client with base_url=server.url
-    server.requests[0].body["messages"]
-```
+`with OpenAIServer() as server: server.script(Answer("Hello"), rate_limited(retry_after=1))`, and a client with
+base_url=server.url; `server.requests` has what came.
 
 What is scripted is played once each, in order; without a script `server.default` answers everything.
 """

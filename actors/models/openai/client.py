@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing
@@ -87,6 +88,7 @@ class OpenAIChatCompletionClient(RequestClient):
         self._token_limit = options.get("token_limit")
         self._tokenizer = options.get("tokenizer")
         self._openai: AsyncOpenAI | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self._usage = RequestUsage(0, 0)
 
@@ -192,8 +194,12 @@ class OpenAIChatCompletionClient(RequestClient):
         await self._connection.load()
         if self._closed:
             raise BadRequestError(self.model, "the client is closed: make another one")
+        loop = asyncio.get_running_loop()
         if self._openai is None:
-            self._openai = self._connection.make()
+            self._openai, self._loop = self._connection.make(), loop
+        if self._loop is not loop:
+            # Its connections would fail now and then, with "Event loop is closed".
+            raise BadRequestError(self.model, "the client was used in another event loop: make one for each")
         return self._openai
 
     async def close(self) -> None:

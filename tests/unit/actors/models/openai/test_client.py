@@ -586,6 +586,16 @@ async def test_a_closed_client(server: OpenAIServer, make: MakeClient) -> None:
         await client.create(HELLO)
 
 
+def test_another_event_loop_is_refused(server: OpenAIServer, info: ModelInfo) -> None:
+    client = OpenAIChatCompletionClient("m", base_url=server.url, model_info=info, max_retries=0)
+    body = '{"choices": [{"message": {"content": "a"}}]}'
+    server.script(Raw(body, headers={"connection": "close"}))
+
+    assert asyncio.run(client.create(HELLO)).content == "a"
+    with pytest.raises(BadRequestError, match="another event loop: make one for each"):
+        asyncio.run(client.create(HELLO))
+
+
 async def test_no_server(make: MakeClient) -> None:
     client = make(base_url="http://127.0.0.1:9/v1")
 
