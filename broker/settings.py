@@ -13,10 +13,13 @@ from typing import Any, Final
 from .errors import SettingsError
 
 PREFIX: Final = "CALLBOARD_"
-TEXTS: Final = frozenset({"url", "namespace", "durability"})
-DURABILITIES: Final = ("server", "replica")
+TEXTS: Final = frozenset({"url", "namespace", "durability", "when_full"})
+CHOICES: Final = {"durability": ("server", "replica"), "when_full": ("wait", "reject")}
 MAY_BE_ZERO: Final = frozenset(
-    {"retain", "max_unclaimed", "drain_grace", "retry_base", "max_memory", "max_messages"}
+    {
+        *("retain", "max_unclaimed", "drain_grace", "retry_base"),
+        *("max_backlog", "max_backlog_per_key", "max_memory", "max_messages"),
+    }
 )
 SIZES: Final = frozenset({"max_memory"})
 UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
@@ -51,6 +54,10 @@ class BrokerSettings:
         max_messages: messages after which a worker process drains and is replaced; 0: no limit.
         connect_timeout: seconds to wait for a connection.
         socket_timeout: seconds to wait for an answer.
+        max_backlog: messages of a topic, or in the inbox of an agent type, that may wait to be handled; 0: no limit.
+        max_backlog_per_key: messages that may wait behind one busy agent; 0: no limit.
+        when_full: what a publish does then: "wait", at most `publish_timeout`, or "reject" (OverloadedError at once).
+        publish_timeout: seconds a publish waits for room.
         durability: when a publish counts as done: "server", as durable as the server's settings make it; "replica",
             when a replica has it as well (WAIT 1).
     """
@@ -78,6 +85,10 @@ class BrokerSettings:
     max_messages: int = 0
     connect_timeout: float = 5.0
     socket_timeout: float = 10.0
+    max_backlog: int = 0
+    max_backlog_per_key: int = 0
+    when_full: str = "wait"
+    publish_timeout: float = 10.0
     durability: str = "server"
 
     def __post_init__(self) -> None:
@@ -94,8 +105,8 @@ class BrokerSettings:
         if name in TEXTS:
             if not (isinstance(value, str) and value) and not (name == "url" and value is None):
                 raise SettingsError(f"{name}={value!r} has to be text")
-            if name == "durability" and value not in DURABILITIES:
-                raise SettingsError(f"{name}={value!r} has to be one of: {', '.join(DURABILITIES)}")
+            if name in CHOICES and value not in CHOICES[name]:
+                raise SettingsError(f"{name}={value!r} has to be one of: {', '.join(CHOICES[name])}")
             return
         wanted = int if isinstance(default, int) else int | float
         if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value):

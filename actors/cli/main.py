@@ -9,7 +9,23 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from . import acl, ask, dead, demo, doctor, init, publish, server, status, tail, topics, up, worker
+from . import (
+    acl,
+    ask,
+    dead,
+    demo,
+    doctor,
+    init,
+    pause,
+    publish,
+    reset,
+    server,
+    status,
+    tail,
+    topics,
+    up,
+    worker,
+)
 from .exits import BAD_USE, BROKEN_PIPE, INTERRUPTED, code_of, complain, sentence_of
 from .options import help_of
 from .output import OutputClosedError
@@ -24,7 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-for _module in (init, up, worker, publish, ask, status, topics, tail, doctor, acl, demo):
+for _module in (init, up, worker, publish, ask, status, topics, tail, pause, reset, doctor, acl, demo):
     _module.add_to(app)
 app.add_typer(dead.app, name="dead")
 app.add_typer(server.app, name="server")

@@ -39,6 +39,7 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "hsetnx": (KEY, "f", "v"),
     "hvals": (KEY,),
     "incr": (KEY,),
+    "lindex": (KEY, "0"),
     "llen": (KEY,),
     "lpop": (KEY,),
     "lpos": (KEY, "v"),
@@ -81,6 +82,7 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "zrange": (KEY, "0", "0"),
     "zrangebyscore": (KEY, "0", "1"),
     "zrem": (KEY, "m"),
+    "zremrangebyscore": (KEY, "0", "1"),
     "zscore": (KEY, "m"),
 }
 
@@ -136,7 +138,7 @@ PUBLISHER: Final = (
         "wait",
         "xadd",
     ),
-    *("xgroup|create", "xinfo|stream", "xlen", "xtrim", "zadd", "zrange"),
+    *("xgroup|create", "xinfo|groups", "xinfo|stream", "xlen", "xtrim", "zadd", "zrange", "zremrangebyscore"),
 )
 """What declaring, publishing and asking run."""
 
@@ -144,7 +146,7 @@ REPLIES: Final = ("del", "xread", "xtrim")
 """What they run on the stream of their own replies; on other streams a publisher can't read."""
 
 PUBLISHER_KEYS: Final = (
-    *("", "clock", "config", "prefixes", "timers", "topics", "types"),
+    *("", "cancelled", "clock", "config", "control", "prefixes", "timers", "topics", "types"),
     *(
         "bell:*",
         "call:*",
@@ -160,7 +162,7 @@ PUBLISHER_KEYS: Final = (
 )
 """What a publisher may touch. Not: states, what workers hold, results of `ctx.once`, dead letters."""
 
-PUBLISHER_READS: Final = ("cursor:*",)
+PUBLISHER_READS: Final = ("cursor:*", "parked:*")
 
 
 def rules(role: Role, namespace: str) -> tuple[str, ...]:
