@@ -87,7 +87,7 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
 }
 
 # Only repair and looking need these.
-BEYOND_RUNNING: Final = frozenset({"lpos", "lrem", "pttl", "xinfo|consumers"})
+BEYOND_RUNNING: Final = frozenset({"lpos", "pttl", "xinfo|consumers"})
 
 RUNTIME: Final = tuple(name for name in SAMPLES if name not in BEYOND_RUNNING)
 """What a worker runs."""

@@ -51,6 +51,7 @@ def test_every_file_in_the_folder_is_a_check() -> None:
             "latency",
             "replica",
             "workers",
+            "pauses",
             "backlog",
         ),
         *("deadletters", "timers", "reading", "consistency"),
