@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from ...views import Pause
 from ..finding import Finding, info, ok
 from ..subject import Subject
 
@@ -13,22 +14,15 @@ ORDER = 75
 
 async def examine(subject: Subject) -> Sequence[Finding]:
     """One finding for each pause."""
-    flat = await subject.of("HGETALL", "paused")
-    lines = [value.decode(errors="replace") for value in flat]
-    namespace = subject.settings.namespace
-    found = [_finding(lines[i], lines[i + 1], namespace) for i in range(0, len(lines), 2)]
-    return found or [ok("nothing is paused")]
+    view = await subject.overview()
+    return [_finding(pause, view.namespace) for pause in view.paused] or [ok("nothing is paused")]
 
 
-def _finding(target: str, since: str, namespace: str) -> Finding:
-    ms, _, who = since.partition(" ")
-    when = (
-        datetime.fromtimestamp(int(ms) / 1000, UTC).isoformat(timespec="seconds") if ms.isdecimal() else "?"
-    )
-    kind, _, name = target.partition(" ")
-    words = f"--topic {name}" if kind == "topic" else name
+def _finding(pause: Pause, namespace: str) -> Finding:
+    when = datetime.fromtimestamp(pause.since / 1000, UTC).isoformat(timespec="seconds")
+    words = f"--topic {pause.name}" if pause.kind == "topic" else pause.name
     return info(
-        f"{kind} {name} is paused since {when}" + (f" by {who}" if who else ""),
+        f"{pause.kind} {pause.name} is paused since {when}" + (f" by {pause.by}" if pause.by else ""),
         "its messages wait",
         f"callboard resume --namespace {namespace} {words}",
     )
