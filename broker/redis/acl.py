@@ -147,14 +147,12 @@ REPLIES: Final = ("del", "xread", "xtrim")
 """What they run on the stream of their own replies; on other streams a publisher can't read."""
 
 PUBLISHER_KEYS: Final = (
-    *("", "clock", "config", "prefixes", "timers", "topics", "types"),
+    *("", "cancelled", "clock", "config", "control", "prefixes", "timers", "topics", "types"),
     *(
         "bell:*",
         "blob:*",
         "blobs",
         "call:*",
-        "cancelled",
-        "control",
         "dedupe:*",
         "fresh:*",
         "inbox:*",

@@ -47,6 +47,21 @@ async def test_what_is_broken_is_named_and_mended_and_work_goes_on(rig: Rig, sab
     await rig.check_empty("counter")
 
 
+async def test_what_is_paused_reset_or_too_new_is_no_fault(rig: Rig) -> None:
+    at_work = await scene(rig)
+    await rig.run("control", "reset", "counter", "a", "r1", "me")
+    await rig.run("control", "reset", "counter", "z", "r2", "me")
+    await rig.run("control", "pause", "type", "counter", "me")
+    await rig.run("control", "pause", "key", "counter/a", "me")
+    await at_work.second.take()
+    await rig.run("control", "resume", "type", "counter", "me")
+    await at_work.second.take()
+    before = await rig.snapshot()
+    assert await find(rig.transport) == ()
+    assert (await repair(rig.transport)).mended == ()
+    assert await rig.snapshot() == before
+
+
 async def test_repair_by_two_at_once_is_one_repair(rig: Rig) -> None:
     at_work = await scene(rig)
     await rig.command("DEL", "busy:counter", rig.transport.keys.of("wait:counter:a"))

@@ -138,6 +138,20 @@ async def remember_for_ever(rig: Rig) -> None:
             await rig.command("PERSIST", name)
 
 
+async def pause_and_forget(rig: Rig) -> None:
+    """Paused, put aside, and then the pause is deleted by hand instead of ended."""
+    await rig.run("control", "pause", "type", "counter", "me")
+    await rig.command("DEL", "ready:counter")
+    await rig.command("HSET", "shelved:counter", "d", "ready:")
+    await rig.command("DEL", "paused")
+
+
+async def lose_a_reset(rig: Rig) -> None:
+    """A reset whose entry was deleted."""
+    await rig.run("control", "reset", "counter", "z", "r1", "me")
+    await rig.command("DEL", "urgent:counter")
+
+
 async def lose_a_timer(rig: Rig) -> None:
     """A delayed message whose timer was deleted."""
     await rig.publish(posting("topic:visits", "e", "e1", due=3_600_000))
@@ -208,6 +222,8 @@ SABOTAGES: dict[str, Sabotage] = {
     "a timer without a message": Sabotage(
         lambda s: s.rig.command("ZADD", "timers", 9_000_000_000_000, "m|none"), "timer"
     ),
+    "a pause is deleted": Sabotage(lambda s: pause_and_forget(s.rig), "key"),
+    "a reset is deleted": Sabotage(lambda s: lose_a_reset(s.rig), "urgent"),
     "a delayed message without a timer": Sabotage(lambda s: lose_a_timer(s.rig), "message", stays=True),
     "a key that never expires": Sabotage(lambda s: remember_for_ever(s.rig), "expiry"),
     "a key of nobody": Sabotage(lambda s: s.rig.command("SET", "notes", "1"), "unknown", stays=True),

@@ -16,6 +16,7 @@
 --   early        type, member           an entry read ahead that is gone
 --   ready        type, key              a key to be taken that is not free
 --   tries        type, ref              attempts of an entry that is not pending
+--   urgent       `<type> <key>`         a reset that is gone
 --   timer        member                 a timer whose message is gone
 --   expiry       suffix, ms             a key that should expire and does not
 -- Returns {number of the suspicion from 0, 'there' | 'mended' | 'stays', what is wrong, or why it stays, ...}; what is in
@@ -98,13 +99,27 @@ local function end_worker(worker, crashed)
   holders = nil
 end
 
+-- Whether something of the agent may be paused: a pause of any topic counts, because its entry may be of that topic.
+local function may_be_paused(agent_type, key)
+  for _, target in ipairs(call('HKEYS', P .. 'paused')) do
+    local kind, name = string.match(target, '^(%S+) (.*)$')
+    if kind == 'topic' or kind == 'type' and name == agent_type or kind == 'key' and name == agent_type .. '/' .. key then
+      return true
+    end
+  end
+  return false
+end
+
 -- Whether somebody will take what is parked behind the key.
 local function is_scheduled(agent_type, key)
-  return is_in(P .. 'ready:' .. agent_type, key) or is_in(P .. 'suspects:' .. agent_type, key)
-    or call('HEXISTS', P .. 'shelved:' .. agent_type, key) == 1
-    or call('HEXISTS', P .. 'newer', agent_type .. ' ' .. key) == 1
-    or call('ZSCORE', P .. 'timers', 'k|' .. agent_type .. '|' .. key) and true or false
+  if is_in(P .. 'ready:' .. agent_type, key) or is_in(P .. 'suspects:' .. agent_type, key) then return true end
+  if call('ZSCORE', P .. 'timers', 'k|' .. agent_type .. '|' .. key) then return true end
+  if call('HEXISTS', P .. 'newer', agent_type .. ' ' .. key) == 1 then return true end
+  return call('HEXISTS', P .. 'shelved:' .. agent_type, key) == 1 and may_be_paused(agent_type, key)
 end
+
+-- A reset is parked before everything else, in a stream that no group reads: see control.lua.
+local function is_urgent(suffix) return string.sub(suffix, 1, 7) == 'urgent:' end
 
 local function count_parked(agent_type, key)
   local length = call('LLEN', P .. 'wait:' .. agent_type .. ':' .. key)
@@ -116,17 +131,14 @@ local function count_parked(agent_type, key)
   return length
 end
 
--- A reset goes first, and no group gave it out.
-local function is_urgent(ref) return string.sub(ref, 1, 7) == 'urgent:' end
-
 -- What is parked behind a key is in the order of publishing.
 local function sort_parked(agent_type, key)
   local list = P .. 'wait:' .. agent_type .. ':' .. key
   local refs, orders = call('LRANGE', list, 0, -1), {}
   local is_sorted = true
   for i = 1, #refs do
-    local _, id = split_ref(refs[i])
-    orders[refs[i]] = id and not is_urgent(refs[i]) and string.match(id, '^%d+%-%d+$') and sortable(id) or ''
+    local suffix, id = split_ref(refs[i])
+    orders[refs[i]] = id and not is_urgent(suffix) and string.match(id, '^%d+%-%d+$') and sortable(id) or ''
     is_sorted = is_sorted and (i == 1 or orders[refs[i - 1]] <= orders[refs[i]])
   end
   if is_sorted then return end
@@ -143,9 +155,12 @@ local function settle(agent_type, key)
   if holder and holder ~= '' and is_living(holder) and contains(runners_of(agent_type, key), holder) then return end
   if length == 0 then
     call('HDEL', P .. 'busy:' .. agent_type, key)
+    call('HDEL', P .. 'newer', agent_type .. ' ' .. key)
+    call('HDEL', P .. 'shelved:' .. agent_type, key)
   elseif is_scheduled(agent_type, key) then
     call('HSET', P .. 'busy:' .. agent_type, key, '')
   else
+    call('HDEL', P .. 'shelved:' .. agent_type, key)
     make_ready(agent_type, key)
   end
 end
@@ -267,7 +282,7 @@ function kinds.parked(agent_type, key)
     local is_ref = suffix and string.match(id, '^%d+%-%d+$')
     if not is_ref or seen_refs[ref] or holder_of(agent_type, ref) or not entry_of(suffix, id) then
       drop[#drop + 1] = ref
-    elseif not is_urgent(ref) and not pending_with(agent_type, suffix, id) then
+    elseif not is_urgent(suffix) and not pending_with(agent_type, suffix, id) then
       claim[#claim + 1] = ref
     end
     seen_refs[ref] = true
@@ -342,7 +357,16 @@ function kinds.tries(agent_type, ref)
   if call('HEXISTS', P .. 'tries:' .. agent_type, ref) == 0 then return end
   local suffix, id = split_ref(ref)
   if suffix and (pending_with(agent_type, suffix, id) or holder_of(agent_type, ref)) then return end
+  if suffix and is_urgent(suffix) and entry_of(suffix, id) then return end
   return 'the entry is done', function() call('HDEL', P .. 'tries:' .. agent_type, ref) end
+end
+
+function kinds.urgent(name)
+  local ref = call('HGET', P .. 'urgent', name)
+  if not ref then return end
+  local suffix, id = split_ref(ref)
+  if suffix and entry_of(suffix, id) then return end
+  return 'the reset is gone', function() call('HDEL', P .. 'urgent', name) end
 end
 
 function kinds.timer(member)

@@ -17,6 +17,7 @@ Kind = Literal[
     "early",
     "ready",
     "tries",
+    "urgent",
     "timer",
     "expiry",
     "type",
@@ -102,6 +103,7 @@ KINDS: Final[dict[Kind, KindFacts]] = {
     "early": KindFacts("entries read ahead that are gone", "they cost memory", False),
     "ready": KindFacts("keys to be taken that are not free", "each costs one look", False),
     "tries": KindFacts("counted attempts of entries that are done", "they cost memory", False),
+    "urgent": KindFacts("resets that are gone", "the agent can't be reset any more", True),
     "timer": KindFacts("timers whose message is gone", "they cost memory", False),
     "expiry": KindFacts("keys that should expire and do not", "they cost memory for ever", False),
     "type": KindFacts(

@@ -36,6 +36,7 @@ class Books:
         parked: agent key -> number of parked entries, as counted.
         wait: agent key -> refs.
         ready: keys to be taken, those that are tried alone included.
+        aside: keys that are put aside: paused, or waiting for a newer worker.
         early: members.
         tries: refs.
     """
@@ -45,6 +46,7 @@ class Books:
     parked: dict[str, int] = field(default_factory=dict[str, int])
     wait: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     ready: set[str] = field(default_factory=set[str])
+    aside: set[str] = field(default_factory=set[str])
     early: list[str] = field(default_factory=list[str])
     tries: list[str] = field(default_factory=list[str])
 
@@ -64,6 +66,7 @@ class Snapshot:
         books: agent type -> what it has in hand.
         groups: suffix of a stream -> its groups.
         timers: members.
+        urgent: `<type> <key>` of agents that wait for a reset.
     """
 
     names: set[str] = field(default_factory=set[str])
@@ -76,6 +79,7 @@ class Snapshot:
     books: dict[str, Books] = field(default_factory=dict[str, Books])
     groups: dict[str, list[Group]] = field(default_factory=dict[str, list[Group]])
     timers: set[str] = field(default_factory=set[str])
+    urgent: set[str] = field(default_factory=set[str])
 
     def of_type(self, suffix: str, wanted: str) -> bool:
         """Whether a key is there and of a type that can be read."""
@@ -97,6 +101,8 @@ class Photographer:
     def __init__(self, transport: RedisTransport) -> None:
         self._transport = transport
         self._snapshot = Snapshot()
+        self._newer: set[str] = set()
+        self._is_paused = False
 
     async def take(self) -> Snapshot:
         """Reads everything but the states of agents."""
@@ -107,6 +113,9 @@ class Photographer:
         await self._read_workers()
         if shot.of_type("timers", "zset"):
             shot.timers = set(texts(await self._command("ZRANGE", "timers", 0, -1)))
+        shot.urgent = set(await self._mapping("urgent"))
+        self._newer = set(await self._mapping("newer"))
+        self._is_paused = bool(await self._mapping("paused"))
         for agent_type in sorted(shot.declared):
             shot.books[agent_type] = await self._books(agent_type)
         streams = [name for name in sorted(shot.names) if name.startswith(("topic:", "inbox:"))]
@@ -162,6 +171,10 @@ class Photographer:
         refs = await each(keys, lambda key: self._list(prefix + key))
         books.wait = dict(zip(keys, refs, strict=True))
         books.ready = {*await self._list(f"ready:{agent_type}"), *await self._list(f"suspects:{agent_type}")}
+        if self._is_paused:
+            books.aside = set(await self._mapping(f"shelved:{agent_type}"))
+        prefix = f"{agent_type} "
+        books.aside |= {name.removeprefix(prefix) for name in self._newer if name.startswith(prefix)}
         if shot.of_type(f"early:{agent_type}", "zset"):
             books.early = texts(await self._command("ZRANGE", f"early:{agent_type}", 0, -1))
         books.tries = list(await self._mapping(f"tries:{agent_type}"))

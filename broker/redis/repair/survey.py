@@ -85,7 +85,7 @@ def _agrees(shot: Snapshot, agent_type: str, books: Books, key: str, running: se
         return running == {holder} and shot.leases.get(holder, 0) >= shot.now
     if running or (holder is None) != (parked == 0):
         return False
-    return holder is None or key in books.ready or f"k|{agent_type}|{key}" in shot.timers
+    return holder is None or key in books.ready | books.aside or f"k|{agent_type}|{key}" in shot.timers
 
 
 def _entries(shot: Snapshot) -> Iterator[Suspicion]:
@@ -121,6 +121,7 @@ def _pending(shot: Snapshot, agent_type: str) -> set[str]:
 
 
 def _timers(shot: Snapshot) -> Iterator[Suspicion]:
+    yield from (Suspicion("urgent", (name,)) for name in sorted(shot.urgent))
     for member in sorted(shot.timers):
         kind, _, rest = member.partition("|")
         if kind != "k" and f"timer:{rest}" not in shot.names:

@@ -15,6 +15,8 @@ OLD = 10_000  # ms
 async def examine(subject: Subject) -> Sequence[Finding]:
     """Agent types whose oldest early entry is older than every cursor and was not taken for a while."""
     view = await subject.overview()
+    if view.paused:
+        return [ok("something is paused: what was read ahead may wait for it")]
     stuck = []
     for one in view.types:
         first = await subject.of("ZRANGE", f"early:{one.type}", 0, 0)

@@ -21,6 +21,9 @@ from ..servers import server_url
 __all__ = ["server_url"]
 
 
+AGREE = "the books of the namespace agree"
+
+
 @pytest.fixture
 async def rig(server_url: str) -> AsyncIterator[Rig]:
     made = Rig(server_url, BrokerSettings(namespace=f"doctor-{os.urandom(4).hex()}", max_unclaimed=100))
@@ -48,6 +51,7 @@ def test_every_file_in_the_folder_is_a_check() -> None:
             "latency",
             "replica",
             "workers",
+            "pauses",
             "backlog",
         ),
         *("deadletters", "timers", "reading", "consistency"),
@@ -83,6 +87,16 @@ async def test_workers(rig: Rig) -> None:
     )
     await rig.worker("counter")
     assert [one.level for one in await found(rig, "workers")] == ["ok", "info"]
+
+
+async def test_what_is_paused(rig: Rig) -> None:
+    await rig.declare(topic("counter", "visits"))
+    await rig.run("control", "pause", "type", "counter", "ada@laptop")
+    await rig.run("control", "pause", "topic", "visits", "")
+    findings = {finding.what[:14]: finding for finding in await found(rig, "pauses")}
+    assert "by ada@laptop" in findings["type counter i"].what
+    assert findings["topic visits i"].do.endswith(f"--namespace {rig.settings.namespace} --topic visits")
+    assert await found(rig, "consistency") == [Finding(level=Level.OK, what=AGREE, check="consistency")]
 
 
 async def test_topics_without_readers(rig: Rig) -> None:
