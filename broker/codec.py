@@ -23,11 +23,12 @@ SHORT: Final = {
     "cause": "c",
     "chain": "h",
     "deadline": "d",
+    "cancellable": "n",
     "version": "v",
     "trace": "x",
     "error": "e",
     "claimed": "b",
-    "routes": "n",
+    "routes": "w",
 }
 KINDS: Final = frozenset({"event", "request", "reply", "control"})
 FIRST_OF_HEAD: Final = Envelope._fields.index("kind")
@@ -48,6 +49,7 @@ def request_head(
     chain: tuple[str, ...] = (),
     recorded: bool = False,
     version: int = 1,
+    cancellable: bool = False,
     claimed: bool = False,
     routes: Mapping[str, Route] | None = None,
 ) -> bytes:
@@ -59,12 +61,14 @@ def request_head(
         head["j"] = True
     if deadline is not None:
         head["d"] = deadline
+    if cancellable:
+        head["n"] = True
     if version != 1:
         head["v"] = version
     if claimed:
         head["b"] = True
     if routes:
-        head["n"] = routes
+        head["w"] = routes
     return packb(head)
 
 
@@ -217,6 +221,7 @@ READERS: Final[dict[str, tuple[int, Callable[[Any, str], Any]]]] = {
         "cause": _text,
         "chain": _texts,
         "deadline": _time,
+        "cancellable": _flag,
         "version": _version,
         "trace": _headers,
         "error": _flag,

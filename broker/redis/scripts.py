@@ -24,6 +24,7 @@ OPERATIONS = (
     "record",
     "nest",
     "answer",
+    "control",
     "idle",
     "census",
     "measure",
