@@ -269,7 +269,7 @@ class Sender:
             routes = _routes(activation, name)
         else:
             name = message_id or self._ids.next()
-        route = _way_back(str(recipient), chain, routes) if str(recipient) in chain else None
+        route = _way_back(str(recipient), chain, routes) if chain and str(recipient) in chain else None
         once = "" if message_id is None else _global(message_id)
         if activation is not None and not once:
             once = activation.sends_at_once(name)
