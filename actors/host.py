@@ -258,8 +258,6 @@ class AgentHost:
             self.add_waiting,
             envelope.routes,
         )
-        if entry.reentrant:
-            activation.reentry = self._reentry(entry, live, delivery, activation)
         ctx = self._context(entry.type, delivery, envelope)
         if ctx.cancellation_token.is_cancelled():
             return self._called_off(envelope)
@@ -271,7 +269,7 @@ class AgentHost:
                 if entry.is_plain:
                     result = await live.agent.on_message(message, ctx)
                 else:
-                    result = await self._call(entry, live, activation, message, ctx)
+                    result = await self._run_watched(entry, live, activation, message, ctx)
                 for settle in activation.before_commit:
                     await settle()
             if request is not None and request.ends():
@@ -294,7 +292,12 @@ class AgentHost:
             if request is not None:
                 self._requests.pop(envelope.id).ends()
 
-    async def _call(
+    def _cancellable(self, envelope: Envelope, ctx: MessageContext) -> CancellableRequest:
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        request = self._requests[envelope.id] = CancellableRequest(task, ctx.cancellation_token)
+        return request
+
+    async def _run_watched(
         self,
         entry: AgentTypeEntry,
         live: LiveAgent,
@@ -302,7 +305,9 @@ class AgentHost:
         message: Any,
         ctx: MessageContext,
     ) -> Any:
-        """Calls the agent within its time, and lets nobody in any more when it has ended."""
+        """With a limit of time, or with requests that come while it waits."""
+        if entry.reentrant:
+            activation.reentry = self._reentry(entry, live, activation, ctx.attempt)
         try:
             if entry.settings.max_runtime is None:
                 return await live.agent.on_message(message, ctx)
@@ -311,19 +316,12 @@ class AgentHost:
             if activation.reentry is not None:
                 await activation.reentry.close()
 
-    def _cancellable(self, envelope: Envelope, ctx: MessageContext) -> CancellableRequest:
-        task = cast("asyncio.Task[Any]", asyncio.current_task())
-        request = self._requests[envelope.id] = CancellableRequest(task, ctx.cancellation_token)
-        return request
-
     def _reentry(
-        self, entry: AgentTypeEntry, live: LiveAgent, delivery: Delivery, activation: Activation
+        self, entry: AgentTypeEntry, live: LiveAgent, activation: Activation, attempt: int
     ) -> Reentry:
         place = Place(entry.type, live.agent_id.key, activation.message_id, self.worker())
         journal = Journal(self._transport, place)
-        outer = Outer(
-            live, entry.persistent, place, journal, delivery.attempt, self._transport, self._registry
-        )
+        outer = Outer(live, entry.persistent, place, journal, attempt, self._transport, self._registry)
         return Reentry(outer, activation)
 
     async def _run_within(self, seconds: float, agent: Any, message: Any, ctx: MessageContext) -> Any:

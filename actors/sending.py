@@ -199,10 +199,7 @@ class Sender:
         name = str(posting.values[0])
         reentry = activation.reentry if activation is not None else None
         serving = reentry.serve(name) if reentry is not None else None
-        transport = self._transport
-        waiting = (
-            transport.ask(posting) if route is None else transport.ask_back(posting, recipient.type, route)
-        )
+        waiting = self._handed_in(posting, recipient, route)
         if token is not None:
             token.link_future(waiting)
             self._tokens[name] = token
@@ -217,7 +214,7 @@ class Sender:
         except UndeliverableError as error:
             raise UndeliverableException(str(error)) from error
         except asyncio.CancelledError:
-            if token is not None and token.is_cancelled():
+            if token is not None and token.is_cancelled() and route is None:
                 await self._cancel_there(name, deadline)
             raise
         finally:
@@ -229,6 +226,11 @@ class Sender:
             if serving is not None:
                 await serving.end()
         return await self._response(reply, posting)
+
+    def _handed_in(self, posting: Posting, recipient: AgentId, route: Route | None) -> asyncio.Future[Reply]:
+        if route is None:
+            return self._transport.ask(posting)
+        return self._transport.ask_back(posting, recipient.type, route)
 
     async def _cancel_there(self, name: str, deadline: int) -> None:
         """Once the caller learns that its request is cancelled, nothing of it is committed any more.
@@ -267,15 +269,15 @@ class Sender:
             routes = _routes(activation, name)
         else:
             name = message_id or self._ids.next()
-        route = _way_back(str(recipient), chain, routes) if str(recipient) in chain else None
+        route = _way_back(str(recipient), chain, routes) if chain and str(recipient) in chain else None
         once = "" if message_id is None else _global(message_id)
         if activation is not None and not once:
             once = activation.sends_at_once(name)
         recorded = bool(once)
         process = self._transport.process
-        head = request_head(
-            process, deadline, chain, recorded, entry.version, cancellable, claim is not None, routes
-        )
+        cancellable = cancellable and route is None  # what is nested is part of its outer message
+        version, is_aside = entry.version, claim is not None
+        head = request_head(process, deadline, chain, recorded, version, cancellable, is_aside, routes)
         values = (name, entry.name, recipient.key, "" if sender is None else str(sender), head, body)
         stream = keys.inbox(recipient.type)
         return Posting(stream, 0, values, once, process if recorded else "", claim), route

@@ -28,7 +28,7 @@ SHORT: Final = {
     "trace": "x",
     "error": "e",
     "claimed": "b",
-    "routes": "n",
+    "routes": "w",
 }
 KINDS: Final = frozenset({"event", "request", "reply", "control"})
 FIRST_OF_HEAD: Final = Envelope._fields.index("kind")
@@ -68,7 +68,7 @@ def request_head(
     if claimed:
         head["b"] = True
     if routes:
-        head["n"] = routes
+        head["w"] = routes
     return packb(head)
 
 

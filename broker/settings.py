@@ -15,14 +15,14 @@ from .errors import SettingsError
 PREFIX: Final = "CALLBOARD_"
 TEXTS: Final = frozenset({"url", "namespace", "durability", "when_full"})
 CHOICES: Final = {"durability": ("server", "replica"), "when_full": ("wait", "reject")}
+TRUE: Final = frozenset({"1", "true", "yes", "on"})
+FALSE: Final = frozenset({"0", "false", "no", "off"})
 MAY_BE_ZERO: Final = frozenset(
     {
         *("retain", "max_unclaimed", "drain_grace", "retry_base"),
         *("max_backlog", "max_backlog_per_key", "max_memory", "max_messages"),
     }
 )
-TRUE: Final = frozenset({"1", "true", "yes", "on"})
-FALSE: Final = frozenset({"0", "false", "no", "off"})
 SIZES: Final = frozenset({"max_memory"})
 UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 

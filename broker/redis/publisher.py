@@ -191,7 +191,7 @@ class Publisher:
             len(batch),
         ]
         claims: list[Argument] = []
-        for stream, due, values, once, waiting, claim in (posting for posting, _ in batch):
+        for (stream, due, values, once, waiting, claim), _ in batch:
             arguments += (stream, due, once, waiting)
             arguments += values
             if claim is not None:

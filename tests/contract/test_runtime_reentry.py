@@ -12,7 +12,6 @@ from pydantic import BaseModel
 from actors import (
     AgentId,
     App,
-    CancellationToken,
     ClosureContext,
     MessageContext,
     RedisAgentRuntime,
@@ -253,14 +252,19 @@ async def test_what_failed_is_not_run_again(runtimes: Runtimes) -> None:
 
 async def test_the_callee_moves_to_another_process(runtimes: Runtimes) -> None:
     """After the boss answered: the helper's second run gets the recorded reply."""
-    hangs = asyncio.Event()
-    Helper.after = hangs.wait
+    arrived = asyncio.Event()
+
+    async def hang() -> None:
+        arrived.set()
+        await asyncio.Event().wait()
+
+    Helper.after = hang
     app = _app()
     boss, first = runtimes.of(app, types=["boss"]), runtimes.of(app, types=["helper"])
     for runtime in (boss, first):
         runtime.start()
     await boss.publish_message(Note(text="one"), TopicId("tasks", "b"))
-    await eventually(lambda: _is_answered(boss))
+    await asyncio.wait_for(arrived.wait(), 10)
     Helper.after = None
     await first.drain(grace=0)
     second = runtimes.of(app, types=["helper"])
@@ -421,12 +425,9 @@ async def test_who_does_not_wait_any_more_is_not_disturbed(runtimes: Runtimes) -
 
         @event
         async def on_note(self, message: Note, ctx: MessageContext) -> None:
-            token = CancellationToken()
-            asking = asyncio.create_task(
-                self.send_message(Ask(), AgentId("helper", "h"), cancellation_token=token)
-            )
+            asking = asyncio.create_task(self.send_message(Ask(), AgentId("helper", "h")))
             await begun.wait()
-            token.cancel()
+            asking.cancel()
             await asyncio.wait({asking})
             self.state.done.append("went on")
 
