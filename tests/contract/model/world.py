@@ -220,8 +220,9 @@ class World:
             assert self.bus.run(*hand.last) == [b"STALE"]
 
     def resync(self, hand: Hand) -> None:
-        """After a lost answer: what it holds, in order."""
-        lane = self.bus.lane(hand.name, hand.calls)
+        """After a lost answer: what it holds, in order. A turn that was under way arrives later and is refused."""
+        late = hand.calls
+        lane = self.bus.lane(hand.name, hand.calls + 1)
         found: dict[str, list[Delivery]] = {}
         for one in at_once(lane.resync()):
             found.setdefault(one.raw_key.decode(), []).append(one)
@@ -229,6 +230,8 @@ class World:
         assert shown == {
             key: [(one.entry, one.tries, one.body) for one in held] for key, held in hand.held.items()
         }
+        with pytest.raises(ConnectionLostError):
+            at_once(self.bus.lane(hand.name, late).turn([], [Want(AGENT_TYPE, 5, True)], 0, True, True))
         hand.calls, hand.unsure, hand.held = lane._calls, False, found
 
     def beat(self, hand: Hand) -> int:
@@ -308,9 +311,9 @@ class World:
         self.reference.replay(letter)
 
     def _letter_id(self, letter: Letter) -> bytes:
-        for letter_id, fields in self.bus.command("XRANGE", f"dead:{AGENT_TYPE}", "-", "+"):
-            if fields[1] == letter.item.id.encode():
-                return bytes(letter_id)
+        for letter_id, fields in self.bus.photo().streams[f"dead:{AGENT_TYPE}"].entries.items():
+            if fields["id"].decode() == letter.item.id:
+                return letter_id.encode()
         raise AssertionError(f"there is no letter of {letter.item.id}")
 
     def replay_again(self) -> None:
