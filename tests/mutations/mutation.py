@@ -94,7 +94,8 @@ class Workplace:
             RuntimeError: they could not be run, or hang.
         """
         code, output = self._ask(tests)
-        failed, passed = _listed("FAILED", output), _listed("PASSED", output)
+        failed = _asked_for(tests, _listed("FAILED", output))
+        passed = _asked_for(tests, _listed("PASSED", output)) - failed
         if code not in (0, 1) or failed | passed != frozenset(tests):
             raise RuntimeError(
                 f"{name}: the tests could not be run, or hang\n{output[:200] + output[-1500:]}"
@@ -126,6 +127,12 @@ class Workplace:
         if self._runner is not None:
             self._runner.communicate(timeout=30)
             self._runner = None
+
+
+def _asked_for(tests: list[str], listed: frozenset[str]) -> frozenset[str]:
+    """Those of which a case is listed; a test that is asked for without a parameter stands for all its cases."""
+    whole = {test.partition("[")[0] for test in listed}
+    return frozenset(test for test in tests if test in listed or test in whole)
 
 
 def _listed(word: str, output: str) -> frozenset[str]:
