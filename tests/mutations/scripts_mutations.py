@@ -226,8 +226,8 @@ OF_KEYS: Final = (
     Mutation(
         "who takes nothing is handed more",
         STEP,
-        "    elseif not accept then\n      make_ready(agent_type, keys[i])\n",
-        "",
+        "if accept and not rate[agent_type] then return",
+        "if not rate[agent_type] then return",
         (f"{ACTIVATION}test_who_takes_nothing_more_leaves_the_key_to_others{ON}",),
     ),
     Mutation(
@@ -281,8 +281,8 @@ OF_COMMITS: Final = (
     Mutation(
         "acknowledged and not done: outgoing dropped",
         STEP,
-        "  for _ = 1, tonumber(read()) do\n    send_or_bury(",
-        "  for _ = 1, 0 * tonumber(read()) do\n    send_or_bury(",
+        "  for _ = 1, tonumber(read()) do\n    if not void then\n",
+        "  for _ = 1, tonumber(read()) do\n    if false then\n",
         (f"{COMMIT}test_everything_of_a_commit_is_there_afterwards{ON}",),
     ),
     Mutation(
@@ -310,7 +310,7 @@ OF_COMMITS: Final = (
     Mutation(
         "a retry is acknowledged",
         STEP,
-        "if is_plain(mode) or not (has(mode, 'R') or has(mode, 'L')) then",
+        "if is_plain(mode) or not (has(mode, 'R') or has(mode, 'L') or has(mode, 'W')) then",
         "if true then",
         (f"{TRIMMING}test_what_is_held_parked_or_backing_off_stays_and_the_rest_goes{ON}",),
     ),
@@ -355,6 +355,13 @@ OF_COMMITS: Final = (
         "  call('DEL', record)\n",
         "",
         (f"{WORLD}test_records_go_with_their_message{ON}",),
+    ),
+    Mutation(
+        "a cancelled request is committed",
+        STEP,
+        "void = call('ZSCORE', P .. 'cancelled', read()) and true",
+        "read()",
+        (f"{WORLD}test_nothing_of_a_cancelled_request_is_written{ON}",),
     ),
     Mutation(
         "an entry that is too large reaches a worker",

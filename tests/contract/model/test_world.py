@@ -49,6 +49,19 @@ def test_a_request_that_is_asked_again_is_answered_to_whoever_asked_last(world: 
     assert world.reference.replies == [("p2", "call-1"), ("p3", "call-1")]
 
 
+def test_nothing_of_a_cancelled_request_is_written(world: World) -> None:
+    """Cancelled while it was handled: the commit ends it, and writes no state, no message and no reply."""
+    hand = world.join()
+    world.publish(Sent(Item("call-1", "a", "inbox:counter", asked=True), once="call-1", waiting="p1"))
+    world.turn(hand, count=1)
+    world.cancel("call-1")
+    effect = Sent(Item("call-1.1", "a", EFFECTS))
+    world.turn(hand, {"a": [Ending("C", b"state", (effect,), "p1")]})
+    world.check()
+    assert (world.reference.states, world.reference.effects, world.reference.replies) == ({}, [], [])
+    world.drain()
+
+
 def test_a_replayed_letter_finds_what_was_recorded(world: World) -> None:
     hand = world.join()
     world.publish(Sent(Item("m1", "a", "topic:visits")))
