@@ -68,7 +68,7 @@ def decode_error(body: bytes) -> BaseException:
     except (DecodeError, KeyError, TypeError, ValueError) as broken:
         return RemoteError("unknown", f"the error itself can't be read: {broken}")
     if trace:
-        error.add_note(f"raised in another agent:\n{trace}")
+        BaseException.add_note(error, f"raised in another agent:\n{trace}")
     return error
 
 
@@ -101,8 +101,10 @@ def _make(name: str, text: str, trace: str, args: list[Any], fields: dict[str, A
     if cls is None:
         return RemoteError(name, text, trace)
     try:
-        return _remade(cls, args, fields, text)
-    except Exception:  # noqa: BLE001  (the class may do anything in __new__ or __setattr__; the caller still gets an error)
+        error = _remade(cls, args, fields, text)
+        str(error)  # may need attributes that did not come along
+        return error
+    except Exception:  # noqa: BLE001  (the class may do anything in any of its methods; the caller still gets an error)
         return RemoteError(name, text, trace)
 
 
@@ -110,10 +112,13 @@ def _remade(cls: type[BaseException], args: list[Any], fields: dict[str, Any], t
     """A builtin through its own constructor, others without their __init__, whose parameters nobody knows here."""
     if cls.__module__ == "builtins":
         error = cls(*args)
+        _check_positions(error)
     else:
         error = cls.__new__(cls, *args)
         error.args = tuple(args)
     for field, value in fields.items():
+        if field.startswith("__") or hasattr(_builtin_base(cls), field):
+            continue  # never among the attributes of an instance, so somebody else made this up
         try:
             setattr(error, field, value)
         except AttributeError:
@@ -121,6 +126,18 @@ def _remade(cls: type[BaseException], args: list[Any], fields: dict[str, Any], t
     if _text(error) != text and not args:
         error.args = (text,)
     return error
+
+
+def _builtin_base(cls: type[BaseException]) -> type[BaseException]:
+    return next(base for base in cls.__mro__ if base.__module__ == "builtins")
+
+
+def _check_positions(error: BaseException) -> None:
+    """Raises ValueError for positions outside of the text: `str()` of such an error reads the memory there (Python 3.11)."""
+    if isinstance(error, UnicodeDecodeError | UnicodeEncodeError | UnicodeTranslateError) and not (
+        0 <= error.start <= error.end <= len(error.object)
+    ):
+        raise ValueError("a position is outside of the text")
 
 
 def _text(error: BaseException) -> str:

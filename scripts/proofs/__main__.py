@@ -10,6 +10,9 @@ import os
 import sys
 from collections.abc import Callable
 
+from .fuzz import run_fuzz
+from .history import run_history
+from .mutations import run_mutations
 from .schedules import run_exploration, run_schedules
 
 
@@ -23,6 +26,12 @@ def main() -> int:
         parts.append(lambda: run_exploration(options.explore))
     if options.schedules:
         parts.append(lambda: run_schedules(options.schedules, seed, options.jobs))
+    if options.mutations:
+        parts.append(lambda: run_mutations(options.jobs))
+    if options.history:
+        parts.append(lambda: run_history(options.history, seed))
+    if options.fuzz:
+        parts.append(lambda: run_fuzz(options.fuzz, seed))
     if not parts:
         parser.print_help()
         return 2
@@ -43,6 +52,18 @@ def _parser() -> argparse.ArgumentParser:
         choices=(0, 1, 2),
         metavar="ACCIDENTS",
         help="every interleaving of 2 workers and 3 messages with up to so many accidents: 0, 1 (default) or 2",
+    )
+    parser.add_argument(
+        "--mutations", action="store_true", help="every way of breaking the code that is listed"
+    )
+    parser.add_argument(
+        "--history",
+        type=float,
+        metavar="SECONDS",
+        help="real processes under mixed faults; their history is checked",
+    )
+    parser.add_argument(
+        "--fuzz", type=float, metavar="MINUTES", help="the codec, guided by its branches; needs atheris"
     )
     parser.add_argument("--seed", default="", help="repeats what a run with this seed did")
     parser.add_argument(

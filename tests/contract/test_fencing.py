@@ -87,6 +87,7 @@ async def test_resync_tells_what_is_held_in_order_and_shuts_out_older_turns(rig:
     await rig.note("topic:visits", "a", "3")
     first, *_ = await worker.take()
     await worker.turn(Done(first, "CM", ()))
+    worker.lane._calls += 1  # a turn that is still under way
     held = await worker.lane.resync()
     assert bodies(held) == ["2", "3"]
     assert {one.raw_key for one in held} == {b"a"}

@@ -27,6 +27,16 @@ async def test_topics_and_inbox_are_merged_in_the_order_of_publishing(rig: Rig) 
     assert seen == [str(i) for i in range(30)]
 
 
+async def test_order_over_streams_within_a_millisecond(rig: Rig) -> None:
+    """Every call of its own takes up the clock of ids where the last one left it."""
+    await rig.declare(topic("counter", "visits"), topic("counter", "orders"))
+    await rig.command("SET", "clock", "9000000000000-0")  # time stands still
+    for number in range(6):
+        await rig.note(("topic:visits", "inbox:counter", "topic:orders")[number % 3], "a", str(number))
+    worker = await rig.worker("counter")
+    assert bodies(await worker.take()) == [str(number) for number in range(6)]
+
+
 async def test_what_was_read_ahead_of_another_stream_comes_in_its_turn(rig: Rig) -> None:
     await rig.declare(topic("counter", "old"), topic("counter", "new"))
     await rig.publish(*(posting("topic:old", f"k{i}", f"old {i}") for i in range(40)))

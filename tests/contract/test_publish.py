@@ -51,6 +51,29 @@ async def test_an_id_is_forgotten_after_two_windows_at_most(rig: Rig) -> None:
     await eventually(added_again, within=2)
 
 
+async def test_an_id_is_known_over_the_turn_of_a_window(rig: Rig) -> None:
+    """At least a whole window, whenever it began."""
+    await rig.declare(topic("counter", "visits"))
+    window = 1500  # ms; far longer than what happens between two of the looks below
+
+    async def bucket() -> int:
+        seconds, micros = await rig.transport.admin.command("TIME")
+        return (int(seconds) * 1000 + int(micros) // 1000) // window
+
+    async def publish(number: int) -> int:
+        values = _values("topic:visits", str(number), once="x")
+        return len(await rig.run("publish", "p", number, window, 1000, 1, *values))
+
+    began = await bucket()
+    assert await publish(1) == 2
+
+    async def turned() -> bool:
+        return await bucket() != began
+
+    await eventually(turned, within=3)
+    assert await publish(2) == 4, "known in the next bucket too"
+
+
 async def test_a_request_to_an_unknown_agent_type_is_refused(rig: Rig) -> None:
     await rig.declare(topic("counter", "visits"))
     with pytest.raises(UndeliverableError, match="nobody is registered for 'nobody'"):

@@ -30,6 +30,7 @@ def _check_work(reference: Reference, held: Held, photo: Photo) -> None:
             for one in deliveries
         }
         assert photo.hash(f"own:{worker}") == expected
+    assert photo.sets.get("cancelled", set()) == reference.cancelled
     tries = [int(line.split(" ")[0]) for line in photo.hash(f"tries:{AGENT_TYPE}").values()]
     assert sorted(tries) == sorted(reference.attempts.values())
     assert photo.sets.get("timers", set()) == reference.waits()

@@ -211,6 +211,8 @@ def publish_arguments(
         batch,
         int(settings.dedupe_window * 1000),
         settings.max_unclaimed,
+        settings.max_backlog,
+        settings.max_backlog_per_key,
         len(postings),
     ]
     for one in postings:

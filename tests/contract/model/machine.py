@@ -73,6 +73,11 @@ class Delivering(RuleBasedStateMachine):
         item = Item(f"call-{name}", key, f"inbox:{AGENT_TYPE}", asked=True)
         self.world.publish(Sent(item, once=item.id, waiting=process))
 
+    @rule(name=st.integers(0, 5))
+    def cancel(self, name: int) -> None:
+        """Before it is asked, while it waits, while it is handled, or too late."""
+        self.world.cancel(f"call-{name}")
+
     @rule()
     def publish_again(self) -> None:
         self.world.publish_again()

@@ -74,6 +74,7 @@ class Reference:
         suspects: keys whose first message has taken workers with it: to be tried alone.
         timers, ripe: messages that are due later; timers whose time has come.
         seen: idempotency ids.
+        cancelled: requests of which nothing may happen any more.
         effects: what commits and publishers sent to EFFECTS, in order.
         calls: recorded requests: who waits, and whether the reply is there.
         replies: to whom, to what.
@@ -91,6 +92,7 @@ class Reference:
         self.timers: dict[str, Item] = {}
         self.ripe: set[str] = set()
         self.seen: set[str] = set()
+        self.cancelled: set[str] = set()
         self.effects: list[str] = []
         self.calls: dict[str, tuple[str, bool]] = {}
         self.replies: list[tuple[str, str]] = []
@@ -107,6 +109,7 @@ class Reference:
         made.holder, made.count, made.attempts = dict(self.holder), dict(self.count), dict(self.attempts)
         made.resting, made.suspects = set(self.resting), set(self.suspects)
         made.timers, made.ripe, made.seen = dict(self.timers), set(self.ripe), set(self.seen)
+        made.cancelled = set(self.cancelled)
         made.effects, made.replies, made.letters = list(self.effects), list(self.replies), list(self.letters)
         made.calls, made.states, made.counters = dict(self.calls), dict(self.states), Counter(self.counters)
         return made
@@ -193,6 +196,8 @@ class Reference:
         self.counters["done"] += 1
         for name in self.once.pop(item.id, {}):
             self.calls.pop(name[1:], None)
+        if item.asked and item.id in self.cancelled:
+            return
         if ending.state is not None:
             version = self.states.get(item.key, NO_STATE).version + 1
             self.states[item.key] = StateOf(version, ending.state, worker)

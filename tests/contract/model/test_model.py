@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from .machine import Delivering
@@ -25,6 +25,7 @@ def test_no_sequence_breaks_the_promise(server_url: str) -> None:
             max_examples=int(os.environ.get("MODEL_EXAMPLES", usual)),
             stateful_step_count=STEPS,
             deadline=None,
+            phases=tuple(Phase) if os.environ.get("MODEL_SHRINK", "1") == "1" else (Phase.generate,),
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
         ),
     )

@@ -23,6 +23,7 @@ KEYS = ("a", "b", "c")
 LATER = 10**9  # ms until a timer would fire by itself; tests say when its time has come
 PAUSE = 10.0**6  # seconds of backing off, likewise
 EVERYTHING_GOES = -100  # entries to retain so that whatever may be trimmed is trimmed
+REQUEST = b"\x81\xa1k\xa7request"  # head of a message that somebody waits for
 FAR = "9000000000000-0"  # a clock of ids that is ahead of time gives the same ids in every run
 
 
@@ -194,6 +195,7 @@ class World:
             (version, ending.state) if ending.state is not None else None,
             tuple(posting(sent) for sent in ending.outgoing),
             item.id if item.id in self.reference.once else None,
+            item.id if item.asked else None,
         )
 
     def _given(self, hand: Hand, turn: Turn, count: int, suspects: set[str], held: int) -> None:
@@ -202,6 +204,7 @@ class World:
             key = one.raw_key.decode()
             item = self.reference.give(hand.name, one.message_id.decode(), key, one.attempt)
             assert one.stream.decode() == item.stream
+            assert one.is_cancelled == (item.asked and item.id in self.reference.cancelled)
             state = before[key]
             if count:
                 assert one.state_version == state.version
@@ -220,15 +223,18 @@ class World:
             assert self.bus.run(*hand.last) == [b"STALE"]
 
     def resync(self, hand: Hand) -> None:
-        """After a lost answer: what it holds, in order."""
-        lane = self.bus.lane(hand.name, hand.calls)
+        """After a lost answer: what it holds, in order. A turn that was under way arrives later and is refused."""
+        late = hand.calls
+        lane = self.bus.lane(hand.name, hand.calls + 1)
         found: dict[str, list[Delivery]] = {}
         for one in at_once(lane.resync()):
             found.setdefault(one.raw_key.decode(), []).append(one)
-        shown = {key: [(one.entry, one.tries, one.body) for one in held] for key, held in found.items()}
+        shown = {key: [(one.entry, one.attempt, one.body) for one in held] for key, held in found.items()}
         assert shown == {
-            key: [(one.entry, one.tries, one.body) for one in held] for key, held in hand.held.items()
+            key: [(one.entry, one.attempt, one.body) for one in held] for key, held in hand.held.items()
         }
+        with pytest.raises(ConnectionLostError):
+            at_once(self.bus.lane(hand.name, late).turn([], [Want(AGENT_TYPE, 5, True)], 0, True, True))
         hand.calls, hand.unsure, hand.held = lane._calls, False, found
 
     def beat(self, hand: Hand) -> int:
@@ -293,6 +299,11 @@ class World:
         sent_id = f"{message}!{name}"
         self.publish(Sent(Item(sent_id, key, EFFECTS), once=f">{AGENT_TYPE}:{message}|{sent_id}"))
 
+    def cancel(self, message: str) -> None:
+        """Somebody cancels a request: nothing of it may happen from now on."""
+        assert self.bus.run("control", "cancel", message, FAR.partition("-")[0]) == 1
+        self.reference.cancelled.add(message)
+
     # Time, repairs, accidents
 
     def ripen(self, member: str) -> None:
@@ -308,9 +319,9 @@ class World:
         self.reference.replay(letter)
 
     def _letter_id(self, letter: Letter) -> bytes:
-        for letter_id, fields in self.bus.command("XRANGE", f"dead:{AGENT_TYPE}", "-", "+"):
-            if fields[1] == letter.item.id.encode():
-                return bytes(letter_id)
+        for letter_id, fields in self.bus.photo().streams[f"dead:{AGENT_TYPE}"].entries.items():
+            if fields["id"].decode() == letter.item.id:
+                return letter_id.encode()
         raise AssertionError(f"there is no letter of {letter.item.id}")
 
     def replay_again(self) -> None:
@@ -344,7 +355,7 @@ class World:
 def posting(sent: Sent) -> Posting:
     """A message as the publisher hands it in."""
     item = sent.item
-    values = (item.id, "Note", item.key, "", b"", item.id.encode())
+    values = (item.id, "Note", item.key, "", REQUEST if item.asked else b"", item.id.encode())
     return Posting(item.stream, sent.due, values, sent.once, sent.waiting)
 
 

@@ -33,6 +33,7 @@ async def test_a_drain_lets_what_runs_end_and_gives_back_the_rest() -> None:
         assert not work.lane.held
         drained = [call for call in work.lane.calls if not call.accept]
         assert not any(call.wants for call in drained)
+        assert not work.lane.calls[-1].accept, "it is handed nothing more of a key that it finishes"
 
 
 async def test_a_drain_gives_back_keys_that_have_not_begun_at_once() -> None:

@@ -60,6 +60,25 @@ async def test_what_had_ended_when_the_lease_was_lost_is_not_committed() -> None
         assert work.consumer.held == 0
 
 
+async def test_what_ended_while_the_server_said_no_is_not_committed() -> None:
+    async with working() as work:
+        await work.quiet()
+        work.host.gate("a1")
+        work.offer(entry("a", "a1"))
+        await work.runs("a1")
+        turns = len(work.lane.calls)
+        work.lane.answering.clear()
+        work.lane.failures.append(Failure(FencedError("here:1:1"), carried_out=True))
+        work.consumer.nudge()
+        await eventually(lambda: len(work.lane.calls) > turns)
+        work.host.let("a1")
+        await eventually(lambda: work.host.ended == ["a1"])
+        work.lane.answering.set()
+        await eventually(lambda: work.lane.joins == 2)
+        await work.quiet()
+        assert work.lane.committed == []
+
+
 async def test_a_fenced_handler_that_goes_on_is_not_committed_when_it_ends() -> None:
     async with working() as work:
         release, cancelled = asyncio.Event(), asyncio.Event()

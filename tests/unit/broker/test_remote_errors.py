@@ -188,3 +188,43 @@ def test_a_class_that_can_not_be_made_again_is_described() -> None:
 )
 def test_broken_bytes_are_an_error_too(body: bytes) -> None:
     assert isinstance(decode_error(body), BrokerError | Exception)
+
+
+MADE_UP: dict[str, dict[str, Any]] = {
+    "notes that are no list": {"fields": {"__notes__": "x"}},
+    "a method": {"fields": {"add_note": "x"}},
+    "a class": {"fields": {"__class__": "x"}},
+    "a position far outside": {
+        "type": "UnicodeDecodeError",
+        "args": ["utf-8", b"x", -(10**12), 1 - 10**12, ""],
+    },
+    "a position set later": {
+        "type": "UnicodeDecodeError",
+        "args": ["utf-8", b"x", 0, 1, ""],
+        "fields": {"start": -(10**12), "end": 1 - 10**12},
+    },
+    "nothing of what its text is made of": {"type": "broker.errors.DecodeError"},
+    "a position behind the text": {
+        "type": "UnicodeEncodeError",
+        "args": ["utf-8", "x", 10**12, 10**12 + 1, ""],
+    },
+}
+
+
+@pytest.mark.parametrize("kind", MADE_UP)
+def test_errors_that_nobody_raised_break_nothing(kind: str) -> None:
+    """Some of these ended the process that read them."""
+    described = {"type": "ValueError", "text": "x", "trace": "somewhere", "args": [], "fields": {}}
+    error = decode_error(pack(described | MADE_UP[kind]))
+    assert str(error) is not None
+    assert isinstance(error, Exception)
+
+
+def test_a_unicode_error_comes_back_as_itself() -> None:
+    try:
+        b"a\xff".decode()
+    except UnicodeDecodeError as error:
+        body, text = encode_error(error), str(error)
+    made = decode_error(body)
+    assert type(made) is UnicodeDecodeError
+    assert str(made) == text

@@ -1,0 +1,141 @@
+"""One way to break the code on purpose, and a copy of the packages in which it is broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.helpers.servers import binary
+
+ROOT = Path(__file__).resolve().parents[2]
+COPIED = ("actors", "broker", "memory", "tests")
+BACKEND = "redis-unix" if binary("redis") else "embedded-unix"
+SCRIPTS = "broker/redis/lua"
+
+
+class Mutation(NamedTuple):
+    """A small change of one file that breaks the promise.
+
+    Attributes:
+        name: what is broken.
+        file: from the root of the checkout.
+        old, new: text that stands in the file exactly once, and what takes its place.
+        tests: every one of them has to fail; `{backend}` stands for the fastest server.
+        quick: is part of the tests; all of them are tried by `scripts/proof --mutations`.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    quick: bool = True
+
+    @property
+    def test_ids(self) -> list[str]:
+        return [f"tests/{test}".replace("{backend}", BACKEND) for test in self.tests]
+
+    def apply(self, root: Path) -> str:
+        """Breaks the file under `root`; returns what it held before.
+
+        Raises:
+            ValueError: the text does not stand there exactly once: the mutation has to follow the code.
+        """
+        path = root / self.file
+        text = path.read_text("utf-8")
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.name}: its text stands {text.count(self.old)} times in {self.file}")
+        path.write_text(text.replace(self.old, self.new), "utf-8")
+        return text
+
+
+class Verdict(NamedTuple):
+    """What the tests of a mutation said."""
+
+    name: str
+    failed: frozenset[str]
+    passed: frozenset[str]
+    output: str
+
+    @property
+    def is_caught(self) -> bool:
+        """All tests ran, and failed."""
+        return bool(self.failed) and not self.passed
+
+
+class Workplace:
+    """A copy of the packages and tests, to be broken again and again. The checkout itself is never touched."""
+
+    def __init__(self, folder: Path) -> None:
+        self._root = folder
+        for name in COPIED:
+            shutil.copytree(ROOT / name, folder / name)
+        shutil.copy2(ROOT / "pyproject.toml", folder)
+        self._runner: subprocess.Popen[str] | None = None
+
+    def try_out(self, mutation: Mutation) -> Verdict:
+        """Breaks the copy, runs the tests of the mutation, mends the copy."""
+        whole = mutation.apply(self._root)
+        try:
+            return self.run(mutation.name, mutation.test_ids)
+        finally:
+            (self._root / mutation.file).write_text(whole, "utf-8")
+
+    def run(self, name: str, tests: list[str]) -> Verdict:
+        """Runs tests in the copy.
+
+        Raises:
+            RuntimeError: they could not be run, or hang.
+        """
+        code, output = self._ask(tests)
+        failed = _asked_for(tests, _listed("FAILED", output))
+        passed = _asked_for(tests, _listed("PASSED", output)) - failed
+        if code not in (0, 1) or failed | passed != frozenset(tests):
+            raise RuntimeError(
+                f"{name}: the tests could not be run, or hang\n{output[:200] + output[-1500:]}"
+            )
+        return Verdict(name, failed, passed, output)
+
+    def _ask(self, tests: list[str]) -> tuple[int, str]:
+        if self._runner is None:
+            self._runner = subprocess.Popen(
+                [sys.executable, "-m", "tests.mutations.runner"],
+                cwd=self._root,
+                env={**os.environ, "MODEL_SHRINK": "0", "PYTHONPATH": str(self._root)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        assert self._runner.stdin is not None
+        assert self._runner.stdout is not None
+        self._runner.stdin.write(json.dumps(tests) + "\n")
+        self._runner.stdin.flush()
+        answer = self._runner.stdout.readline()
+        if not answer:
+            raise RuntimeError("the process that runs the tests has ended")
+        code, output = json.loads(answer)
+        return int(code), str(output)
+
+    def close(self) -> None:
+        """Ends the process that runs the tests."""
+        if self._runner is not None:
+            self._runner.communicate(timeout=30)
+            self._runner = None
+
+
+def _asked_for(tests: list[str], listed: frozenset[str]) -> frozenset[str]:
+    """Those of which a case is listed; a test that is asked for without a parameter stands for all its cases."""
+    whole = {test.partition("[")[0] for test in listed}
+    return frozenset(test for test in tests if test in listed or test in whole)
+
+
+def _listed(word: str, output: str) -> frozenset[str]:
+    """Tests of the summary; a parameter may have spaces in it."""
+    found = re.findall(rf"^{word} (\S+\.py::[^\[\s]+(?:\[[^\]]*\])?)", output, re.MULTILINE)
+    return frozenset(found)
