@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from .proxy import Proxy
 
 TEND_EVERY = 0.05  # seconds
 STARTS_WITHIN = 30.0  # seconds
+NO_SERVER = 3  # exit code of `callboard worker`
 TARGET = "scripts.chaos_suite.workload:app"
 SHORTENED = 1500  # characters of a process's output in a report
 
@@ -130,7 +132,7 @@ class Fleet:
             for member in [one for one in self.members if not one.process.is_alive]:
                 self.members.remove(member)
                 self.past.append(member)
-                if not member.may_end and member.process.exit_code not in self.tolerated:
+                if not (member.may_end or self._is_tolerated(member)):
                     self.mishaps.append(
                         f"{member.name} ended with {member.process.exit_code}: "
                         f"{member.process.output()[-SHORTENED:]}"
@@ -138,10 +140,10 @@ class Fleet:
                 self.members.append(await self._spawn(member.environ))
             await asyncio.sleep(TEND_EVERY)
 
-    async def stop(self) -> None:
-        """SIGTERM to all of them, and waits."""
-        await self._stop_tending()
-        await asyncio.gather(*(self.retire(member) for member in list(self.members)))
+    def _is_tolerated(self, member: Member) -> bool:
+        """A worker that finds no server when it starts says so and ends; whoever started it starts it again."""
+        found_no_server = member.process.exit_code == NO_SERVER and not member.process.lines("works as")
+        return found_no_server or member.process.exit_code in self.tolerated
 
     async def _stop_tending(self) -> None:
         if self._tending is not None:
@@ -203,11 +205,26 @@ class Load:
 
     async def start(self, name: str, environ: Mapping[str, str] | None = None) -> None:
         """Starts the publisher of a name, or starts it again: it goes on with its journal."""
+        deadline = time.monotonic() + STARTS_WITHIN
+        while True:
+            member = await self._spawn(name, environ or {})
+            began = await self._begins(member)
+            if began or time.monotonic() > deadline:
+                self.members[name] = member
+                return
+            self.past.append(member)
+
+    async def _spawn(self, name: str, environ: Mapping[str, str]) -> Member:
         url, proxy = await self._route()
         command = python("-m", "scripts.chaos_suite.publisher", url, *self._arguments, name)
-        process = Process([*command, str(self._keys), str(self._every)], {**self._environ, **(environ or {})})
-        self.members[name] = Member(name, process, proxy, environ or {})
-        await process.says("publishes", within=STARTS_WITHIN)
+        process = Process([*command, str(self._keys), str(self._every)], {**self._environ, **environ})
+        return Member(name, process, proxy, environ)
+
+    async def _begins(self, member: Member) -> bool:
+        """Waits until it publishes. False: it ended, because there is no server just now."""
+        process = member.process
+        await eventually(lambda: process.lines("publishes") or not process.is_alive, STARTS_WITHIN)
+        return process.is_alive
 
     async def kill_one(self, chance: random.Random) -> None:
         """Kill -9 of one, and the same again, which has to find out what it had done."""

@@ -15,8 +15,7 @@ MIXED_STEPS, MIXED_FAULTS = 3, 3
 SETTINGS: Final[dict[Act, Setting]] = {
     "processes": Setting(),
     "network": Setting(proxied=True, every=0.4),
-    # Handled entries are trimmed early, so that memory that was full gets free.
-    "server": Setting(environ={"CALLBOARD_RETAIN": "10"}),
+    "server": Setting(),
     "loss": Setting(),
     "timers": Setting(workers=2, publishers=0),
 }

@@ -43,6 +43,8 @@ class Lines:
 
     def ends(self, act: ActPlan, result: ActResult) -> None:
         self._say(f"{act.name}: {_judged(result)}; {result.seconds:.0f} s, {result.committed:,} commits")
+        if result.violations:
+            self._say(result.complaint())
 
 
 class Bars:
@@ -69,6 +71,8 @@ class Bars:
             completed=act.seconds + 2 * STARTING,
             description=f"{act.name}: {_judged(result)}",
         )
+        if result.violations:
+            self._progress.console.print(result.complaint(), markup=False, highlight=False)
 
 
 @contextlib.contextmanager

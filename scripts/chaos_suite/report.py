@@ -11,9 +11,6 @@ from .checker import RULES
 from .figures import Measured, worst
 from .runner import ActResult
 
-SHOWN = 5  # violations of one rule in one act
-LONGEST = 600  # characters of one
-
 
 def report(results: Sequence[ActResult], seed: int) -> str:
     """Where, what was counted, what was wrong, what was measured."""
@@ -21,7 +18,7 @@ def report(results: Sequence[ActResult], seed: int) -> str:
     measured = [one for result in results for one in result.measured]
     if measured:
         parts.append(_figures(measured))
-    parts += [_violations(result) for result in results if result.violations]
+    parts += [result.complaint() for result in results if result.violations]
     return "\n\n".join(parts)
 
 
@@ -71,17 +68,6 @@ def _figures(measured: list[Measured]) -> str:
         for one in worst(measured)
     ]
     return table(("what", "expected", "measured", "holds"), rows)
-
-
-def _violations(result: ActResult) -> str:
-    shown: Counter[str] = Counter()
-    lines = [f"{result.name} (seed {result.seed}) broke the promise:"]
-    for violation in result.violations:
-        shown[violation.rule] += 1
-        if shown[violation.rule] <= SHOWN:
-            lines.append(f"  {violation.rule}: {violation.detail[:LONGEST]}")
-    lines += [f"  {rule}: and {number - SHOWN} more" for rule, number in shown.items() if number > SHOWN]
-    return "\n".join(lines)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

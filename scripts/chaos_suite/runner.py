@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from .plan import ActPlan, Lane, Step
 from .site import Site
 
 CALM = 0.5  # seconds between two steps
+SHOWN = 5  # violations of one rule in one act
+LONGEST = 600  # characters of one
 
 
 class Progress(Protocol):
@@ -58,6 +61,19 @@ class ActResult:
     executions: int = 0
     seconds: float = 0.0
     server: str = ""
+
+    def complaint(self) -> str:
+        """What was wrong, shortened; "" when nothing was."""
+        if not self.violations:
+            return ""
+        shown: Counter[str] = Counter()
+        lines = [f"{self.name} (seed {self.seed}) broke the promise:"]
+        for violation in self.violations:
+            shown[violation.rule] += 1
+            if shown[violation.rule] <= SHOWN:
+                lines.append(f"  {violation.rule}: {violation.detail[:LONGEST]}")
+        lines += [f"  {rule}: and {number - SHOWN} more" for rule, number in shown.items() if number > SHOWN]
+        return "\n".join(lines)
 
 
 async def run_lanes(

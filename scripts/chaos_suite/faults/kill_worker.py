@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -10,6 +11,7 @@ from tests.helpers.eventually import eventually
 
 from .. import clock
 from ..figures import Figure
+from ..fleet import Member
 from ..setting import LEASE
 from ..site import Site
 from .base import Act, Fault
@@ -43,11 +45,22 @@ class KillWorker(Fault):
 
     async def strike(self, site: Site) -> None:
         for _ in range(self.times):
-            for number in range(4):
-                await site.publish(f"doomed.k{number}", seconds=0.3)
-            victim = await site.fleet.victim(site.chance)
+            jobs = [await site.publish(f"doomed.k{number}", seconds=0.5) for number in range(4)]
+            victim = await _at_work(site, jobs)
             site.fleet.kill(victim)
             await _redelivered(site, victim.process.pid, clock.now())
+
+
+async def _at_work(site: Site, jobs: list[str]) -> Member:
+    """A worker that is running one of these jobs; any other, if nobody could be caught at it."""
+
+    def running() -> list[Member]:
+        pids = {one.pid for one in site.executions() if one.id in jobs and one.end is None}
+        return [member for member in site.fleet.working if member.process.pid in pids]
+
+    with contextlib.suppress(AssertionError):
+        return site.chance.choice(await eventually(running, 5))
+    return await site.fleet.victim(site.chance)
 
 
 async def _redelivered(site: Site, pid: int, killed_at: float) -> None:
