@@ -56,6 +56,9 @@ class HttpLimits:
     max_bytes: int = 1_000_000
     max_redirects: int = 5
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "allowed_hosts", tuple(self.allowed_hosts))
+
 
 class HttpToolConfig(BaseModel):
     """An HTTP tool as plain data; its fields are the arguments of HttpTool. Headers, and secrets in them, included."""

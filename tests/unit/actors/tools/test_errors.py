@@ -35,7 +35,7 @@ def classes() -> Iterator[type[ToolError]]:
     "cls", sorted(set(classes()), key=lambda cls: cls.__name__), ids=lambda cls: cls.__name__
 )
 def test_every_error_makes_its_sentence_and_can_be_made_again(cls: type[ToolError]) -> None:
-    names = [name for name in inspect.signature(cls).parameters]
+    names = list(inspect.signature(cls).parameters)
     error = cls(*(DATA.get(name, name) for name in names))
     assert isinstance(error, ActorError)
     assert len(str(error)) > 10
