@@ -70,7 +70,7 @@ async def workbench(request: pytest.FixtureRequest) -> AsyncIterator[McpWorkbenc
 async def test_tools_are_listed_and_called(workbench: McpWorkbench, tmp_path: Path) -> None:
     schemas = {schema["name"]: schema for schema in await workbench.list_tools()}
     assert schemas["add"].get("description") == "Adds two numbers."
-    assert schemas["add"]["parameters"].get("required") == ["a", "b"]  # type: ignore[typeddict-item]
+    assert schemas["add"]["parameters"].get("required") == ["a", "b"]
     assert (await workbench.call_tool("add", {"a": 1, "b": 2})).to_text() == "3"
     (part,) = (await workbench.call_tool("picture")).result
     assert isinstance(part, ImageResultContent)

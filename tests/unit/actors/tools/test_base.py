@@ -69,7 +69,7 @@ async def test_a_tool_says_what_it_is_and_runs() -> None:
     assert tool.args_type() is Numbers
     assert tool.return_type() is Sum
     assert tool.state_type() is None
-    assert tool.schema["parameters"].get("required") == ["a"]  # type: ignore[typeddict-item]
+    assert tool.schema["parameters"].get("required") == ["a"]
     result = await tool.run_json({"a": 2}, CancellationToken())
     assert result == Sum(total=3)
     assert tool.return_value_as_string(result) == '{"total":3}'

@@ -31,9 +31,10 @@ def classes() -> Iterator[type[ToolError]]:
                 yield cls
 
 
-@pytest.mark.parametrize(
-    "cls", sorted(set(classes()), key=lambda cls: cls.__name__), ids=lambda cls: cls.__name__
-)
+ERRORS = sorted(set(classes()), key=lambda cls: cls.__name__)
+
+
+@pytest.mark.parametrize("cls", ERRORS, ids=[cls.__name__ for cls in ERRORS])
 def test_every_error_makes_its_sentence_and_can_be_made_again(cls: type[ToolError]) -> None:
     names = list(inspect.signature(cls).parameters)
     error = cls(*(DATA.get(name, name) for name in names))

@@ -166,7 +166,7 @@ async def test_arguments_go_where_they_belong(site: Site, server: LoopbackServer
 
 async def test_the_model_is_shown_the_schema_as_it_is(server: LoopbackServer) -> None:
     shown = http_tool(server, "/echo/{id}", json_schema=ANYTHING).schema
-    assert shown["parameters"]["properties"] == ANYTHING["properties"]  # type: ignore[typeddict-item]
+    assert shown["parameters"]["properties"] == ANYTHING["properties"]
 
 
 async def test_arguments_that_do_not_fit_are_not_sent(site: Site, server: LoopbackServer) -> None:

@@ -36,7 +36,7 @@ async def test_a_tool_with_a_model() -> None:
     theirs = StandIn(Numbers)
     workbench = StaticWorkbench([LangChainToolAdapter(theirs)])
     (schema,) = await workbench.list_tools()
-    assert schema["parameters"]["properties"]["a"]["description"] == "the first"  # type: ignore[typeddict-item]
+    assert schema["parameters"]["properties"]["a"]["description"] == "the first"
     result = await workbench.call_tool("langchain_add", {"a": 1})
     assert result.to_text() == '{"got":{"a":1,"b":2}}'
     assert theirs.seen == [{"a": 1, "b": 2}]
@@ -47,7 +47,7 @@ async def test_a_tool_with_a_model() -> None:
 async def test_a_tool_with_a_json_schema() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     workbench = StaticWorkbench([LangChainToolAdapter(StandIn(schema))])
-    assert (await workbench.list_tools())[0]["parameters"]["properties"] == schema["properties"]  # type: ignore[typeddict-item]
+    assert (await workbench.list_tools())[0]["parameters"]["properties"] == schema["properties"]
     assert (await workbench.call_tool("langchain_add", {"a": 1})).to_text() == '{"got":{"a":1}}'
 
 

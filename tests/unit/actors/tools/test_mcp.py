@@ -28,7 +28,7 @@ def test_errors_call_a_server_by_a_name_without_secrets() -> None:
     assert params.label == "https://host.test:8443/mcp"
     assert params.read_timeout_seconds == 30.0
     with pytest.raises(ValidationError):
-        params.url = "x"
+        params.url = "x"  # type: ignore[misc]
 
 
 def test_overrides_are_checked_at_once() -> None:

@@ -96,7 +96,7 @@ class Adder:
     [
         (Adder().add, "add", ["a"]),
         (Adder(), "Adder", ["b"]),
-        (functools.partial(everything, ctx=None, stop=None), "everything", ["a", "b", "c"]),
+        (functools.partial(everything, also=None), "everything", ["a", "b", "c"]),
         (functools.partial(functools.partial(Adder.add, Adder())), "add", ["a"]),
     ],
 )
