@@ -24,7 +24,6 @@ from starlette.routing import Route
 from actors import CancellationToken
 from actors.tools import HttpLimits, HttpTool, HttpToolConfig, StaticWorkbench, http_addresses
 from actors.tools.errors import (
-    MissingPackageError,
     ToolArgumentsError,
     ToolDeclarationError,
     ToolTimeoutError,
@@ -38,6 +37,7 @@ from actors.tools.http_errors import (
     HttpStatusError,
     HttpTooLargeError,
 )
+from actors.tools.missing import MissingPackageError
 from tests.helpers.eventually import eventually
 from tests.helpers.loopback import LoopbackServer
 

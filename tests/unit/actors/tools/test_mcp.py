@@ -18,8 +18,9 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from actors.tools import McpWorkbench, StdioServerParams, StreamableHttpServerParams, ToolOverride
-from actors.tools.errors import MissingPackageError, ToolOverrideError
+from actors.tools.errors import ToolOverrideError
 from actors.tools.mcp import _parts
+from actors.tools.missing import MissingPackageError
 
 
 def test_errors_call_a_server_by_a_name_without_secrets() -> None:
