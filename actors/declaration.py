@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias, TypedDict
@@ -34,6 +35,8 @@ class AgentSettings:
         max_attempts: How often a message is tried before it becomes a dead letter.
         max_runtime: Seconds after which a handler is cancelled and counts as failed; None: no limit.
         concurrency: Handlers of this type that run at once in one process.
+        rate_limit: Messages of this type a second that all processes together take; bursts of up to one second's worth.
+            None: no limit.
         retry_on_request: Whether a failing request is tried again before its error goes back to the caller.
 
     Raises:
@@ -43,6 +46,7 @@ class AgentSettings:
     max_attempts: int | None = None
     max_runtime: float | None = None
     concurrency: int | None = None
+    rate_limit: float | None = None
     retry_on_request: bool = False
 
     def __post_init__(self) -> None:
@@ -50,6 +54,10 @@ class AgentSettings:
         _check_at_least_one("concurrency", self.concurrency)
         if self.max_runtime is not None and not self.max_runtime > 0:
             raise SettingValueError("max_runtime", repr(self.max_runtime), "a number of seconds above 0")
+        if self.rate_limit is not None and not 0 < self.rate_limit < math.inf:
+            raise SettingValueError(
+                "rate_limit", repr(self.rate_limit), "a number of messages a second above 0"
+            )
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> AgentSettings:
@@ -71,6 +79,7 @@ class AgentOptions(TypedDict, total=False):
     max_attempts: int | None
     max_runtime: float | None
     concurrency: int | None
+    rate_limit: float | None
     retry_on_request: bool
 
 

@@ -6,16 +6,23 @@ import asyncio
 import logging
 import time
 import traceback
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from broker import AgentId, BrokerSettings, MessageRegistry, TopicId
 from broker.codec import from_values, head_of_reply
 from broker.delivery import Delivery
 from broker.envelope import Envelope
-from broker.errors import BrokerError, DeadlineExceededError, PayloadTooLargeError
+from broker.errors import (
+    BrokerError,
+    DeadlineExceededError,
+    PayloadTooLargeError,
+    UnknownMessageError,
+    UnsupportedVersionError,
+)
 from broker.limits import Limits
-from broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Retry
+from broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Retry, Wait
 from broker.redis.lane import Turn
 from broker.redis.transport import RedisTransport
 from broker.remote_errors import encode_error
@@ -35,6 +42,38 @@ from .watching import watched
 logger = logging.getLogger("callboard.actors")
 
 NOTHING = Commit()
+RESET = b"callboard.reset"
+MOST_CANCELLED = 1000  # cancelled requests that are remembered until they come to their turn
+
+
+class CancellableRequest:
+    """A request that is being handled and may be cancelled from another process."""
+
+    def __init__(self, task: asyncio.Task[Any], token: CancellationToken) -> None:
+        self._task = task
+        self._token = token
+        self._is_cancelled = False
+        self._has_ended = False
+
+    def cancel(self) -> None:
+        """Its handler gets CancelledError; its token, and what the handler passed it on to, is cancelled first."""
+        if not self._is_cancelled and not self._has_ended:
+            self._is_cancelled = True
+            try:
+                self._token.cancel()
+            finally:
+                self._task.cancel("cancelled by its sender")
+
+    def ends(self) -> bool:
+        """The handler is over, so that its task goes on; whether it was cancelled."""
+        if not self._has_ended and self._is_cancelled:
+            self._task.uncancel()
+        self._has_ended = True
+        return self._is_cancelled
+
+
+def _is_newer(error: BrokerError) -> bool:
+    return isinstance(error, UnsupportedVersionError) and error.version > max(error.accepted)
 
 
 def _is_own(entry: AgentTypeEntry, envelope: Envelope) -> bool:
@@ -74,6 +113,8 @@ class AgentHost:
         self._by_raw_type: dict[bytes, AgentTypeEntry] = {}
         self._topics: dict[bytes, str] = {}
         self._ends_by: dict[str, float] = {}
+        self._requests: dict[str, CancellableRequest] = {}
+        self._cancelled: deque[str] = deque(maxlen=MOST_CANCELLED)
         self._loop = asyncio.get_running_loop()
         self.add_waiting: Callable[[int], None] | None = None
         self.handled = 0
@@ -84,6 +125,17 @@ class AgentHost:
 
     async def declare(self) -> None:
         await self._declare()
+
+    def accepts(self) -> dict[str, int]:
+        return {entry.name: entry.version for entry in self._registry}
+
+    def cancel(self, message_id: str) -> None:
+        """Ends the handler of a request, or keeps it from beginning."""
+        request = self._requests.get(message_id)
+        if request is None:
+            self._cancelled.append(message_id)
+        else:
+            request.cancel()
 
     def fenced(self, running: Sequence[Delivery]) -> None:
         """Persistent agents may have been changed elsewhere: they are loaded again when needed."""
@@ -99,11 +151,15 @@ class AgentHost:
         return await self._handle(delivery)
 
     async def _handle(self, delivery: Delivery) -> Outcome:
+        if delivery.message_type == RESET and delivery.stream.startswith(b"urgent:"):
+            return await self._reset(self._entry(delivery), delivery)
         try:
             envelope, message = self._decode(delivery)
         except BrokerError as error:
             return self._undecodable(delivery, error)
         entry = self._entry(delivery)
+        if delivery.is_cancelled or (envelope.cancellable and envelope.id in self._cancelled):
+            return self._called_off(envelope)
         if envelope.deadline is not None and self._now_ms() > envelope.deadline:
             return self._expired(envelope)
         if envelope.sender is not None and envelope.kind == "event" and _is_own(entry, envelope):
@@ -136,15 +192,21 @@ class AgentHost:
         return envelope, message
 
     def _undecodable(self, delivery: Delivery, error: BrokerError) -> Outcome:
-        self.failed += 1
-        reply = None
+        reply, version = None, 1
         try:
             values = (delivery.message_id, b"-", delivery.raw_key, delivery.sender, b"0", delivery.head, b"")
-            reply = self._error_reply(from_values(values, self._limits), error)
+            envelope = from_values(values, self._limits)
+            reply, version = self._error_reply(envelope, error), envelope.version
         except BrokerError:
             logger.debug("the head of an undecodable message is broken too")
         info = ErrorInfo(type(error).__name__, str(error), "")
-        return DeadLetter(f"decode: {error}"[:500], info, reply=reply)
+        letter = DeadLetter(f"decode: {error}"[:500], info, reply=reply)
+        if _is_newer(error):
+            return Wait(delivery.message_type.decode(errors="replace"), version, letter)
+        self.failed += 1
+        if isinstance(error, UnknownMessageError):  # a newer application may know it
+            return Wait(delivery.message_type.decode(errors="replace"), version, letter)
+        return letter
 
     def _entry(self, delivery: Delivery) -> AgentTypeEntry:
         entry = self._by_raw_type.get(delivery.raw_type)
@@ -183,7 +245,8 @@ class AgentHost:
         )
         ctx = self._context(entry.type, delivery, envelope)
         if ctx.cancellation_token.is_cancelled():
-            return Commit(self._error_reply(envelope, asyncio.CancelledError("cancelled before it began")))
+            return self._called_off(envelope)
+        request = self._cancellable(envelope, ctx) if envelope.cancellable else None
         token = current.set(activation)
         try:
             with MessageHandlerContext.populate_context(live.agent_id):
@@ -191,11 +254,17 @@ class AgentHost:
                     result = await live.agent.on_message(message, ctx)
                 else:
                     result = await self._run_within(entry.settings.max_runtime, live.agent, message, ctx)
+            if request is not None and request.ends():
+                self._roll_back(entry, live)
+                return self._called_off(envelope, self._record_of(activation, ctx))
             return self._succeeded(entry, live, envelope, activation, ctx, result)
         except asyncio.CancelledError as error:
             self._roll_back(entry, live)
+            is_called_off = request is not None and request.ends()
             if _is_being_cancelled():
                 raise
+            if is_called_off:
+                return self._called_off(envelope, self._record_of(activation, ctx))
             return self._failed(entry, delivery, envelope, error, self._record_of(activation, ctx))
         except KeyboardInterrupt:
             raise
@@ -205,6 +274,14 @@ class AgentHost:
         finally:
             activation.is_over = True
             current.reset(token)
+            if request is not None:
+                request.ends()
+                self._requests.pop(envelope.id, None)
+
+    def _cancellable(self, envelope: Envelope, ctx: MessageContext) -> CancellableRequest:
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        request = self._requests[envelope.id] = CancellableRequest(task, ctx.cancellation_token)
+        return request
 
     async def _run_within(self, seconds: float, agent: Any, message: Any, ctx: MessageContext) -> Any:
         self._ends_by[ctx.message_id] = time.monotonic() + seconds
@@ -269,7 +346,11 @@ class AgentHost:
         once_of = self._record_of(activation, ctx)
         if reply is None and state is None and once_of is None and not activation.outgoing:
             return NOTHING
-        return Commit(reply, state, tuple(activation.outgoing), once_of)
+        outgoing = tuple(activation.outgoing)
+        if envelope.cancellable:
+            # The server may find that it was cancelled: then the state that this process has is not the stored one.
+            return Commit(reply, state, outgoing, once_of, envelope.id, alone=state is not None)
+        return Commit(reply, state, outgoing, once_of)
 
     @staticmethod
     def _record_of(activation: Activation, ctx: MessageContext) -> str | None:
@@ -282,6 +363,26 @@ class AgentHost:
             self.agents.roll_back(live)
 
     # Endings
+
+    def _called_off(self, envelope: Envelope, once_of: str | None = None) -> Outcome:
+        """The request was cancelled: nothing of it is committed. Whoever asks for it again is told so."""
+        return Commit(self._error_reply(envelope, asyncio.CancelledError("cancelled")), once_of=once_of)
+
+    async def _reset(self, entry: AgentTypeEntry, delivery: Delivery) -> Outcome:
+        """The agent begins anew: with its default state, and made again when it has a factory."""
+        agent_id = AgentId(entry.type, delivery.raw_key.decode())
+        if not await self.agents.forget(entry, agent_id.key):
+            error = ErrorInfo(
+                "ResetError", f"{agent_id} was registered as an instance and keeps no state", ""
+            )
+            return DeadLetter("reset", error)
+        self.handled += 1
+        if not entry.persistent:
+            return Commit(alone=True)
+        version, data = delivery.state_version, delivery.state
+        if delivery.state_unknown or data is None:
+            version, _ = await self._transport.load_state(agent_id.type, agent_id.key)
+        return Commit(state=(version + 1, b""), alone=True)
 
     def _failed(
         self,

@@ -144,6 +144,17 @@ class LocalAgents:
         """Back to the last committed state: a handler that failed may have changed half of it."""
         restore_state(live.agent, live.saved)
 
+    async def forget(self, entry: AgentTypeEntry, key: str) -> bool:
+        """Ends an agent, which is made anew when it is needed; False when it can't be made again."""
+        if entry.factory is None:
+            if entry.persistent and key in entry.live:
+                entry.live[key].version = UNKNOWN
+            return entry.persistent
+        live = entry.live.pop(key, None)
+        if live is not None:
+            await self._put_to_sleep(live)
+        return True
+
     def forget_persistent(self) -> None:
         """Others may have changed them: they are made and loaded again when needed."""
         for entry in self:

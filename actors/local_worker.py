@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 
 from broker.consumer import Consumer, TypeLimits
+from broker.delivery import Delivery
 from broker.redis.lane import Turn
 from broker.redis.transport import RedisTransport
 
@@ -20,6 +21,19 @@ STUCK_AFTER = 2.0  # seconds past max_runtime after which a handler counts as on
 STUCK = 75  # exit status of a worker that ended itself (EX_TEMPFAIL)
 FIRST_LOOK, LONGEST_LOOK = 0.001, 0.1  # seconds between two looks at whether everything is idle
 Look = tuple[int, int, int, bytes]
+
+
+def concerned_by(target: str) -> Callable[[Delivery], bool]:
+    """Which entries an order is about: `type <type>`, `key <type>/<key>` or `topic <topic>`."""
+    kind, _, name = target.partition(" ")
+    if kind == "topic":
+        stream = f"topic:{name}".encode()
+        return lambda delivery: delivery.stream == stream
+    agent_type, _, key = name.partition("/")
+    raw_type, raw_key = agent_type.encode(), key.encode()
+    if kind == "type":
+        return lambda delivery: delivery.raw_type == raw_type
+    return lambda delivery: delivery.raw_type == raw_type and delivery.raw_key == raw_key
 
 
 class LocalWorker:
@@ -57,9 +71,13 @@ class LocalWorker:
         heartbeat = self._transport.heartbeat(self._pulse, self._on_fenced)
         heartbeat.start()
         passivating = asyncio.create_task(self._passivate(), name="callboard-passivate")
+        orders = self._transport.follow_control(self._obey)
         try:
+            await orders.skip_to_end()
+            orders.start()
             await self.consumer.run()
         finally:
+            await orders.close()
             passivating.cancel()
             await asyncio.wait({passivating})
             await heartbeat.end()
@@ -76,6 +94,12 @@ class LocalWorker:
             self._complained = True
             logger.error("a handler blocks the event loop past its max_runtime and can't be cancelled")
         return self.consumer.worker, self.consumer.held, self.consumer.running
+
+    def _obey(self, order: str, what: str) -> None:
+        if order == "cancel":
+            self.host.cancel(what)
+        elif order in ("pause", "make way"):
+            self.consumer.step_back(concerned_by(what))
 
     def _on_turn(self, turn: Turn) -> None:
         self._transport.observe_clock(turn.server_ms)

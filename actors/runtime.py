@@ -19,6 +19,7 @@ from broker.redis.transport import Declared, RedisTransport
 from broker.subscriptions import Subscription, TypePrefixSubscription, TypeSubscription
 
 from .cancellation import CancellationToken
+from .control import Control
 from .declaration import AgentSettings
 from .host import AgentHost
 from .intervention import InterventionHandler
@@ -289,7 +290,11 @@ class RedisAgentRuntime:
 
     def _limits(self) -> dict[str, TypeLimits]:
         return {
-            entry.type: TypeLimits(persistent=entry.persistent, concurrency=entry.settings.concurrency)
+            entry.type: TypeLimits(
+                persistent=entry.persistent,
+                concurrency=entry.settings.concurrency,
+                rate_limit=entry.settings.rate_limit,
+            )
             for entry in self._agents
             if self._only is None or entry.type in self._only
         }
@@ -428,6 +433,15 @@ class RedisAgentRuntime:
         await self._open_sender().publish(
             message, topic_id, sender, cancellation_token, message_id, delay, at, now
         )
+
+    @property
+    def control(self) -> Control:
+        """Pause, resume and reset, for every process of the namespace."""
+        return Control(self._connected)
+
+    async def _connected(self) -> RedisTransport:
+        await self.open()
+        return self.transport
 
     # Registering
 

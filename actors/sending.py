@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import logging
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,10 @@ from .runtime_errors import DeadlockError, ScheduleError
 if TYPE_CHECKING:
     from .runtime_protocol import AgentRuntime
 
-MOST_CANCELLED = 1000  # cancelled requests whose tokens are kept
+logger = logging.getLogger("callboard.actors")
+
+REMEMBERED = 60_000  # ms beyond its deadline for which a request stays cancelled
+PATIENCE = 1.0  # seconds that a cancelled caller waits until the server knows of it
 
 
 class Sender:
@@ -55,7 +58,7 @@ class Sender:
         self._interventions = tuple(interventions)
         self._ids = IdSource()
         self._tokens: dict[str, CancellationToken] = {}
-        self._cancelled: deque[str] = deque()
+        self._orders: set[asyncio.Future[bool]] = set()
         self.entering = 0
 
     def token_of(self, message_id: str) -> CancellationToken | None:
@@ -147,13 +150,12 @@ class Sender:
         timeout: float | None,
     ) -> Any:
         """See AgentRuntime.send_message."""
-        token = token or CancellationToken()
-        if token.is_cancelled():
+        if token is not None and token.is_cancelled():
             raise asyncio.CancelledError("the token was cancelled before the request left")
         if self._interventions:
             self.entering += 1
             try:
-                ctx = MessageContext(sender, None, True, token, message_id or "")
+                ctx = MessageContext(sender, None, True, token or CancellationToken(), message_id or "")
                 message = await intercept_send(self._interventions, message, ctx, recipient)
             finally:
                 self.entering -= 1
@@ -167,7 +169,7 @@ class Sender:
         message: Any,
         recipient: AgentId,
         sender: AgentId | None,
-        token: CancellationToken,
+        token: CancellationToken | None,
         message_id: str | None,
         timeout: float | None,
     ) -> Any:
@@ -177,10 +179,14 @@ class Sender:
         if activation is not None and activation.deadline is not None:
             deadline = min(deadline, activation.deadline)
             seconds = max(0.0, (deadline - self._transport.now_ms()) / 1000)
-        posting = self._request(message, recipient, sender, message_id, deadline, activation)
+        posting = self._request(
+            message, recipient, sender, message_id, deadline, activation, token is not None
+        )
         name = str(posting.values[0])
-        waiting = token.link_future(self._transport.ask(posting))
-        self._tokens[name] = token
+        waiting = self._transport.ask(posting)
+        if token is not None:
+            token.link_future(waiting)
+            self._tokens[name] = token
         timer = asyncio.get_running_loop().call_later(seconds, _time_out, waiting, str(recipient), seconds)
         add_waiting = activation.add_waiting if activation is not None else None
         if add_waiting is not None:
@@ -189,22 +195,32 @@ class Sender:
             reply = await waiting
         except UndeliverableError as error:
             raise UndeliverableException(str(error)) from error
+        except asyncio.CancelledError:
+            if token is not None and token.is_cancelled():
+                await self._cancel_there(name, deadline)
+            raise
         finally:
             if add_waiting is not None:
                 add_waiting(-1)
             timer.cancel()
             self._transport.forget(name, waiting)
-            self._release(name, token)
+            self._tokens.pop(name, None)
         return self._response(reply)
 
-    def _release(self, name: str, token: CancellationToken) -> None:
-        """A token that was cancelled is kept for a while: the request may wait behind others and is not to begin."""
-        if not token.is_cancelled():
-            self._tokens.pop(name, None)
-            return
-        self._cancelled.append(name)
-        if len(self._cancelled) > MOST_CANCELLED:
-            self._tokens.pop(self._cancelled.popleft(), None)
+    async def _cancel_there(self, name: str, deadline: int) -> None:
+        """Once the caller learns that its request is cancelled, nothing of it is committed any more.
+
+        When the server can't be told, the request may still be carried out, as after a timeout.
+        """
+        order = asyncio.ensure_future(self._transport.order("cancel", name, deadline + REMEMBERED))
+        self._orders.add(order)
+        order.add_done_callback(self._told)
+        await asyncio.wait({order}, timeout=PATIENCE)
+
+    def _told(self, order: asyncio.Future[bool]) -> None:
+        self._orders.discard(order)
+        if not order.cancelled() and (error := order.exception()) is not None:
+            logger.warning("the server could not be told that a request is cancelled: %s", error)
 
     def _request(
         self,
@@ -214,6 +230,7 @@ class Sender:
         message_id: str | None,
         deadline: int,
         activation: Activation | None,
+        cancellable: bool,
     ) -> Posting:
         entry = self._registry.entry_for(message)
         body = self._encode(entry, message)
@@ -230,7 +247,7 @@ class Sender:
             once = activation.sends_at_once(name)
         recorded = bool(once)
         process = self._transport.process
-        head = request_head(process, deadline, chain, recorded, entry.version)
+        head = request_head(process, deadline, chain, recorded, entry.version, cancellable)
         values = (name, entry.name, recipient.key, "" if sender is None else str(sender), head, body)
         stream = keys.inbox(recipient.type)
         return Posting(stream, 0, values, once, process if recorded else "")

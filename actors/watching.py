@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from broker.delivery import Delivery
-from broker.outcome import Commit, DeadLetter, Outcome, Release, Retry
+from broker.outcome import Commit, DeadLetter, Outcome, Release, Retry, Wait
 from broker.telemetry import DeadLettered, Handled, Released, Retried, Started, emit
 
 
@@ -43,6 +43,8 @@ def _tell(agent: str, delivery: Delivery, outcome: Outcome, seconds: float) -> N
             emit(DeadLettered, agent, name, kind, delivery.attempt, outcome.reason, error)
         case Release():
             emit(Released, agent, name, outcome.reason)
+        case Wait():
+            emit(Released, agent, name, f"{outcome.message} in version {outcome.version} is not known here")
 
 
 def _text(value: bytes) -> str:

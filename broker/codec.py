@@ -23,6 +23,7 @@ SHORT: Final = {
     "cause": "c",
     "chain": "h",
     "deadline": "d",
+    "cancellable": "n",
     "version": "v",
     "trace": "x",
     "error": "e",
@@ -41,7 +42,12 @@ def head_of(envelope: Envelope) -> bytes:
 
 
 def request_head(
-    reply_to: str, deadline: int | None, chain: tuple[str, ...] = (), recorded: bool = False, version: int = 1
+    reply_to: str,
+    deadline: int | None,
+    chain: tuple[str, ...] = (),
+    recorded: bool = False,
+    version: int = 1,
+    cancellable: bool = False,
 ) -> bytes:
     """The head of a request; the same as head_of, without an envelope."""
     head: dict[str, Any] = {"k": "request", "r": reply_to}
@@ -51,6 +57,8 @@ def request_head(
         head["j"] = True
     if deadline is not None:
         head["d"] = deadline
+    if cancellable:
+        head["n"] = True
     if version != 1:
         head["v"] = version
     return packb(head)
@@ -192,6 +200,7 @@ READERS: Final[dict[str, tuple[int, Callable[[Any, str], Any]]]] = {
         "cause": _text,
         "chain": _texts,
         "deadline": _time,
+        "cancellable": _flag,
         "version": _version,
         "trace": _headers,
         "error": _flag,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .delivery import Delivery
-from .outcome import Commit, DeadLetter, Outcome, Retry
+from .outcome import Commit, DeadLetter, Outcome, Retry, Wait
 from .redis.lane import Done
 
 
@@ -24,7 +24,9 @@ def as_done(delivery: Delivery, outcome: Outcome, is_free: bool, dedupe_window: 
     if isinstance(outcome, Commit):
         return _committed(delivery, outcome, more, int(dedupe_window * 1000))
     if isinstance(outcome, DeadLetter):
-        return _dead(delivery, outcome, more)
+        return _dead(delivery, outcome, "D" + more, ())
+    if isinstance(outcome, Wait):
+        return _dead(delivery, outcome.otherwise, "W" + more, (outcome.message, outcome.version))
     if isinstance(outcome, Retry):
         delay = max(1, math.ceil(outcome.delay * 1000))
         reason = _writable(outcome.reason[:200])
@@ -37,6 +39,9 @@ def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> D
     if delivery.tries:
         mode += "T"
     extras: list[Any] = []
+    if outcome.unless_cancelled is not None:
+        mode += "X"
+        extras.append(outcome.unless_cancelled)
     if outcome.once_of is not None:
         mode += "K"
         extras.append(outcome.once_of)
@@ -62,13 +67,12 @@ def _outgoing(postings: Sequence[Any], extras: list[Any], window: int) -> str:
     return "I" if identified else "O"
 
 
-def _dead(delivery: Delivery, outcome: DeadLetter, more: str) -> Done:
+def _dead(delivery: Delivery, outcome: DeadLetter, mode: str, before: Sequence[Any]) -> Done:
     error = outcome.error
     shown = f"{error.type}: {error.message}" if error else ""
     trace = error.traceback if error else ""
     texts = (_writable(outcome.reason), _writable(shown), _writable(trace))
-    extras: list[Any] = [*texts, delivery.attempt, delivery.first_tried]
-    mode = "D" + more
+    extras: list[Any] = [*before, *texts, delivery.attempt, delivery.first_tried]
     if outcome.reply is not None:
         mode += "P"
         extras += outcome.reply

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -45,10 +45,17 @@ BYTES_AHEAD = 16 * 1024 * 1024  # of bodies that a worker may hold, as far as it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeLimits:
-    """How one agent type is consumed. `concurrency`: handlers at once in this process, None for the worker's own."""
+    """How one agent type is consumed.
+
+    Attributes:
+        persistent: its agents keep their state in Redis.
+        concurrency: handlers at once in this process; None for the worker's own.
+        rate_limit: messages a second that all workers together take; None: no limit.
+    """
 
     persistent: bool = False
     concurrency: int | None = None
+    rate_limit: float | None = None
 
 
 class Host(Protocol):
@@ -56,6 +63,10 @@ class Host(Protocol):
 
     async def declare(self) -> None:
         """Makes agent types and subscriptions known; called again after the server lost its data."""
+
+    def accepts(self) -> Mapping[str, int]:
+        """The messages this process knows, with their versions; newer ones wait for another."""
+        ...
 
     async def handle(self, delivery: Delivery) -> Outcome:
         """Handles one entry; every failure is an outcome, nothing is raised but CancelledError."""
@@ -91,6 +102,7 @@ class Consumer:
         self.running = 0
         self._waiting = 0
         self._draining = False
+        self._steps_back = False
         self._ending = False
         self._ramp = 1
         self._scan = True
@@ -164,6 +176,16 @@ class Consumer:
         else:
             self._bell.cancel()  # there was no bell to wait for, so that no token can be lost
 
+    def step_back(self, concerns: Callable[[Delivery], bool]) -> None:
+        """Gives back what has not begun of every agent that holds such an entry; what runs goes on."""
+        for mailbox in self._boxes:
+            waiting = list(mailbox.queue)[1 if mailbox.task is not None else 0 :]
+            if any(map(concerns, waiting)):
+                self._boxes.close(mailbox)
+                self._steps_back = True
+        if self._steps_back:
+            self._wake.set()
+
     def drain(self) -> None:
         """Takes nothing new; `run` ends when what runs has ended."""
         self._draining = True
@@ -202,7 +224,7 @@ class Consumer:
         while True:
             try:
                 await self._host.declare()
-                await self._lane.join(list(self._types))
+                await self._lane.join(list(self._types), self._host.accepts())
                 self.joined.set()
                 return
             except REFUSED as error:
@@ -224,7 +246,7 @@ class Consumer:
         self._wake.clear()
 
     def _has_leftovers(self) -> bool:
-        return self._draining and any(box.task is None for box in self._boxes)
+        return self._steps_back or (self._draining and any(box.task is None for box in self._boxes))
 
     async def _listen(self) -> None:
         """Waits for the bell once. A token that comes when there is no room any more is passed on."""
@@ -253,9 +275,11 @@ class Consumer:
         self._finished = []
         done = self._commits(sent)
         room = self._room()
-        wants = (
-            [Want(name, room, limits.persistent) for name, limits in self._types.items()] if room > 0 else []
-        )
+        wants = []
+        if room > 0:
+            wants = [
+                Want(name, room, limits.persistent, limits.rate_limit) for name, limits in self._types.items()
+            ]
         scan, self._scan = self._scan and room > 0, self._scan and room <= 0
         self._measure()
         try:
@@ -303,7 +327,8 @@ class Consumer:
             is_free, rest = self._boxes.close_if_done(mailbox)
             back += rest
             done.append(as_done(delivery, outcome, is_free, self._settings.dedupe_window))
-        if self._draining:
+        if self._draining or self._steps_back:
+            self._steps_back = False
             for mailbox in self._boxes:
                 back += self._boxes.close_if_done(mailbox)[1]
         done += [Done(delivery, "L", ()) for delivery in back]
@@ -453,6 +478,8 @@ class Consumer:
         """The next mailbox whose agent type may run one more handler."""
         while self._boxes.runnable:
             mailbox = self._boxes.runnable.popleft()
+            if mailbox.closing:
+                continue  # it stepped back while it waited for a place
             limit = self._limits.get(mailbox.key[0])
             if limit is None:
                 return mailbox
@@ -505,7 +532,7 @@ class Consumer:
         if mailbox.fenced:
             return
         self._completed += 1
-        if not isinstance(outcome, Commit | DeadLetter):
+        if not isinstance(outcome, Commit | DeadLetter) or (isinstance(outcome, Commit) and outcome.alone):
             mailbox.closing = True
         self._boxes.finish(mailbox)
         self._finished.append((mailbox, delivery, outcome))

@@ -15,7 +15,8 @@ class Delivery:
         raw_type: agent type, bytes.
         stream: suffix of the stream it came from, such as b"topic:visits".
         entry: id of the entry in that stream.
-        tries: b"" or b"<attempts> <first ms> <reason>" of earlier attempts.
+        tries: b"" or b"<attempts> <first ms> <reason>" of earlier attempts; ends with b" cancelled" for a request that
+            was cancelled before it was taken.
         message_id, message_type, raw_key, sender, at, head, body: the fields of the entry, bytes.
         state: data of a persistent agent before this message; None when this worker wrote it last.
         state_version: number of commits that the state has seen.
@@ -79,6 +80,11 @@ class Delivery:
     def attempt(self) -> int:
         """Number of this attempt, from 1."""
         return int(self.tries.split(b" ", 1)[0]) + 1 if self.tries else 1
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it is a request that was cancelled before it was taken."""
+        return self.tries.endswith(b" cancelled")
 
     @property
     def first_tried(self) -> str:

@@ -25,6 +25,7 @@ class Envelope(NamedTuple):
         cause: id of the message whose handler sent it.
         chain: agents whose requests led here, the nearest last.
         deadline: server ms until which somebody waits for it.
+        cancellable: its sender may cancel it.
         version: version of the message class.
         trace: headers of a trace (W3C names).
         error: a reply that carries an error.
@@ -43,6 +44,7 @@ class Envelope(NamedTuple):
     cause: str | None = None
     chain: tuple[str, ...] = ()
     deadline: int | None = None
+    cancellable: bool = False
     version: int = 1
     trace: Mapping[str, str] | None = None
     error: bool = False

@@ -12,6 +12,7 @@ BrokerError
 ├── CommandError                            the server refused a command
 ├── NotReplicatedError                      no replica confirmed a message in time
 ├── OverloadedError                         the server's memory is full
+│   └── BacklogError                        too much waits in a topic, or for one agent
 ├── FencedError                             this worker lost its lease
 ├── NamespaceMismatchError                  the namespace was made otherwise
 ├── DecodeError                             a message can't be read
@@ -148,6 +149,24 @@ class OverloadedError(BrokerError):
 
     def __str__(self) -> str:
         return f"overloaded: {self.reason}; the message was not sent, try again later"
+
+
+class BacklogError(OverloadedError):
+    """As much waits in a stream, or for one agent, as `max_backlog` and `max_backlog_per_key` allow.
+
+    Attributes:
+        stream: suffix of the stream, such as `topic:visits`.
+        seconds: how long the message waited for room; 0 when it was rejected at once.
+    """
+
+    def __init__(self, stream: str, seconds: float) -> None:
+        waited = f" for {seconds:g} s" if seconds else ""
+        super().__init__(f"{stream} has been full{waited}")
+        self.stream = stream
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"overloaded: {self.reason}; the message was not sent: add workers, or try again later"
 
 
 class NotReplicatedError(BrokerError):

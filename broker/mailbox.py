@@ -87,6 +87,12 @@ class Mailboxes:
         self._by_key.pop(mailbox.key, None)
         return True, rest
 
+    def close(self, mailbox: Mailbox) -> None:
+        """What has not begun of it goes back; what runs ends first."""
+        mailbox.closing = True
+        if mailbox in self.runnable:
+            self.runnable.remove(mailbox)
+
     def close_all(self) -> None:
         """What has not begun goes back; what runs ends first."""
         self.runnable.clear()

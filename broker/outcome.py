@@ -24,12 +24,16 @@ class Commit:
         state: new version and data of a persistent agent; None when it did not change.
         outgoing: postings that leave with this commit.
         once_of: id of the message whose results of ctx.once are no longer needed.
+        unless_cancelled: id of the request; when it was cancelled in the meantime, nothing of this is written.
+        alone: nothing else of the agent is handled before this is written; the server may change what it says.
     """
 
     reply: tuple[Any, ...] | None = None
     state: tuple[int, bytes] | None = None
     outgoing: tuple[Any, ...] = ()
     once_of: str | None = None
+    unless_cancelled: str | None = None
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,4 +61,19 @@ class Release:
     reason: str
 
 
-Outcome: TypeAlias = Commit | Retry | DeadLetter | Release
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """This process does not know the message in this version: it waits for a worker that does.
+
+    Attributes:
+        message: its wire name.
+        version: its version.
+        otherwise: what it becomes when no worker ever said that it knows the message.
+    """
+
+    message: str
+    version: int
+    otherwise: DeadLetter
+
+
+Outcome: TypeAlias = Commit | Retry | DeadLetter | Release | Wait

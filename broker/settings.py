@@ -12,9 +12,11 @@ from typing import Any, Final
 from .errors import SettingsError
 
 PREFIX: Final = "CALLBOARD_"
-TEXTS: Final = frozenset({"url", "namespace", "durability"})
-DURABILITIES: Final = ("server", "replica")
-MAY_BE_ZERO: Final = frozenset({"retain", "max_unclaimed", "drain_grace", "retry_base"})
+TEXTS: Final = frozenset({"url", "namespace", "durability", "when_full"})
+CHOICES: Final = {"durability": ("server", "replica"), "when_full": ("wait", "reject")}
+MAY_BE_ZERO: Final = frozenset(
+    {"retain", "max_unclaimed", "drain_grace", "retry_base", "max_backlog", "max_backlog_per_key"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,10 @@ class BrokerSettings:
         passivate_after: seconds after which an idle persistent agent leaves the memory.
         connect_timeout: seconds to wait for a connection.
         socket_timeout: seconds to wait for an answer.
+        max_backlog: messages of a topic, or in the inbox of an agent type, that may wait to be handled; 0: no limit.
+        max_backlog_per_key: messages that may wait behind one busy agent; 0: no limit.
+        when_full: what a publish does then: "wait", at most `publish_timeout`, or "reject" (OverloadedError at once).
+        publish_timeout: seconds a publish waits for room.
         durability: when a publish counts as done: "server", as durable as the server's settings make it; "replica",
             when a replica has it as well (WAIT 1).
     """
@@ -68,6 +74,10 @@ class BrokerSettings:
     passivate_after: float = 300.0
     connect_timeout: float = 5.0
     socket_timeout: float = 10.0
+    max_backlog: int = 0
+    max_backlog_per_key: int = 0
+    when_full: str = "wait"
+    publish_timeout: float = 10.0
     durability: str = "server"
 
     def __post_init__(self) -> None:
@@ -84,8 +94,8 @@ class BrokerSettings:
         if name in TEXTS:
             if not (isinstance(value, str) and value) and not (name == "url" and value is None):
                 raise SettingsError(f"{name}={value!r} has to be text")
-            if name == "durability" and value not in DURABILITIES:
-                raise SettingsError(f"{name}={value!r} has to be one of: {', '.join(DURABILITIES)}")
+            if name in CHOICES and value not in CHOICES[name]:
+                raise SettingsError(f"{name}={value!r} has to be one of: {', '.join(CHOICES[name])}")
             return
         wanted = int if isinstance(default, int) else int | float
         if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value):

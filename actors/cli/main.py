@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from . import ask, dead, demo, init, publish, server, status, tail, topics, up, worker
+from . import ask, dead, demo, init, pause, publish, reset, server, status, tail, topics, up, worker
 from .exits import BAD_USE, BROKEN_PIPE, INTERRUPTED, code_of, complain, sentence_of
 from .options import help_of
 from .output import OutputClosedError
@@ -24,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-for _module in (init, up, worker, publish, ask, status, topics, tail, demo):
+for _module in (init, up, worker, publish, ask, status, topics, tail, pause, reset, demo):
     _module.add_to(app)
 app.add_typer(dead.app, name="dead")
 app.add_typer(server.app, name="server")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from broker.redis.transport import RedisTransport
 
     from ..app import App
+    from ..control import Control
     from ..runtime import RedisAgentRuntime
 
 T = TypeVar("T")
@@ -73,6 +74,19 @@ async def observer(
             yield transport
         finally:
             await transport.close()
+
+
+@contextlib.asynccontextmanager
+async def controller(target: str | None, url: str | None, namespace: str | None) -> AsyncIterator[Control]:
+    """Gives orders to the workers of a namespace; arguments as for `observer`."""
+    from ..control import Control
+
+    async with observer(target, url, namespace) as transport:
+
+        async def connected() -> RedisTransport:
+            return transport
+
+        yield Control(connected)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,9 @@ def show(view: Overview) -> None:
         )
     else:
         say("no workers: start some with `callboard up` or `callboard worker`")
+    for pause in view.paused:
+        by = f" by {pause.by}" if pause.by else ""
+        say(f"paused: {pause.kind} {pause.name}, {duration((view.at - pause.since) / 1000)} ago{by}")
     if view.timers:
         due = (
             ""

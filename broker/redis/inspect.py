@@ -17,6 +17,7 @@ from .views import (
     HeldEntry,
     Overview,
     ParkedEntry,
+    Pause,
     Timer,
     TopicView,
     Totals,
@@ -30,6 +31,7 @@ __all__ = [
     "HeldEntry",
     "Overview",
     "ParkedEntry",
+    "Pause",
     "StreamEntry",
     "Timer",
     "TopicView",
@@ -39,6 +41,7 @@ __all__ = [
     "follow",
     "held_by",
     "overview",
+    "paused",
     "recent",
     "timers",
     "waiting",
@@ -60,7 +63,7 @@ SUMS = (
 
 async def overview(transport: RedisTransport) -> Overview:
     """The whole namespace at one moment; how far the groups are is measured right after it."""
-    at, timer_count, due, types, workers, topics = await transport.admin.run("census", ())
+    at, timer_count, due, types, workers, topics, pauses = await transport.admin.run("census", ())
     subscribers = {name: tuple(value.decode().split()) for name, value in fields_of(topics).items()}
     suffixes = {suffix.decode() for facts in types for suffix in facts[2]}
     suffixes.update(topic_suffix(topic) for topic in subscribers)
@@ -80,7 +83,18 @@ async def overview(transport: RedisTransport) -> Overview:
         timers=timer_count,
         next_due=int(due) if due else None,
         totals=_totals(type_views),
+        paused=paused(pauses),
     )
+
+
+def paused(flat: Sequence[bytes]) -> tuple[Pause, ...]:
+    """What is paused, the longest first, from the fields and values of the hash `paused`."""
+    found = []
+    for target, line in fields_of(flat).items():
+        kind, _, name = target.partition(" ")
+        since, _, by = line.decode(errors="replace").partition(" ")
+        found.append(Pause(kind=kind, name=name, since=int(since), by=by))
+    return tuple(sorted(found, key=lambda pause: pause.since))
 
 
 class _Measured:

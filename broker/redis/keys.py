@@ -28,6 +28,9 @@ class Keys:
         return self.prefix + suffix
 
 
+CONTROL = "control"  # the suffix of the stream of orders to workers
+
+
 def topic(topic_type: str) -> str:
     """The suffix of a topic's stream."""
     return f"topic:{topic_type}"

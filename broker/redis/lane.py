@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..delivery import Delivery
@@ -28,11 +28,12 @@ WIDTH = 11  # values of one delivery in an answer
 
 
 class Want(NamedTuple):
-    """How many entries of an agent type a worker would take now."""
+    """How many entries of an agent type a worker would take now. `rate_limit`: most of them a second, of all workers."""
 
     agent_type: str
     entries: int
     persistent: bool
+    rate_limit: float | None = None
 
 
 class Done(NamedTuple):
@@ -63,12 +64,18 @@ class WorkerLane:
         self._calls = 0
         self.worker = ""
 
-    async def join(self, agent_types: Sequence[str]) -> None:
-        """Begins a new incarnation."""
+    async def join(self, agent_types: Sequence[str], accepts: Mapping[str, int] | None = None) -> None:
+        """Begins a new incarnation.
+
+        Args:
+            agent_types: what it works for.
+            accepts: the messages that it knows, with their versions.
+        """
         settings = self._link.settings
         host, pid = socket.gethostname(), os.getpid()
         lease = int(settings.lease * 1000)
-        arguments = (f"{host}:{pid}", lease, " ".join(agent_types), host, pid)
+        known = " ".join(f"{name} {version}" for name, version in (accepts or {}).items())
+        arguments = (f"{host}:{pid}", lease, " ".join(agent_types), host, pid, known)
         answer = await self._link.run("join", arguments)
         self.worker = answer[0].decode()
         self._calls = 0
@@ -108,7 +115,8 @@ class WorkerLane:
             len(wants),
         ]
         for want in wants:
-            arguments += (want.agent_type, want.entries, "1" if want.persistent else "")
+            rate = "" if want.rate_limit is None else want.rate_limit
+            arguments += (want.agent_type, want.entries, "1" if want.persistent else "", rate)
         _add_commits(arguments, done)
         return arguments
 

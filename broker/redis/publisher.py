@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..errors import (
+    BacklogError,
     CommandError,
     ConnectionLostError,
     EncodeError,
@@ -18,6 +19,7 @@ from ..errors import (
 )
 from ..telemetry import Published, emit, is_watched
 from .link import Link
+from .waiting_room import WaitingRoom
 from .wire import Argument
 
 LARGEST_BATCH = 500  # messages in one call
@@ -53,41 +55,54 @@ class Publisher:
         self._queue: deque[tuple[Posting, asyncio.Future[bool]]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._sending = 0
+        self._waiting_room = WaitingRoom(self._post_again, link.settings.publish_timeout)
 
     @property
     def in_flight(self) -> int:
         """Messages that were handed in and are not known to be in the server."""
-        return len(self._queue) + self._sending
+        return len(self._queue) + self._sending + len(self._waiting_room)
 
     def post(self, posting: Posting) -> asyncio.Future[bool]:
         """Hands in one message; counts as in flight at once.
 
         Returns:
             A future: True when it was added, False when its idempotency id was seen before. It fails with
-            UndeliverableError (unknown agent type), OverloadedError (the server's memory is full), EncodeError
-            (a value can't be written), CommandError (nothing can be added to the stream) or ServerUnavailableError
-            (no server within `socket_timeout`; it may or may not have been added).
+            UndeliverableError (unknown agent type), OverloadedError (the server's memory is full; BacklogError: the
+            stream or the agent has too much to do), EncodeError (a value can't be written), CommandError (nothing can
+            be added to the stream) or ServerUnavailableError (no server within `socket_timeout`; it may or may not
+            have been added).
         """
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._queue.append((posting, future))
+        self._go_on()
+        return future
+
+    def _post_again(self, items: list[tuple[Posting, asyncio.Future[bool]]]) -> None:
+        self._queue.extendleft(reversed(items))
+        self._go_on()
+
+    def _go_on(self) -> None:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="callboard-publisher")
-        return future
 
     async def _run(self) -> None:
         while self._queue:
             batch = self._take()
             self._sending = len(batch)
             try:
-                await self._send(batch)
+                if batch:
+                    await self._send(batch)
             finally:
                 self._sending = 0
 
     def _take(self) -> list[tuple[Posting, asyncio.Future[bool]]]:
         batch: list[tuple[Posting, asyncio.Future[bool]]] = []
         size = 0
+        waiting_room = self._waiting_room if self._waiting_room.is_used else None
         while self._queue and len(batch) < LARGEST_BATCH and size < LARGEST_BYTES:
             item = self._queue.popleft()
+            if waiting_room is not None and waiting_room.takes(*item):
+                continue
             body = item[0].values[5]
             size += len(body) if isinstance(body, bytes | str) else 8
             batch.append(item)
@@ -99,20 +114,52 @@ class Publisher:
             answer = await self._call(self._arguments(self._batch, batch))
             if self._link.settings.durability == "replica":
                 await self._wait_for_replica()
-            _settle(batch, answer)
+            self._settle(batch, answer)
             if answer[1]:
                 self._on_full_topic(answer[1].decode())
         except asyncio.CancelledError:
-            _fail(batch, ConnectionLostError(self._link.endpoint.shown, "the publisher was closed"))
+            self._fail(batch, ConnectionLostError(self._link.endpoint.shown, "the publisher was closed"))
             raise
         except EncodeError as error:  # nothing of the batch has left
             if len(batch) == 1:
-                _fail(batch, error)
+                self._fail(batch, error)
                 return
             for item in batch:
                 await self._send([item])
         except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits for the batch gets it
-            _fail(batch, error)
+            self._fail(batch, error)
+
+    def _settle(self, batch: Sequence[tuple[Posting, asyncio.Future[bool]]], answer: list[bytes]) -> None:
+        exceptions = {int(answer[i]): answer[i + 1] for i in range(2, len(answer), 2)}
+        waits = self._link.settings.when_full == "wait"
+        full = []
+        for index, (posting, future) in enumerate(batch):
+            status = exceptions.get(index)
+            if status == b"full" and waits:
+                full.append((posting, future))
+            elif not future.done():
+                _end(posting, future, status)
+        self._make_way(batch, full)
+
+    def _fail(self, batch: Sequence[tuple[Posting, asyncio.Future[bool]]], error: Exception) -> None:
+        for _, future in batch:
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # whoever waits gets it; nobody waits for a message that was sent without waiting
+        self._make_way(batch)
+
+    def _make_way(
+        self,
+        batch: Sequence[tuple[Posting, asyncio.Future[bool]]],
+        full: Sequence[tuple[Posting, asyncio.Future[bool]]] = (),
+    ) -> None:
+        """What found no room waits; what waits behind something that ended may follow."""
+        if self._waiting_room.is_used:
+            for posting, future in batch:
+                if future.done():
+                    self._waiting_room.ended(posting)
+        if full:
+            self._waiting_room.refused(full)
 
     async def _wait_for_replica(self) -> None:
         """On the connection of the publish: WAIT counts what was written through it.
@@ -134,6 +181,8 @@ class Publisher:
             number,
             int(settings.dedupe_window * 1000),
             settings.max_unclaimed,
+            settings.max_backlog,
+            settings.max_backlog_per_key,
             len(batch),
         ]
         for posting, _ in batch:
@@ -157,38 +206,39 @@ class Publisher:
 
     async def flush(self) -> None:
         """Waits until everything that was handed in has been sent or has failed."""
-        while self._task is not None and not self._task.done():
-            await asyncio.wait({self._task})
+        while self.in_flight:
+            if self._task is not None and not self._task.done():
+                await asyncio.wait({self._task})
+            else:
+                await asyncio.wait(self._waiting_room.futures, return_when=asyncio.FIRST_COMPLETED)
 
     async def close(self) -> None:
-        await self.flush()
+        """Sends what can be sent now; what waits for room is not sent."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait({self._task})
+        self._waiting_room.close(ConnectionLostError(self._link.endpoint.shown, "the publisher was closed"))
         self._link.close()
 
 
-def _fail(batch: Sequence[tuple[Posting, asyncio.Future[bool]]], error: Exception) -> None:
-    for _, future in batch:
-        if not future.done():
-            future.set_exception(error)
-            future.exception()  # whoever waits gets it; nobody waits for a message that was sent without waiting
+def _end(posting: Posting, future: asyncio.Future[bool], status: bytes | None) -> None:
+    if status is None:
+        future.set_result(True)
+        if is_watched():
+            _tell(posting)
+    elif status == b"duplicate":
+        future.set_result(False)
+    else:
+        future.set_exception(_error(posting, status))
+        future.exception()  # whoever waits gets it; nobody waits for a message that was sent without waiting
 
 
-def _settle(batch: Sequence[tuple[Posting, asyncio.Future[bool]]], answer: list[bytes]) -> None:
-    exceptions = {int(answer[i]): answer[i + 1] for i in range(2, len(answer), 2)}
-    for index, (posting, future) in enumerate(batch):
-        if future.done():
-            continue
-        status = exceptions.get(index)
-        if status == b"undeliverable":
-            future.set_exception(UndeliverableError(posting.stream.partition(":")[2]))
-            future.exception()
-        elif status == b"unwritable":
-            reason = "its key holds something else, or the last possible id was used"
-            future.set_exception(CommandError(f"nothing can be added to {posting.stream}: {reason}"))
-            future.exception()
-        else:
-            future.set_result(status is None)
-            if status is None and is_watched():
-                _tell(posting)
+def _error(posting: Posting, status: bytes) -> Exception:
+    if status == b"undeliverable":
+        return UndeliverableError(posting.stream.partition(":")[2])
+    if status == b"full":
+        return BacklogError(posting.stream, 0.0)
+    reason = "its key holds something else, or the last possible id was used"
+    return CommandError(f"nothing can be added to {posting.stream}: {reason}")
 
 
 def _tell(posting: Posting) -> None:

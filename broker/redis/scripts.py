@@ -22,6 +22,7 @@ OPERATIONS = (
     "resync",
     "replay",
     "record",
+    "control",
     "idle",
     "census",
     "measure",

@@ -15,18 +15,19 @@ from typing import Any, NamedTuple
 from ..errors import ConnectionLostError, NamespaceMismatchError
 from ..settings import BrokerSettings
 from .endpoint import Endpoint
+from .follower import StreamFollower
 from .heartbeat import Heartbeat
-from .keys import Keys
+from .keys import CONTROL, Keys, reply
 from .lane import WorkerLane
 from .link import Link, Revive
 from .publisher import Posting, Publisher
-from .replies import ReplyReader
 from .wire import Argument
 
 logger = logging.getLogger("callboard.broker")
 
 SHARDS = 1
 REPLY_VALUES = 7  # id, type, key, from, at, head, body
+ORDER_VALUES = 2  # what to do, and to what
 DELETED_AT_ONCE = 500  # keys in one UNLINK
 
 
@@ -59,7 +60,7 @@ class RedisTransport:
         self.process = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
         self.admin = self.link("admin")
         self._publisher = Publisher(self.link("publisher"), self._warn_of_full_topic)
-        self._replies = ReplyReader(self.link("replies"), self.process, self._on_reply)
+        self._replies = StreamFollower(self.link("replies"), reply(self.process), self._on_reply, is_own=True)
         self._waiting: dict[bytes, list[asyncio.Future[Reply]]] = {}
         self._warned: set[str] = set()
         self._offset_ms = 0.0
@@ -187,6 +188,19 @@ class RedisTransport:
     ) -> Heartbeat:
         """The heartbeat of one worker; not started yet."""
         return Heartbeat(self.endpoint, self.keys, self.settings, pulse, on_fenced)
+
+    def follow_control(self, on_order: Callable[[str, str], None]) -> StreamFollower:
+        """Hears what workers are told at once: an order and what it is about. Not started yet."""
+
+        def take(values: Sequence[bytes]) -> None:
+            if len(values) >= ORDER_VALUES:
+                on_order(values[0].decode(errors="replace"), values[1].decode(errors="replace"))
+
+        return StreamFollower(self.link("control"), CONTROL, take, is_own=False)
+
+    async def order(self, *arguments: Argument) -> bool:
+        """Gives an order that goes before queued work, see control.lua; whether it changed something."""
+        return bool(await self.admin.run("control", arguments))
 
     async def idle(self) -> tuple[int, int, int, bytes]:
         """What is to be done in the namespace: unread streams, held keys, due timers; and a mark of the last message."""

@@ -118,6 +118,23 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """Something that is paused.
+
+    Attributes:
+        kind: "type", "key" or "topic".
+        name: agent type, `type/key` of an agent, or topic type.
+        since: when it was paused, server ms.
+        by: who said so, "" when nobody was named.
+    """
+
+    kind: str
+    name: str
+    since: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """How a namespace stands.
 
@@ -130,6 +147,7 @@ class Overview:
         timers: messages and agents that wait for their time.
         next_due: when the first of them is due, server ms; None: there is none.
         totals: sums over the types.
+        paused: what is paused, the longest first.
     """
 
     namespace: str
@@ -140,6 +158,7 @@ class Overview:
     timers: int
     next_due: int | None
     totals: Totals
+    paused: tuple[Pause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

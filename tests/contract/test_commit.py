@@ -118,14 +118,14 @@ async def test_a_reply_to_a_recorded_call_goes_to_who_asked_last(rig: Rig) -> No
     await rig.declare(topic("counter", "visits"))
     worker = await rig.worker("counter")
     ask = ("inbox:counter", 0, "call-1", "p1", "call-1", "Ask", "a", "x/y", b"", b"?")
-    await rig.run("publish", "producer-1", 1, 1000, 1000, 1, *ask)
+    await rig.run("publish", "producer-1", 1, 1000, 1000, 0, 0, 1, *ask)
     (one,) = await worker.take()
     again = ("inbox:counter", 0, "call-1", "p2", "call-1", "Ask", "a", "x/y", b"", b"?")
-    answer = await rig.run("publish", "producer-2", 1, 1000, 1000, 1, *again)
+    answer = await rig.run("publish", "producer-2", 1, 1000, 1000, 0, 0, 1, *again)
     assert answer[2:] in ([b"0", b"duplicate"], [0, b"duplicate"])
     await worker.turn(Done(one, "CP", ("p1", "call-1", "call-1", "Count", "counter/a", b"", b"7")))
     assert [entry["body"] for entry in await rig.entries("reply:p2")] == [b"7"]
-    await rig.run("publish", "producer-3", 1, 1000, 1000, 1, *ask)
+    await rig.run("publish", "producer-3", 1, 1000, 1000, 0, 0, 1, *ask)
     assert [entry["body"] for entry in await rig.entries("reply:p1")] == [b"7"], (
         "recorded, so answered at once"
     )

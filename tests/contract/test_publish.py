@@ -19,10 +19,10 @@ def _values(stream: str, body: str, *, once: str = "", due: int = 0, id: str = "
 async def test_a_batch_that_is_sent_again_adds_nothing(rig: Rig) -> None:
     await rig.declare(topic("counter", "visits"))
     for _ in range(3):
-        await rig.run("publish", "p1", 1, WINDOW, 1000, 1, *_values("topic:visits", "1"))
-    await rig.run("publish", "p1", 2, WINDOW, 1000, 1, *_values("topic:visits", "2"))
-    await rig.run("publish", "p1", 1, WINDOW, 1000, 1, *_values("topic:visits", "1"))
-    await rig.run("publish", "p2", 1, WINDOW, 1000, 1, *_values("topic:visits", "3"))
+        await rig.run("publish", "p1", 1, WINDOW, 1000, 0, 0, 1, *_values("topic:visits", "1"))
+    await rig.run("publish", "p1", 2, WINDOW, 1000, 0, 0, 1, *_values("topic:visits", "2"))
+    await rig.run("publish", "p1", 1, WINDOW, 1000, 0, 0, 1, *_values("topic:visits", "1"))
+    await rig.run("publish", "p2", 1, WINDOW, 1000, 0, 0, 1, *_values("topic:visits", "3"))
     assert [entry["body"] for entry in await rig.entries("topic:visits")] == [b"1", b"2", b"3"]
 
 
@@ -42,7 +42,7 @@ async def test_an_id_is_forgotten_after_two_windows_at_most(rig: Rig) -> None:
         nonlocal number
         number += 1
         answer = await rig.run(
-            "publish", "p", number, 100, 1000, 1, *_values("topic:visits", str(number), once="x")
+            "publish", "p", number, 100, 1000, 0, 0, 1, *_values("topic:visits", str(number), once="x")
         )
         return len(answer) == 2
 
@@ -62,7 +62,7 @@ async def test_a_topic_without_subscribers_keeps_its_newest_and_says_so(rig: Rig
     full = b""
     for number in range(30):
         batch = [value for i in range(100) for value in _values("topic:lonely", str(i))]
-        answer = await rig.run("publish", "p", number + 1, WINDOW, 500, 100, *batch)
+        answer = await rig.run("publish", "p", number + 1, WINDOW, 500, 0, 0, 100, *batch)
         full = full or answer[1]
     assert full == b"lonely"
     assert 500 <= await rig.command("XLEN", "topic:lonely") <= 700

@@ -47,3 +47,14 @@ async def eventually(
             raise AssertionError(f"not within {within:g} s: {shown}; last seen: {value!r}")
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, LONGEST_PAUSE)
+
+
+async def never(condition: Callable[[], object], during: float = 0.3) -> None:
+    """Looks again and again for `during` seconds; fails when `condition()` is true once.
+
+    It can only miss what comes later: what must not happen at all is also seen in what a test asserts at its end.
+    """
+    deadline = time.monotonic() + during
+    while time.monotonic() < deadline:
+        assert not condition()
+        await asyncio.sleep(LONGEST_PAUSE / 10)

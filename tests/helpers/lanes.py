@@ -99,7 +99,7 @@ class FakeLane:
     def offer(self, *entries: Delivery) -> None:
         self.queue.extend(entries)
 
-    async def join(self, agent_types: Sequence[str]) -> None:
+    async def join(self, agent_types: Sequence[str], accepts: Mapping[str, int] | None = None) -> None:
         if self.join_errors:
             raise self.join_errors.popleft()
         self.joins += 1
@@ -219,6 +219,9 @@ class FakeHost:
 
     async def declare(self) -> None:
         self.declared += 1
+
+    def accepts(self) -> dict[str, int]:
+        return {"Visit": 1}
 
     async def handle(self, delivery: Delivery) -> Outcome:
         body = body_of(delivery)

@@ -1,10 +1,10 @@
 -- How the namespace stands, at one moment. Writes nothing.
 --
 -- ARGV: nothing
--- Returns {server ms, timers, next due ms or '', types, workers, topics}
+-- Returns {server ms, timers, next due ms or '', types, workers, topics, paused}
 --   types: for each {type, settings, streams, parked, early, keys held, keys waiting, ready, suspects, letters, stats}
 --   workers: for each {worker, lease deadline (ms), fields of worker:<worker>, entries held}
---   topics: topic type, subscribers, topic type, subscribers, ...
+--   topics: topic type, subscribers, topic type, subscribers, ...; paused: see common.lua
 
 local function total(key)
   local sum = 0
@@ -17,6 +17,7 @@ local function agent_type_facts(agent_type, settings)
   for _, worker in ipairs(call('HVALS', P .. 'busy:' .. agent_type)) do
     if worker == '' then waiting = waiting + 1 else held = held + 1 end
   end
+  waiting = waiting - call('HLEN', P .. 'shelved:' .. agent_type)
   return { agent_type, settings, call('SMEMBERS', P .. 'streams:' .. agent_type), total(P .. 'parked:' .. agent_type),
     call('ZCARD', P .. 'early:' .. agent_type), held, waiting, call('LLEN', P .. 'ready:' .. agent_type),
     call('LLEN', P .. 'suspects:' .. agent_type), call('XLEN', P .. 'dead:' .. agent_type),
@@ -34,7 +35,7 @@ local function census()
   end
   local due = next_due()
   return { text(now()), call('ZCARD', P .. 'timers'), due and text(due) or '', types, workers,
-    call('HGETALL', P .. 'topics') }
+    call('HGETALL', P .. 'topics'), call('HGETALL', P .. 'paused') }
 end
 
 register('census', census)

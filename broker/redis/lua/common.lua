@@ -26,6 +26,14 @@
 -- once:<type>:<message> hash    `.<name>`: what ctx.once recorded; `><id>`: what the handler sent at once, before its commit
 -- timers, timer:<id>    zset and hashes: what is due later
 -- events                stream, capped: what the runtime did
+-- control               stream, capped: what workers are told at once: cancel, pause, make way
+-- paused                hash    `type <type>`, `key <type>/<key>` or `topic <topic>` -> when (ms) and by whom
+-- shelved:<type>        hash    agent key -> queue that it belongs in, while something of it is paused
+-- cancelled             zset    id of a cancelled request -> until when it matters (ms)
+-- urgent                hash    `<type> <key>` -> ref of the reset that goes before everything else of that agent
+-- newer                 hash    `<type> <key>` -> `<message> <version>` that its first entry waits for a worker to know
+-- accepts               hash    message -> highest version that some worker ever said it knows
+-- rate:<type>           string  `<tokens> <ms>`: what is left of a type's rate limit
 
 local call -- redis.call, which does not exist while a library is loaded
 local CHUNK = 500 -- unpack() takes about 8,000 values; stay far below
@@ -308,12 +316,14 @@ local function make_ready(agent_type, key)
   ring(agent_type, 1)
 end
 
--- Puts refs back in front of what is parked behind the key, in their order.
+-- Puts refs back in front of what is parked behind the key, in their order; only a reset stays before them.
 local function park_in_front(agent_type, key, refs)
-  local reversed = {}
+  local reversed, wait = {}, P .. 'wait:' .. agent_type .. ':' .. key
   for i = #refs, 1, -1 do reversed[#reversed + 1] = refs[i] end
-  bulk('LPUSH', P .. 'wait:' .. agent_type .. ':' .. key, reversed)
+  bulk('LPUSH', wait, reversed)
   call('HINCRBY', P .. 'parked:' .. agent_type, key, #refs)
+  local urgent = call('HGET', P .. 'urgent', agent_type .. ' ' .. key)
+  if urgent and call('LREM', wait, 0, urgent) > 0 then call('LPUSH', wait, urgent) end
 end
 
 local function entry_values(entry)

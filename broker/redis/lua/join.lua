@@ -2,18 +2,43 @@
 --
 -- epoch            counter  source of the tokens
 -- workers          zset     worker -> lease deadline, server ms
--- worker:<worker>  hash     host, pid, types, started (ms), call (number of the last turn)
+-- worker:<worker>  hash     host, pid, types, started (ms), accepts, call (number of the last turn)
+-- newer            hash     see common.lua: what waits for this worker's version of a message may be taken now
 --
--- ARGV: host:pid, lease (ms), types (space separated), host, pid
+-- ARGV: host:pid, lease (ms), types (space separated), host, pid, accepts (`<message> <version> <message> <version> ...`)
 -- Returns {worker, server ms}.
+
+-- Message -> version, of those that are known as far as nobody knew them before.
+local function remember_accepted(line)
+  local known = {}
+  for name, version in string.gmatch(line, '(%S+) (%d+)') do
+    known[name] = tonumber(version)
+    if tonumber(call('HGET', P .. 'accepts', name) or 0) < known[name] then call('HSET', P .. 'accepts', name, version) end
+  end
+  return known
+end
+
+local function wake_newer(types, known)
+  local waiting = call('HGETALL', P .. 'newer')
+  for i = 1, #waiting, 2 do
+    local agent_type, key = string.match(waiting[i], '^(%S+) (.*)$')
+    local name, version = string.match(waiting[i + 1], '^(%S+) (%d+)$')
+    if contains(types, agent_type) and (known[name] or 0) >= tonumber(version)
+      and call('HGET', P .. 'busy:' .. agent_type, key) == '' then
+      make_ready(agent_type, key)
+    end
+  end
+end
 
 local function join()
   local worker = ARGV[1] .. ':' .. text(call('INCR', P .. 'epoch'))
   call('ZADD', P .. 'workers', text(now() + tonumber(ARGV[2])), worker)
-  call('HSET', P .. 'worker:' .. worker, 'host', ARGV[4], 'pid', ARGV[5], 'types', ARGV[3], 'started', text(now()), 'call', 0)
+  call('HSET', P .. 'worker:' .. worker, 'host', ARGV[4], 'pid', ARGV[5], 'types', ARGV[3], 'started', text(now()),
+    'accepts', ARGV[6], 'call', 0)
   for agent_type in string.gmatch(ARGV[3], '%S+') do
     call('SUNIONSTORE', P .. 'fresh:' .. agent_type, P .. 'fresh:' .. agent_type, P .. 'streams:' .. agent_type)
   end
+  wake_newer(words(ARGV[3]), remember_accepted(ARGV[6]))
   event('joined', worker, ARGV[3])
   return { worker, text(now()) }
 end

@@ -8,7 +8,7 @@
 --
 -- ARGV: worker, call number, max payload (bytes), max_unclaimed, entries held besides the commits below, scan ('1': look at
 --   all streams, not only at those that are known to be fresh), accept ('1': hand over what is parked behind a finished key)
---   number of types, then for each: type, entries wanted, persistent ('1' or '')
+--   number of types, then for each: type, entries wanted, persistent ('1' or ''), most a second ('' for no limit)
 --   number of groups, then for each: type, stream suffix
 --   number of commits, then for each four values: group, entry id, agent key, mode
 --   then, in the same order, what the letters of each mode ask for:
@@ -17,6 +17,9 @@
 --     L  release: nothing
 --     M  the worker holds more entries of this key: nothing
 --     T  this entry was tried before: nothing
+--     W  it waits for a worker that knows its message in this version: message, version, then as D, which it becomes
+--        when no worker ever said that it knows the message
+--     X  only unless the request was cancelled, else S, P, O and I of it are dropped: message id
 --     K  what ctx.once recorded and what the handler sent at once is forgotten: message id
 --     S  state: version, data
 --     P  reply: process, call id or '', id, type, from, head, body
@@ -25,7 +28,8 @@
 -- Returns {'OK', server ms, next due ms or '', flags, deliveries, states} or {'FENCED'} or {'STALE'}.
 --   flags: 'm' a stream holds more, 's' a suspect was given, or waits for a worker that holds nothing: take nothing else
 --     until it is handled, 'f<topic>' nobody takes that topic
---   deliveries: eleven values each: type, suffix, entry id, tries or '', id, type, key, from, at, head, body
+--   deliveries: eleven values each: type, suffix, entry id, tries or '', id, type, key, from, at, head, body; tries ends
+--     with ' cancelled' when the request was cancelled
 --   states: three values each: number of the delivery, version, data or nil when this worker was the last to write it
 
 -- Of one call.
@@ -33,7 +37,10 @@ local worker, max_body, held, scan, accept
 local at -- reading position in ARGV
 local more, suspects_wait
 local out, out_n, states
-local wanted, persistent, type_names
+local wanted, persistent, rate, type_names
+local paused, any_cancelled, any_newer, accepted -- what stands in the way; see exceptions()
+local void -- of one commit: its request was cancelled
+local next_token -- when a type's rate limit lets the next entry pass, ms
 local own_new, own_n -- field, value, ... for own:<worker>
 local groups, commit_group, commit_id, commit_key, commit_mode, commit_n
 local returned, returned_order -- keys that go back: refs in order, and when they may be taken again
@@ -42,7 +49,8 @@ local function start()
   worker, max_body, held, scan, accept = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[5]), ARGV[6] == '1', ARGV[7] == '1'
   at, more, suspects_wait = 8, false, false
   out, out_n, states, own_new, own_n = {}, 0, {}, {}, 0
-  wanted, persistent, type_names = {}, {}, {}
+  wanted, persistent, rate, type_names = {}, {}, {}, {}
+  paused, any_cancelled, any_newer, accepted, void, next_token = nil, false, false, nil, false, nil
   groups, commit_group, commit_id, commit_key, commit_mode, commit_n = {}, {}, {}, {}, {}, 0
   returned, returned_order = {}, {}
 end
@@ -51,6 +59,42 @@ local function read()
   local value = ARGV[at]
   at = at + 1
   return value
+end
+
+-- What keeps entries from being handled as usual. There is mostly nothing of it: then this is one command in a turn.
+local function exceptions()
+  if call('EXISTS', P .. 'paused', P .. 'cancelled', P .. 'newer') == 0 then return end
+  local fields = call('HGETALL', P .. 'paused')
+  if #fields > 0 then paused = {} end
+  for i = 1, #fields, 2 do
+    -- `key counter/a` and `type counter` stay as they are, a topic by the suffix of its stream.
+    local topic = string.match(fields[i], '^topic (.*)$')
+    paused[topic and 'topic:' .. topic or fields[i]] = true
+  end
+  any_cancelled = call('EXISTS', P .. 'cancelled') == 1
+  any_newer = call('EXISTS', P .. 'newer') == 1
+end
+
+local function is_paused(agent_type, key, suffix)
+  return paused['type ' .. agent_type] or paused['key ' .. agent_type .. '/' .. key] or paused[suffix]
+end
+
+-- The key stays busy, for nobody, until something is resumed.
+local function shelve(agent_type, key, queue)
+  call('HSET', P .. 'busy:' .. agent_type, key, '')
+  call('HSET', P .. 'shelved:' .. agent_type, key, queue)
+end
+
+-- Whether the worker knows the message that the first entry of the key waits for.
+local function is_known(line)
+  if not accepted then
+    accepted = {}
+    for name, version in string.gmatch(call('HGET', P .. 'worker:' .. worker, 'accepts') or '', '(%S+) (%d+)') do
+      accepted[name] = tonumber(version)
+    end
+  end
+  local name, version = string.match(line, '^(%S+) (%d+)$')
+  return (accepted[name] or 0) >= tonumber(version)
 end
 
 local function add_state(agent_type, key)
@@ -68,6 +112,9 @@ end
 
 local function deliver(agent_type, suffix, id, tries, values)
   if persistent[agent_type] then add_state(agent_type, values[3]) end
+  if any_cancelled and values[6] ~= '' and call('ZSCORE', P .. 'cancelled', values[1]) then
+    tries = (tries == '' and '0 ' .. text(now()) or tries) .. ' cancelled'
+  end
   local n = out_n
   out[n + 1], out[n + 2], out[n + 3], out[n + 4] = agent_type, suffix, id, tries
   out[n + 5], out[n + 6], out[n + 7], out[n + 8] = values[1], values[2], values[3], values[4]
@@ -95,6 +142,16 @@ local function take_one(agent_type, key, ref)
   return 1
 end
 
+-- The first of the refs was looked at before.
+local function up_to_pause(agent_type, key, refs)
+  local list = { refs[1] }
+  for i = 2, #refs do
+    if is_paused(agent_type, key, (split_ref(refs[i]))) then break end
+    list[i] = refs[i]
+  end
+  return list
+end
+
 local function take_parked(agent_type, key, most)
   local list = P .. 'wait:' .. agent_type .. ':' .. key
   local taken = 0
@@ -104,6 +161,7 @@ local function take_parked(agent_type, key, most)
       call('HDEL', P .. 'parked:' .. agent_type, key)
       return 0
     end
+    if paused then refs = up_to_pause(agent_type, key, refs) end
     call('LTRIM', list, #refs, -1)
     if call('HINCRBY', P .. 'parked:' .. agent_type, key, -#refs) <= 0 then call('HDEL', P .. 'parked:' .. agent_type, key) end
     for i = 1, #refs do taken = taken + take_one(agent_type, key, refs[i]) end
@@ -113,9 +171,32 @@ end
 
 local HANDED_OVER = 16 -- parked entries of one key that a worker gets at once
 
-local function take_key(agent_type, key, most)
+-- Puts a key aside whose first entry is paused.
+local function is_put_aside(agent_type, key, queue)
+  local first = call('LINDEX', P .. 'wait:' .. agent_type .. ':' .. key, 0)
+  if not first or not is_paused(agent_type, key, (split_ref(first))) then return false end
+  shelve(agent_type, key, queue)
+  return true
+end
+
+-- A key whose first entry waits for a worker that knows its message goes back until such a worker takes it.
+local function is_too_new(agent_type, key, queue)
+  local name = agent_type .. ' ' .. key
+  local line = call('HGET', P .. 'newer', name)
+  if not line then return false end
+  if is_known(line) then
+    call('HDEL', P .. 'newer', name)
+    return false
+  end
+  call('RPUSH', P .. queue .. agent_type, key)
+  return true
+end
+
+local function take_key(agent_type, key, most, queue)
   local busy = P .. 'busy:' .. agent_type
   if call('HGET', busy, key) ~= '' then return 0 end
+  if paused and is_put_aside(agent_type, key, queue) then return 0 end
+  if any_newer and is_too_new(agent_type, key, queue) then return 0 end
   local taken = take_parked(agent_type, key, most)
   if taken > 0 then
     call('HSET', busy, key, worker)
@@ -144,13 +225,25 @@ local function has(mode, letter) return string.find(mode, letter, 1, true) ~= ni
 
 local function ref_of(i) return commit_group[i].suffix .. ' ' .. commit_id[i] end
 
+-- A reset is done; its stream has no group that would trim it.
+local function end_urgent(group)
+  for i = 1, commit_n do
+    local name = group.type .. ' ' .. commit_key[i]
+    if call('HGET', P .. 'urgent', name) == group.suffix .. ' ' .. commit_id[i] and contains(group.acked, commit_id[i]) then
+      call('HDEL', P .. 'urgent', name)
+    end
+  end
+  if #group.acked > 0 then call('XDEL', P .. group.suffix, unpack(group.acked)) end
+  if call('XLEN', P .. group.suffix) == 0 then call('DEL', P .. group.suffix) end
+end
+
 -- Acks come first: they are allowed when memory is full, and they make room.
 local function acknowledge()
   local fields = {}
   for i = 1, commit_n do
     local group, mode = commit_group[i], commit_mode[i]
     fields[i] = group.type .. ' ' .. group.suffix .. ' ' .. commit_id[i]
-    if is_plain(mode) or not (has(mode, 'R') or has(mode, 'L')) then group.acked[#group.acked + 1] = commit_id[i] end
+    if is_plain(mode) or not (has(mode, 'R') or has(mode, 'L') or has(mode, 'W')) then group.acked[#group.acked + 1] = commit_id[i] end
   end
   bulk('HDEL', P .. 'own:' .. worker, fields)
   for g = 1, #groups do
@@ -158,11 +251,13 @@ local function acknowledge()
     for i = 1, #acked, CHUNK do
       redis.pcall('XACK', P .. groups[g].suffix, groups[g].type, unpack(acked, i, math.min(i + CHUNK - 1, #acked)))
     end
+    if string.sub(groups[g].suffix, 1, 7) == 'urgent:' then end_urgent(groups[g]) end
   end
 end
 
 local function write_reply()
   local process, call_id, id, kind, from, head, body = read(), read(), read(), read(), read(), read(), read()
+  if void then return end
   if call_id ~= '' then
     local record = P .. 'call:' .. call_id
     local to = call('HGET', record, 'to')
@@ -175,8 +270,10 @@ end
 
 local function write_outgoing(agent_type)
   for _ = 1, tonumber(read()) do
-    send_or_bury(agent_type, ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5],
-      ARGV[at + 6], ARGV[at + 7])
+    if not void then
+      send_or_bury(agent_type, ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5],
+        ARGV[at + 6], ARGV[at + 7])
+    end
     at = at + 8
   end
 end
@@ -185,7 +282,7 @@ local function write_identified(agent_type)
   local window = tonumber(read())
   for _ = 1, tonumber(read()) do
     local idem = read()
-    if idem == '' or not seen(idem, window) then
+    if not void and (idem == '' or not seen(idem, window)) then
       send_or_bury(agent_type, ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5],
         ARGV[at + 6], ARGV[at + 7])
     end
@@ -220,6 +317,19 @@ local function give_back(i, delay)
   end
   back.refs[#back.refs + 1] = ref_of(i)
   if delay > back.delay then back.delay = delay end
+  return back
+end
+
+-- The entry waits, and its key with it, until a worker joins that knows the message in this version.
+local function write_wait(i)
+  local group, name, version = commit_group[i], read(), read()
+  local newest = tonumber(call('HGET', P .. 'accepts', name) or 0)
+  if tonumber(version) == 1 and newest == 0 then
+    redis.pcall('XACK', P .. group.suffix, group.type, commit_id[i])
+    return write_dead(i)
+  end
+  at, void = at + 5, true
+  give_back(i, 0).newer = name .. ' ' .. version
 end
 
 local function write_retry(i)
@@ -232,17 +342,21 @@ end
 
 local function write_state(i)
   local version, data = read(), read()
+  if void then return end
   call('HSET', P .. 'state:' .. commit_group[i].type .. ':' .. commit_key[i], 'v', version, 'd', data, 'w', worker)
 end
 
 local function write_effects(i, mode)
+  void = false
   if has(mode, 'D') then write_dead(i) end
+  if has(mode, 'W') then write_wait(i) end
   if has(mode, 'R') then write_retry(i) end
   if has(mode, 'L') then
     call('HINCRBY', P .. 'stats:' .. commit_group[i].type, 'released', 1)
     give_back(i, 0)
   end
   if has(mode, 'T') then call('HDEL', P .. 'tries:' .. commit_group[i].type, ref_of(i)) end
+  if has(mode, 'X') then void = call('ZSCORE', P .. 'cancelled', read()) and true end
   if has(mode, 'K') then forget_once(P .. 'once:' .. commit_group[i].type .. ':' .. read()) end
   if has(mode, 'S') then write_state(i) end
   if has(mode, 'P') then write_reply() end
@@ -250,11 +364,37 @@ local function write_effects(i, mode)
   if has(mode, 'I') then write_identified(commit_group[i].type) end
 end
 
+-- Whether a living worker of the type knows the message in this version.
+local function somebody_knows(agent_type, name, version)
+  for _, other in ipairs(call('ZRANGE', P .. 'workers', 0, -1)) do
+    local known = call('HMGET', P .. 'worker:' .. other, 'types', 'accepts')
+    if contains(words(known[1] or ''), agent_type) then
+      for its_name, its_version in string.gmatch(known[2] or '', '(%S+) (%d+)') do
+        if its_name == name and tonumber(its_version) >= tonumber(version) then return true end
+      end
+    end
+  end
+  return false
+end
+
+local function wait_for_newer(agent_type, key, line)
+  call('HSET', P .. 'newer', agent_type .. ' ' .. key, line)
+  any_newer = true
+  if somebody_knows(agent_type, string.match(line, '^(%S+) (%d+)$')) then
+    make_ready(agent_type, key)
+  else
+    call('HSET', P .. 'busy:' .. agent_type, key, '')
+    event('waits for a newer worker', agent_type, key, line)
+  end
+end
+
 local function return_keys()
   for i = 1, #returned_order do
     local back = returned_order[i]
     park_in_front(back.type, back.key, back.refs)
-    if back.delay > 0 then
+    if back.newer then
+      wait_for_newer(back.type, back.key, back.newer)
+    elseif back.delay > 0 then
       call('HSET', P .. 'busy:' .. back.type, back.key, '')
       call('ZADD', P .. 'timers', text(now() + back.delay), 'k|' .. back.type .. '|' .. back.key)
     else
@@ -263,18 +403,20 @@ local function return_keys()
   end
 end
 
--- What waits behind the keys that are free now goes to this worker in the same answer, or to whoever asks next.
+-- What waits behind a key that is free now goes to this worker in the same answer, or to whoever asks next. Returns
+-- whether nothing waits.
+local function hand_over(agent_type, key)
+  if paused and is_put_aside(agent_type, key, 'ready:') then return false end
+  if accept and not rate[agent_type] then return take_parked(agent_type, key, HANDED_OVER) == 0 end
+  make_ready(agent_type, key)
+  return false
+end
+
 local function release_keys(agent_type, keys)
   local parked = bulk_get(P .. 'parked:' .. agent_type, keys)
   local free = {}
   for i = 1, #keys do
-    if not parked[i] then
-      free[#free + 1] = keys[i]
-    elseif not accept then
-      make_ready(agent_type, keys[i])
-    elseif take_parked(agent_type, keys[i], HANDED_OVER) == 0 then
-      free[#free + 1] = keys[i]
-    end
+    if not parked[i] or hand_over(agent_type, keys[i]) then free[#free + 1] = keys[i] end
   end
   bulk('HDEL', P .. 'busy:' .. agent_type, free)
 end
@@ -417,7 +559,11 @@ local function admit(agent_type, list)
   local mine, behind, taken = {}, {}, {}
   for i = 1, #list do
     local entry, key = list[i], keys[i]
-    if not mine[key] and not behind[key] then
+    if paused and not behind[key] and is_paused(agent_type, key, entry.suffix) then
+      behind[key] = true
+      if not busy[i] and not mine[key] then shelve(agent_type, key, 'ready:') end
+      mine[key] = nil
+    elseif not mine[key] and not behind[key] then
       if not busy[i] then
         mine[key] = true
         taken[#taken + 1] = key
@@ -518,9 +664,18 @@ local function behind_early(agent_type, suffixes, count)
   return behind, bound
 end
 
+local function not_paused(suffixes)
+  local list = {}
+  for i = 1, #suffixes do
+    if not paused[suffixes[i]] then list[#list + 1] = suffixes[i] end
+  end
+  return list
+end
+
 local function pull_new(agent_type, count)
   if scan then call('SUNIONSTORE', P .. 'fresh:' .. agent_type, P .. 'fresh:' .. agent_type, P .. 'streams:' .. agent_type) end
   local suffixes = call('SMEMBERS', P .. 'fresh:' .. agent_type)
+  if paused then suffixes = not_paused(suffixes) end
   local early = call('EXISTS', P .. 'early:' .. agent_type) == 1
   if #suffixes == 0 and not early then return end
   local bound = nil
@@ -536,12 +691,13 @@ local function pull_new(agent_type, count)
   end
 end
 
+-- Each key that is in the list now is looked at once: one that this worker can't take goes to the end.
 local function pull_ready(agent_type, count)
   local taken = 0
-  while taken < count do
+  for _ = 1, call('LLEN', P .. 'ready:' .. agent_type) do
+    if taken >= count then break end
     local key = call('LPOP', P .. 'ready:' .. agent_type)
-    if not key then break end
-    taken = taken + take_key(agent_type, key, math.min(HANDED_OVER, count - taken))
+    taken = taken + take_key(agent_type, key, math.min(HANDED_OVER, count - taken), 'ready:')
   end
   return taken
 end
@@ -549,12 +705,12 @@ end
 -- A message whose worker died often is tried alone, so that it takes nobody with it.
 local function pull_suspect(agent_type)
   local queue = P .. 'suspects:' .. agent_type
-  while call('EXISTS', queue) == 1 do
+  for _ = 1, call('LLEN', queue) do
     if held > 0 or out_n > 0 then
       suspects_wait = true
       return false
     end
-    if take_key(agent_type, call('LPOP', queue), 1) > 0 then
+    if take_key(agent_type, call('LPOP', queue), 1, 'suspects:') > 0 then
       suspects_wait = true
       return true
     end
@@ -562,15 +718,53 @@ local function pull_suspect(agent_type)
   return false
 end
 
+-- How much of a type may be taken by its rate limit: a bucket that fills by `rate` a second, up to one second's worth.
+local function allowance(agent_type)
+  local most = math.max(1, rate[agent_type])
+  local tokens, since = string.match(call('GET', P .. 'rate:' .. agent_type) or '', '^(%S+) (%d+)$')
+  if not tokens then return most end
+  return math.min(most, tonumber(tokens) + (now() - tonumber(since)) / 1000 * rate[agent_type])
+end
+
+local function spend(agent_type, tokens, taken)
+  local left, per_second = tokens - taken, rate[agent_type]
+  local full = math.ceil((math.max(1, per_second) - left) / per_second * 1000)
+  if full > 0 then call('SET', P .. 'rate:' .. agent_type, string.format('%.3f ', left) .. text(now()), 'PX', text(full)) end
+  if left < 1 then
+    local due = now() + math.ceil((1 - left) / per_second * 1000)
+    if not next_token or due < next_token then next_token = due end
+  end
+end
+
+local function pull_type(agent_type, count)
+  count = count - pull_ready(agent_type, count)
+  if count > 0 then pull_new(agent_type, count) end
+end
+
+local function pull_limited(agent_type, count)
+  local tokens, before = allowance(agent_type), out_n
+  count = math.min(count, math.floor(tokens))
+  if count > 0 then pull_type(agent_type, count) end
+  spend(agent_type, tokens, (out_n - before) / 11)
+end
+
+local function is_wanted(agent_type)
+  return wanted[agent_type] > 0 and not (paused and paused['type ' .. agent_type])
+end
+
 local function pull_all()
   for i = 1, #type_names do
-    if wanted[type_names[i]] > 0 and pull_suspect(type_names[i]) then return end
+    if is_wanted(type_names[i]) and pull_suspect(type_names[i]) then return end
   end
   for i = 1, #type_names do
     local agent_type = type_names[i]
-    local count = wanted[agent_type]
-    if count > 0 then count = count - pull_ready(agent_type, count) end
-    if count > 0 then pull_new(agent_type, count) end
+    if is_wanted(agent_type) then
+      if rate[agent_type] then
+        pull_limited(agent_type, wanted[agent_type])
+      else
+        pull_type(agent_type, wanted[agent_type])
+      end
+    end
   end
 end
 
@@ -582,6 +776,7 @@ local function read_types()
     type_names[#type_names + 1] = agent_type
     wanted[agent_type] = tonumber(read())
     persistent[agent_type] = read() == '1'
+    rate[agent_type] = tonumber(read())
   end
 end
 
@@ -593,12 +788,14 @@ local function step()
   start()
   call('HSET', P .. 'worker:' .. worker, 'call', call_number)
   read_types()
+  exceptions()
   commit_all()
   local due = fire_due()
   local full = announce(max_unclaimed)
   pull_all()
   bulk_set(P .. 'own:' .. worker, own_new)
   save_clock()
+  if next_token and (due == '' or next_token < tonumber(due)) then due = text(next_token) end
   local flags = (more and 'm' or '') .. (suspects_wait and 's' or '') .. (full and 'f' .. full or '')
   return { 'OK', text(now()), due, flags, out, states }
 end

@@ -54,6 +54,23 @@ def test_an_id_is_published_once(place: Place, worker: Running) -> None:
     assert worker.text.count("ends once") == 1
 
 
+def test_pause_resume_and_reset(place: Place, worker: Running) -> None:
+    assert place.out("pause", "shop:app", "clerk", "clerk/a", "--topic", "jobs") == (
+        "clerk is paused\nclerk/a is paused\ntopic jobs is paused\n"
+    )
+    assert place.out("pause", "shop:app", "clerk") == "clerk was paused already\n"
+    assert "paused: type clerk" in place.out("status", "shop:app")
+    place.out("publish", "shop:app", "jobs", "Job", "name=kept")
+    resumed = place.out("resume", "shop:app", "clerk", "clerk/a", "clerk/b", "--topic", "jobs")
+    assert resumed == "clerk goes on\nclerk/a goes on\nclerk/b was not paused\ntopic jobs goes on\n"
+    worker.shows("ends kept")
+    assert place.out("reset", "shop:app", "clerk/default") == "clerk/default will be reset\n"
+    done = place.run("reset", "shop:app", "nobody/a")
+    assert (done.returncode, "not declared" in done.stderr) == (1, True)
+    assert place.run("reset", "shop:app", "clerk").returncode == 2
+    assert place.run("pause", "shop:app").returncode == 2
+
+
 def test_a_delayed_message_comes_later(place: Place, worker: Running) -> None:
     place.out("publish", "shop:app", "jobs", "Job", "name=later", "--delay", "1.5")
     place.out("publish", "shop:app", "jobs", "Job", "name=sooner")

@@ -21,7 +21,7 @@ from broker.codec import event_head, request_head
 from broker.delivery import Delivery
 from broker.errors import DeadlineExceededError, UnknownMessageError
 from broker.mailbox import Mailbox
-from broker.outcome import Commit, DeadLetter, Retry
+from broker.outcome import Commit, DeadLetter, Retry, Wait
 from broker.redis.publisher import Posting
 from broker.redis.transport import RedisTransport
 from broker.remote_errors import decode_error
@@ -155,6 +155,8 @@ class Rig:
 
 
 def _error(outcome: object) -> BaseException:
+    if isinstance(outcome, Wait):
+        outcome = outcome.otherwise
     assert isinstance(outcome, Commit | DeadLetter)
     assert outcome.reply is not None
     return decode_error(outcome.reply[6])
@@ -260,9 +262,10 @@ async def test_an_agent_does_not_handle_what_it_published_itself() -> None:
 async def test_what_can_not_be_decoded_is_dead_and_a_requester_is_told() -> None:
     rig = Rig()
     outcome = await rig.host.handle(rig.delivery(Note(), type=b"Nobody"))
-    assert isinstance(outcome, DeadLetter)
-    assert outcome.reason.startswith("decode: ")
-    assert outcome.reply is None
+    assert isinstance(outcome, Wait)
+    assert (outcome.message, outcome.version) == ("Nobody", 1)
+    assert outcome.otherwise.reason.startswith("decode: ")
+    assert outcome.otherwise.reply is None
     asked = rig.request()
     asked.message_type = b"Nobody"
     assert isinstance(_error(await rig.host.handle(asked)), UnknownMessageError)

@@ -36,6 +36,9 @@ class Host:
 
     async def declare(self) -> None: ...
 
+    def accepts(self) -> dict[str, int]:
+        return {}
+
     def fenced(self, running: Any) -> None: ...
 
 

@@ -12,11 +12,11 @@ from actors import AgentId, CancellationToken, DefaultInterventionHandler, Topic
 from actors.activation import Activation, current
 from actors.intervention import InterventionHandler
 from actors.runtime_errors import DeadlockError, ScheduleError
-from actors.sending import MOST_CANCELLED, Sender
+from actors.sending import PATIENCE, REMEMBERED, Sender
 from broker import BrokerSettings, MessageRegistry
 from broker.codec import from_values, head_of_reply
 from broker.envelope import Envelope
-from broker.errors import PayloadTooLargeError, RequestTimeoutError, UndeliverableError
+from broker.errors import OverloadedError, PayloadTooLargeError, RequestTimeoutError, UndeliverableError
 from broker.redis.publisher import Posting
 from broker.redis.transport import RedisTransport, Reply
 from broker.remote_errors import encode_error
@@ -38,6 +38,16 @@ class Transport:
         self.posted: list[Posting] = []
         self.asked: list[asyncio.Future[Reply]] = []
         self.forgotten: list[str] = []
+        self.orders: list[tuple[Any, ...]] = []
+        self.obeys = asyncio.Event()
+        self.error: Exception | None = None
+
+    async def order(self, *arguments: Any) -> bool:
+        self.orders.append(arguments)
+        await self.obeys.wait()
+        if self.error is not None:
+            raise self.error
+        return True
 
     def now_ms(self) -> int:
         return NOW
@@ -257,20 +267,40 @@ async def test_the_token_of_a_request_is_known_while_it_is_under_way() -> None:
     assert rig.sender.token_of("r1") is None
 
 
-async def test_a_cancelled_token_is_known_for_a_while_longer() -> None:
+async def test_a_cancelled_token_reaches_the_server_before_the_caller_goes_on() -> None:
     rig = Rig()
     token = CancellationToken()
-    calls = [rig.send(token=token, message_id=f"r{number}") for number in range(MOST_CANCELLED + 1)]
+    calls = [rig.send(token=token, message_id=f"r{number}", timeout=2) for number in range(3)]
     await rig.asked(len(calls))
+    assert rig.sender.token_of("r0") is token
     token.cancel()
+    await eventually(lambda: len(rig.transport.orders) == 3)
+    assert not any(call.done() for call in calls)
+    assert rig.transport.orders[0] == ("cancel", "r0", NOW + 2000 + REMEMBERED)
+    rig.transport.obeys.set()
     await asyncio.wait(calls)
     assert all(call.cancelled() for call in calls)
     assert rig.sender.token_of("r0") is None
-    assert rig.sender.token_of("r1") is token
     with pytest.raises(asyncio.CancelledError):
         await rig.send(token=token)
     with pytest.raises(asyncio.CancelledError):
         await rig.publish(token=token)
+
+
+async def test_a_caller_that_cancels_does_not_wait_for_ever_for_the_server(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("actors.sending.PATIENCE", PATIENCE / 100)
+    rig = Rig()
+    token = CancellationToken()
+    call = rig.send(token=token)
+    await rig.asked(1)
+    token.cancel()
+    await asyncio.wait({call})
+    assert call.cancelled()
+    rig.transport.error = OverloadedError("no")
+    rig.transport.obeys.set()
+    await eventually(lambda: "could not be told" in caplog.text)
 
 
 class Slow(DefaultInterventionHandler):

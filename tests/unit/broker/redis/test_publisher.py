@@ -27,7 +27,7 @@ from broker.redis.wire import Argument
 from tests.helpers.eventually import eventually
 from tests.helpers.servers import ServerProcess
 
-FIRST_VALUE, WIDTH = 5, 10
+FIRST_VALUE, WIDTH = 7, 10
 
 
 def note(number: object, stream: str = "topic:visits", **rest: Any) -> Posting:
@@ -200,6 +200,8 @@ async def test_a_batch_that_comes_late_is_not_added(press: Press) -> None:
         1,
         86_400_000,
         100,
+        0,
+        0,
         1,
         "topic:visits",
         0,

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 import pytest
 
 from broker import BrokerSettings
-from broker.redis import replies as replies_module
+from broker.redis import follower as follower_module
 from broker.redis.endpoint import Endpoint
+from broker.redis.follower import StreamFollower
 from broker.redis.keys import Keys
 from broker.redis.link import Link
-from broker.redis.replies import ReplyReader
 from tests.helpers.eventually import eventually
 from tests.helpers.servers import ServerProcess
 
@@ -26,7 +26,7 @@ class Desk:
         self.other = self._link()
         self.key = self.names.of("reply:me")
         self.taken: list[str] = []
-        self.reader = ReplyReader(self.link, "me", self._take)
+        self.reader = StreamFollower(self.link, "reply:me", self._take, is_own=True)
 
     def _link(self) -> Link:
         return Link(self.endpoint, self.names, self.settings)
@@ -83,7 +83,7 @@ async def test_starting_twice_reads_once(desk: Desk) -> None:
     desk.reader.start()
     await desk.write(1)
     await desk.takes(1)
-    assert len([task for task in asyncio.all_tasks() if task.get_name() == "callboard-replies"]) == 1
+    assert len([task for task in asyncio.all_tasks() if task.get_name() == "callboard-follower"]) == 1
 
 
 async def test_a_broken_connection_misses_nothing(desk: Desk) -> None:
@@ -137,7 +137,7 @@ async def test_it_goes_on_after_its_stream_was_deleted(desk: Desk) -> None:
 
 
 async def test_the_stream_is_trimmed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replies_module, "TRIM_AFTER", 50)
+    monkeypatch.setattr(follower_module, "TRIM_AFTER", 50)
     await desk.other.command("CONFIG", "SET", "stream-node-max-entries", "10")
     desk.reader.start()
     for start in range(0, 300, 50):
@@ -154,17 +154,17 @@ async def test_the_stream_is_trimmed(desk: Desk, monkeypatch: pytest.MonkeyPatch
 async def test_a_reply_that_cannot_be_taken_does_not_end_the_reading(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(replies_module, "PAUSE", 0.01)
+    monkeypatch.setattr(follower_module, "PAUSE", 0.01)
     desk.reader.start()
     await desk.write("bad", 1)
     await desk.takes(1)
-    assert "replies can't be read, trying again" in caplog.text
+    assert "reply:me can't be read, trying again" in caplog.text
 
 
 async def test_a_key_of_another_kind_does_not_end_the_reading(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replies_module, "PAUSE", 0.01)
+    monkeypatch.setattr(follower_module, "PAUSE", 0.01)
     await desk.other.command("SET", desk.key, "no stream")
     desk.reader.start()
     await eventually(lambda: desk.link.is_open)
@@ -179,7 +179,7 @@ async def test_closing_removes_the_stream(desk: Desk) -> None:
     await desk.takes(1)
     await desk.reader.close()
     assert await desk.other.command("EXISTS", desk.key) == 0
-    assert not [task for task in asyncio.all_tasks() if task.get_name() == "callboard-replies"]
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "callboard-follower"]
     assert not desk.link.is_open
 
 
@@ -201,4 +201,4 @@ async def test_a_reader_whose_link_is_closed_ends(desk: Desk) -> None:
     desk.reader.start()
     await eventually(desk.is_reading)
     desk.link.close()
-    await eventually(lambda: not [t for t in asyncio.all_tasks() if t.get_name() == "callboard-replies"])
+    await eventually(lambda: not [t for t in asyncio.all_tasks() if t.get_name() == "callboard-follower"])

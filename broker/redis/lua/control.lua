@@ -1,0 +1,74 @@
+-- What goes before all queued work: cancel a request, pause and resume, reset an agent. Workers hear of it on the
+-- stream `control`; what must hold for work that nobody has taken yet stands in keys of its own.
+--
+-- control  stream  fields do, of, more: `cancel` <request id>; `pause` and `make way` <target>
+-- paused, shelved:<type>, cancelled, urgent: see common.lua
+--
+-- ARGV: 'cancel', request id, until (ms)
+--     | 'pause' or 'resume', 'type', 'key' or 'topic', name (`type`, `type/key` or topic), by whom
+--     | 'reset', agent type, key, message id, sender
+-- Returns 1 when that changed something, else 0.
+
+local CONTROL_ENTRIES = 10000
+
+local function tell(what, of)
+  call('XADD', P .. 'control', 'MAXLEN', '~', CONTROL_ENTRIES, '*', 'do', what, 'of', of)
+end
+
+local function cancel()
+  call('ZREMRANGEBYSCORE', P .. 'cancelled', '-inf', text(now() - 1))
+  call('ZADD', P .. 'cancelled', ARGV[3], ARGV[2])
+  tell('cancel', ARGV[2])
+  return 1
+end
+
+local function pause()
+  local target = ARGV[2] .. ' ' .. ARGV[3]
+  if call('HSETNX', P .. 'paused', target, text(now()) .. ' ' .. ARGV[4]) == 0 then return 0 end
+  tell('pause', target)
+  event('paused', target, ARGV[4])
+  return 1
+end
+
+-- Everything that was put aside is looked at again; what is still paused for another reason is put aside again.
+local function unshelve(agent_type)
+  local shelved = call('HGETALL', P .. 'shelved:' .. agent_type)
+  for i = 1, #shelved, 2 do call('RPUSH', P .. shelved[i + 1] .. agent_type, shelved[i]) end
+  call('DEL', P .. 'shelved:' .. agent_type)
+  call('SUNIONSTORE', P .. 'fresh:' .. agent_type, P .. 'fresh:' .. agent_type, P .. 'streams:' .. agent_type)
+  ring(agent_type, 4)
+end
+
+local function resume()
+  local kind, name = ARGV[2], ARGV[3]
+  if call('HDEL', P .. 'paused', kind .. ' ' .. name) == 0 then return 0 end
+  if kind == 'topic' then
+    for _, agent_type in ipairs(subscribers(name)) do unshelve(agent_type) end
+  else
+    unshelve(string.match(name, '^[^/]*'))
+  end
+  event('resumed', kind .. ' ' .. name, ARGV[4])
+  return 1
+end
+
+-- The reset is an entry of a stream that no group reads; it is parked before everything else of its agent.
+local function reset()
+  local agent_type, key = ARGV[2], ARGV[3]
+  local name = agent_type .. ' ' .. key
+  if call('HEXISTS', P .. 'types', agent_type) == 0 or call('HEXISTS', P .. 'urgent', name) == 1 then return 0 end
+  local suffix = 'urgent:' .. agent_type
+  local id = append(suffix, 'id', ARGV[4], 'type', 'callboard.reset', 'key', key, 'from', ARGV[5], 'at', text(now()),
+    'head', '', 'body', '')
+  local ref = suffix .. ' ' .. id
+  call('HSET', P .. 'urgent', name, ref)
+  local is_idle = not call('HGET', P .. 'busy:' .. agent_type, key)
+  park_in_front(agent_type, key, { ref })
+  if is_idle then make_ready(agent_type, key) end
+  tell('make way', 'key ' .. agent_type .. '/' .. key)
+  save_clock()
+  return 1
+end
+
+local ACTIONS = { cancel = cancel, pause = pause, resume = resume, reset = reset }
+
+register('control', function() return ACTIONS[ARGV[1]]() end)
