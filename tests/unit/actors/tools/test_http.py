@@ -40,6 +40,7 @@ from actors.tools.http_errors import (
 from actors.tools.missing import MissingPackageError
 from tests.helpers.eventually import eventually
 from tests.helpers.loopback import LoopbackServer
+from tests.helpers.schemas import parameters
 
 OPEN = HttpLimits(allow_private=True, max_bytes=10_000)
 ANYTHING: dict[str, Any] = {
@@ -166,7 +167,7 @@ async def test_arguments_go_where_they_belong(site: Site, server: LoopbackServer
 
 async def test_the_model_is_shown_the_schema_as_it_is(server: LoopbackServer) -> None:
     shown = http_tool(server, "/echo/{id}", json_schema=ANYTHING).schema
-    assert shown["parameters"]["properties"] == ANYTHING["properties"]
+    assert parameters(shown)["properties"] == ANYTHING["properties"]
 
 
 async def test_arguments_that_do_not_fit_are_not_sent(site: Site, server: LoopbackServer) -> None:
