@@ -20,7 +20,7 @@ ToolError (an ActorError)
 ├── ToolEndedError(tool, how)                  also RuntimeError: it exited or cancelled itself
 ├── ToolContextError(tool)                     also RuntimeError: it needs a MessageContext
 ├── ToolRuntimeError(tool)                     also RuntimeError: it needs a runtime to send by
-├── MissingPackageError(package, extra)        also ImportError
+├── MissingPackageError                        see missing
 ├── HttpToolError                              see http_errors
 └── McpError                                   see mcp_errors
 ```
@@ -387,22 +387,3 @@ class ToolRuntimeError(ToolError, RuntimeError):
             f"{self.tool} runs on the bus, and no runtime is known here: give runtime=, make the workbench in an "
             "agent's constructor, or call it inside `with tool_context(ctx, runtime=self.runtime):`"
         )
-
-
-class MissingPackageError(ToolError, ImportError):
-    """A package that comes with an extra is not installed.
-
-    Attributes:
-        package: The package.
-        extra: The extra of callboard that brings it.
-    """
-
-    permanent = True
-
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(package, extra)
-        self.package = package
-        self.extra = extra
-
-    def __str__(self) -> str:
-        return f"{self.package} is not installed: pip install 'callboard[{self.extra}]'"

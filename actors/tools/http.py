@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from ..cancellation import CancellationToken
 from .base import BaseTool
-from .errors import MissingPackageError, ToolDeclarationError, ToolTimeoutError
+from .errors import ToolDeclarationError, ToolTimeoutError
 from .http_addresses import addresses_of
 from .http_errors import (
     HttpAnswerError,
@@ -25,6 +25,7 @@ from .http_errors import (
 )
 from .http_request import DEFAULT_PORTS, PLACEHOLDER, HttpRequest, build_target
 from .json_model import given_arguments, model_from_schema
+from .missing import MissingPackageError
 from .schema import ParametersSchema, to_parameters
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ class HttpLimits:
     allow_private: bool = False
     max_bytes: int = 1_000_000
     max_redirects: int = 5
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "allowed_hosts", tuple(self.allowed_hosts))
 
 
 class HttpToolConfig(BaseModel):

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from .errors import MissingPackageError
 from .mcp_errors import McpConnectionError
 from .mcp_params import McpServerParams, StdioServerParams, StreamableHttpServerParams
+from .missing import MissingPackageError
 
 if TYPE_CHECKING:
     from mcp import Client

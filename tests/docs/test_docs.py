@@ -255,7 +255,7 @@ def test_the_picture_of_the_code_is_complete() -> None:
     named = set(
         re.findall(r"`(?:\w+/)*([\w*]+\.py)`", (ROOT / "docs" / "architecture.md").read_text("utf-8"))
     )
-    folders = (ROOT / "actors", ROOT / "broker", ROOT / "broker" / "redis")
+    folders = (ROOT / "actors", ROOT / "actors" / "tools", ROOT / "broker", ROOT / "broker" / "redis")
     there = {path.name for folder in folders for path in folder.glob("[!_]*.py")}
 
     assert not [name for name in named if not fnmatch.filter(there, name)], "named and not there"

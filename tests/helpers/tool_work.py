@@ -19,7 +19,11 @@ from actors.worker import run_worker
 async def square(number: int, seconds: float = 0.0) -> int:
     """Squares a number, in its own time."""
     note("start", number)
-    await asyncio.sleep(seconds)
+    try:
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        note("cancelled", number)
+        raise
     note("end", number)
     return number * number
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from actors import CancellationToken
 from actors.runtime import RedisAgentRuntime
 from actors.tools import StaticWorkbench
 from tests.helpers.eventually import eventually
@@ -96,6 +97,17 @@ async def test_a_tool_process_has_limits_of_its_own(place: Place) -> None:
     slow = await place.workbench(on="limited").call_tool("square", {"number": 1, "seconds": 30})
     assert slow.is_error
     assert "max_runtime=0.3" in slow.to_text()
+
+
+async def test_cancelling_a_call_frees_the_tool_process(place: Place) -> None:
+    await place.worker("tools")
+    workbench, token = place.workbench(), CancellationToken()
+    calling = asyncio.ensure_future(workbench.call_tool("square", {"number": 7, "seconds": 600}, token))
+    await eventually(lambda: place.notes("start") == [7], within=30)
+    token.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    await eventually(lambda: place.notes("cancelled") == [7], within=30)
 
 
 async def test_nobody_answers_while_no_tool_process_runs(place: Place) -> None:

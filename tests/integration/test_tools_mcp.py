@@ -22,6 +22,7 @@ from actors.tools import (
 from actors.tools.mcp_errors import McpConnectionError
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import ROOT, Process, python
+from tests.helpers.schemas import parameters
 
 MODULE = "tests.helpers.mcp_tools"
 CONNECT = 60.0  # seconds: importing mcp takes long on a machine that does other things
@@ -70,7 +71,7 @@ async def workbench(request: pytest.FixtureRequest) -> AsyncIterator[McpWorkbenc
 async def test_tools_are_listed_and_called(workbench: McpWorkbench, tmp_path: Path) -> None:
     schemas = {schema["name"]: schema for schema in await workbench.list_tools()}
     assert schemas["add"].get("description") == "Adds two numbers."
-    assert schemas["add"]["parameters"].get("required") == ["a", "b"]  # type: ignore[typeddict-item]
+    assert parameters(schemas["add"]).get("required") == ["a", "b"]
     assert (await workbench.call_tool("add", {"a": 1, "b": 2})).to_text() == "3"
     (part,) = (await workbench.call_tool("picture")).result
     assert isinstance(part, ImageResultContent)

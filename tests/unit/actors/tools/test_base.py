@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from actors import CancellationToken
 from actors.tools import BaseStreamTool, BaseTool, BaseToolWithState, StreamTool, Tool
 from actors.tools.errors import StrictSchemaError, ToolArgumentsError, ToolStateError
+from tests.helpers.schemas import parameters
 
 
 class Numbers(BaseModel):
@@ -69,7 +70,7 @@ async def test_a_tool_says_what_it_is_and_runs() -> None:
     assert tool.args_type() is Numbers
     assert tool.return_type() is Sum
     assert tool.state_type() is None
-    assert tool.schema["parameters"].get("required") == ["a"]  # type: ignore[typeddict-item]
+    assert parameters(tool.schema).get("required") == ["a"]
     result = await tool.run_json({"a": 2}, CancellationToken())
     assert result == Sum(total=3)
     assert tool.return_value_as_string(result) == '{"total":3}'

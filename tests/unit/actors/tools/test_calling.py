@@ -65,7 +65,7 @@ def rude() -> None:
 
 
 def base() -> None:
-    raise BaseException("not even an Exception")  # noqa: TRY002
+    raise BaseException("not even an Exception")
 
 
 @pytest.mark.parametrize(

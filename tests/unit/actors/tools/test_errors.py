@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from actors import ActorError
-from actors.tools import errors, http_errors, mcp_errors
+from actors.tools import errors, http_errors, mcp_errors, missing
 from actors.tools.errors import ToolError
 
 DATA: dict[str, object] = {
@@ -25,17 +25,18 @@ DATA: dict[str, object] = {
 
 
 def classes() -> Iterator[type[ToolError]]:
-    for module in (errors, http_errors, mcp_errors):
+    for module in (errors, http_errors, mcp_errors, missing):
         for cls in vars(module).values():
             if isinstance(cls, type) and issubclass(cls, ToolError) and "__init__" in vars(cls):
                 yield cls
 
 
-@pytest.mark.parametrize(
-    "cls", sorted(set(classes()), key=lambda cls: cls.__name__), ids=lambda cls: cls.__name__
-)
+ERRORS = sorted(set(classes()), key=lambda cls: cls.__name__)
+
+
+@pytest.mark.parametrize("cls", ERRORS, ids=[cls.__name__ for cls in ERRORS])
 def test_every_error_makes_its_sentence_and_can_be_made_again(cls: type[ToolError]) -> None:
-    names = [name for name in inspect.signature(cls).parameters]
+    names = list(inspect.signature(cls).parameters)
     error = cls(*(DATA.get(name, name) for name in names))
     assert isinstance(error, ActorError)
     assert len(str(error)) > 10
@@ -46,6 +47,6 @@ def test_every_error_makes_its_sentence_and_can_be_made_again(cls: type[ToolErro
 
 
 def test_a_missing_package_says_what_to_install() -> None:
-    error = errors.MissingPackageError("httpx2", "http")
+    error = missing.MissingPackageError("httpx2", "http")
     assert str(error) == "httpx2 is not installed: pip install 'callboard[http]'"
     assert isinstance(error, ImportError)

@@ -28,6 +28,7 @@ from actors.tools.errors import (
     ToolDeclarationError,
 )
 from tests.helpers.eventually import eventually
+from tests.helpers.schemas import parameters
 
 HERE = __name__
 
@@ -148,7 +149,7 @@ def test_types_that_are_local_to_a_function_can_be_named() -> None:
     def other(it: Local) -> int:
         return it.a
 
-    assert "a" in local.schema["parameters"]["properties"]["it"]["properties"]  # type: ignore[typeddict-item]
+    assert "a" in parameters(local.schema)["properties"]["it"]["properties"]
     assert FunctionTool(other).schema == {**local.schema, "name": "other"}
 
 
@@ -157,7 +158,7 @@ async def test_the_token_and_the_context_are_given_and_not_shown() -> None:
         return [a, ctx.message_id, cancellation_token.is_cancelled()]
 
     made = FunctionTool(inject)
-    assert list(made.schema["parameters"]["properties"]) == ["a"]  # type: ignore[typeddict-item]
+    assert list(parameters(made.schema)["properties"]) == ["a"]
     with tool_context(context()):
         assert await run(made, a=1) == [1, "m1", False]
     with pytest.raises(ToolContextError, match="tool_context"):

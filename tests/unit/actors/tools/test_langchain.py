@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from actors.tools import LangChainToolAdapter, StaticWorkbench
 from actors.tools.errors import NotAToolError
+from tests.helpers.schemas import parameters
 
 
 class Numbers(BaseModel):
@@ -36,7 +37,7 @@ async def test_a_tool_with_a_model() -> None:
     theirs = StandIn(Numbers)
     workbench = StaticWorkbench([LangChainToolAdapter(theirs)])
     (schema,) = await workbench.list_tools()
-    assert schema["parameters"]["properties"]["a"]["description"] == "the first"  # type: ignore[typeddict-item]
+    assert parameters(schema)["properties"]["a"]["description"] == "the first"
     result = await workbench.call_tool("langchain_add", {"a": 1})
     assert result.to_text() == '{"got":{"a":1,"b":2}}'
     assert theirs.seen == [{"a": 1, "b": 2}]
@@ -47,7 +48,7 @@ async def test_a_tool_with_a_model() -> None:
 async def test_a_tool_with_a_json_schema() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     workbench = StaticWorkbench([LangChainToolAdapter(StandIn(schema))])
-    assert (await workbench.list_tools())[0]["parameters"]["properties"] == schema["properties"]  # type: ignore[typeddict-item]
+    assert parameters((await workbench.list_tools())[0])["properties"] == schema["properties"]
     assert (await workbench.call_tool("langchain_add", {"a": 1})).to_text() == '{"got":{"a":1}}'
 
 

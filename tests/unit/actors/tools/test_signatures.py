@@ -96,7 +96,7 @@ class Adder:
     [
         (Adder().add, "add", ["a"]),
         (Adder(), "Adder", ["b"]),
-        (functools.partial(everything, ctx=None, stop=None), "everything", ["a", "b", "c"]),
+        (functools.partial(everything, also=None), "everything", ["a", "b", "c"]),
         (functools.partial(functools.partial(Adder.add, Adder())), "add", ["a"]),
     ],
 )
@@ -120,7 +120,7 @@ def unseen(a: Unseen) -> None: ...
 def arbitrary(a: Adder) -> None: ...
 
 
-def broken(a: "int[") -> None: ...  # type: ignore[valid-type]  # noqa: F722, UP037
+def broken(a: "int[") -> None: ...  # type: ignore[valid-type]  # noqa: F722
 
 
 @pytest.mark.parametrize(
