@@ -66,7 +66,9 @@ class MemoryContent(BaseModel):
     @classmethod
     def _known(cls, mime_type: MemoryMimeType | str) -> MemoryMimeType | str:
         """What has a name is always given by it, also where it came as text."""
-        known: MemoryMimeType | str = next((kind for kind in MemoryMimeType if kind.value == mime_type), mime_type)
+        known: MemoryMimeType | str = next(
+            (kind for kind in MemoryMimeType if kind.value == mime_type), mime_type
+        )
         return known
 
     @property
