@@ -40,7 +40,8 @@ T = TypeVar("T")
 MODEL, DIMENSION = "callboard.model", "callboard.dimension"
 NAMESPACE, AGENT = "callboard.namespace", "callboard.agent"
 # With Chroma's own 16 neighbours, a few of some thousand texts that are alike are found by no search at all.
-INDEX: Final = {"max_neighbors": 32, "ef_construction": 200}
+NEIGHBOURS: Final = 32
+CANDIDATES: Final = 100  # looked at for each vector that is added; Chroma's default
 LARGEST_DELETE: Final = 5_000  # ids in one call
 
 
@@ -251,7 +252,13 @@ class ChromaCollection:
             handle = self._opened().get_or_create_collection(
                 self.name,
                 # In metadata, where AutoGen has it, Chroma ignores it.
-                configuration={"hnsw": {"space": config.distance_metric, **INDEX}},
+                configuration={
+                    "hnsw": {
+                        "space": config.distance_metric,
+                        "max_neighbors": NEIGHBOURS,
+                        "ef_construction": CANDIDATES,
+                    }
+                },
                 metadata={
                     MODEL: model.name,
                     DIMENSION: model.dimension,

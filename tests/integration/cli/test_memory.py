@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import io
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from actors.cli import main
+from memory.embeddings import default_model_folder
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import Process, python
 
-from .commands import ROOT, Place
+from .commands import Place
 
 WORDS = ("--model", "hashing")
 
@@ -29,11 +33,14 @@ bare = App("bare")
 
 
 def callboard(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "actors.cli", "memory", *words]
-    environ = {"PYTHONPATH": str(ROOT), "PATH": "", "COLUMNS": "200"}
-    return subprocess.run(
-        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=120, check=False
-    )
+    """Runs a command here, in the folder: most commands do little, and a process takes long to start."""
+    output, errors = io.StringIO(), io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        try:
+            main(["memory", *words])
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return subprocess.CompletedProcess(words, code, output.getvalue(), errors.getvalue())
 
 
 @pytest.fixture
@@ -103,8 +110,9 @@ def test_wrong_use_gets_a_sentence(notes: Path, words: tuple[str, ...], code: in
 
 def test_another_model_is_refused(notes: Path) -> None:
     callboard(notes, "import", "notes", *WORDS)
+    folder = default_model_folder()
 
-    done = callboard(notes, "query", "x")
+    done = callboard(notes, "query", "x", "--model", str(folder))
 
     assert done.returncode == 1
     assert "was made with hashing-256 (256 numbers) and this process uses" in done.stderr
@@ -126,7 +134,7 @@ async def test_ctrl_c_leaves_nothing_of_a_document_behind(notes: Path) -> None:
     finally:
         process.close()
 
-    done = callboard(notes, "stats", "--path", "store", "--json")
+    done = await asyncio.to_thread(callboard, notes, "stats", "--path", "store", "--json")
     assert [one["count"] for one in json.loads(done.stdout)] in ([], [0]), done.stderr
 
 
