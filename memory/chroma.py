@@ -225,16 +225,20 @@ class ChromaCollection:
             if self._is_closed:
                 raise StoreClosedError(self.name)
             if self._client is None:
-                if isinstance(self._config, PersistentChromaDBVectorMemoryConfig):
-                    path = Path(self._config.persistence_path)
-                    self._lock = StoreLock(path, self._config.lock_patience)
-                try:
-                    with _clients:
-                        self._client = _client(self._config)
-                finally:
-                    if self._client is None and self._lock is not None:
-                        self._lock.release()
+                self._client = self._new_client()
             return self._client
+
+    def _new_client(self) -> ClientAPI:
+        if isinstance(self._config, PersistentChromaDBVectorMemoryConfig):
+            path = Path(self._config.persistence_path)
+            self._lock = StoreLock(path, self._config.lock_patience)
+        try:
+            with _clients:
+                return _client(self._config)
+        except BaseException:
+            if self._lock is not None:
+                self._lock.release()
+            raise
 
     def _existing(self) -> Collection | None:
         client = self._opened()
