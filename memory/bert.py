@@ -104,8 +104,10 @@ class Bert:
         return joined
 
     def _linear(self, values: Floats, name: str) -> Floats:
-        result: Floats = values @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
-        return result
+        # One product of two matrices: numpy would make one for each text, and each wakes the threads of BLAS.
+        weight = self._weights[f"{name}.weight"]
+        flat: Floats = values.reshape(-1, values.shape[-1]) @ weight.T + self._weights[f"{name}.bias"]
+        return flat.reshape(*values.shape[:-1], weight.shape[0])
 
     def _norm(self, values: Floats, name: str) -> Floats:
         centred = values - values.mean(axis=-1, keepdims=True)
@@ -121,7 +123,8 @@ def _softmax(scores: Floats) -> Floats:
 
 
 def _gelu(values: Floats) -> Floats:
-    return np.float32(0.5) * values * (np.float32(1.0) + _erf(values * np.float32(np.sqrt(0.5))))
+    result: Any = np.float32(0.5) * values * (np.float32(1.0) + _erf(values * np.float32(np.sqrt(0.5))))
+    return np.asarray(result, dtype=np.float32)
 
 
 def _erf(values: Floats) -> Floats:

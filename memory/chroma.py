@@ -40,7 +40,8 @@ T = TypeVar("T")
 MODEL, DIMENSION = "callboard.model", "callboard.dimension"
 NAMESPACE, AGENT = "callboard.namespace", "callboard.agent"
 # With Chroma's own 16 neighbours, a few of some thousand texts that are alike are found by no search at all.
-INDEX: Final = {"max_neighbors": 32, "ef_construction": 200}
+NEIGHBOURS: Final = 32
+CANDIDATES: Final = 100  # looked at for each vector that is added; Chroma's default
 LARGEST_DELETE: Final = 5_000  # ids in one call
 
 
@@ -224,16 +225,20 @@ class ChromaCollection:
             if self._is_closed:
                 raise StoreClosedError(self.name)
             if self._client is None:
-                if isinstance(self._config, PersistentChromaDBVectorMemoryConfig):
-                    path = Path(self._config.persistence_path)
-                    self._lock = StoreLock(path, self._config.lock_patience)
-                try:
-                    with _clients:
-                        self._client = _client(self._config)
-                finally:
-                    if self._client is None and self._lock is not None:
-                        self._lock.release()
+                self._client = self._new_client()
             return self._client
+
+    def _new_client(self) -> ClientAPI:
+        if isinstance(self._config, PersistentChromaDBVectorMemoryConfig):
+            path = Path(self._config.persistence_path)
+            self._lock = StoreLock(path, self._config.lock_patience)
+        try:
+            with _clients:
+                return _client(self._config)
+        except BaseException:
+            if self._lock is not None:
+                self._lock.release()
+            raise
 
     def _existing(self) -> Collection | None:
         client = self._opened()
@@ -251,7 +256,13 @@ class ChromaCollection:
             handle = self._opened().get_or_create_collection(
                 self.name,
                 # In metadata, where AutoGen has it, Chroma ignores it.
-                configuration={"hnsw": {"space": config.distance_metric, **INDEX}},
+                configuration={
+                    "hnsw": {
+                        "space": config.distance_metric,
+                        "max_neighbors": NEIGHBOURS,
+                        "ef_construction": CANDIDATES,
+                    }
+                },
                 metadata={
                     MODEL: model.name,
                     DIMENSION: model.dimension,

@@ -28,6 +28,7 @@ COMMANDS = [
         "acl",
     ),
     *("dead list", "dead show", "dead replay", "dead discard"),
+    *("memory import", "memory query", "memory stats", "memory clear"),
     *("server start", "server stop", "server status", "server cli"),
 ]
 
@@ -46,7 +47,11 @@ def test_help_has_a_sentence_and_an_example_on_a_line_of_its_own(command: str) -
 
 
 @pytest.mark.parametrize(
-    "command", ["ask", "status", "topics", "tail", "demo", "doctor", "repair", "dead list", "server status"]
+    "command",
+    [
+        *("ask", "status", "topics", "tail", "demo", "doctor", "repair", "dead list", "server status"),
+        *("memory query", "memory stats"),
+    ],
 )
 def test_what_prints_data_prints_json(command: str) -> None:
     assert "--json" in help_text(*command.split())

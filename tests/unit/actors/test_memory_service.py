@@ -12,7 +12,7 @@ import pytest
 from actors import AgentId, App, MessageContext, RoutedAgent, TopicId, event, rpc
 from actors.errors import DuplicateAgentTypeError
 from actors.memory_client import MOST_CONTENTS, MemoryServiceClient
-from actors.memory_messages import Add, Clear, Delete, MemoryChanges
+from actors.memory_messages import Add, Change, Clear, Delete, MemoryChanges
 from actors.memory_service import MemoryService, memory_service
 from actors.runtime import RedisAgentRuntime
 from memory import (
@@ -203,7 +203,7 @@ async def test_time_to_live_travels(runtime: RedisAgentRuntime, monkeypatch: pyt
 def test_neighbouring_adds_are_one() -> None:
     from actors.memory_service import _joined
 
-    changes = [
+    changes: list[Change] = [
         Add(contents=[text("a")]),
         Add(contents=[text("b")]),
         Add(contents=[text("c")], ttl=1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 
@@ -43,7 +44,7 @@ def test_errors_have_one_root_and_are_made_again_from_their_arguments() -> None:
     classes = [value for value in vars(errors).values() if isinstance(value, type)]
     assert all(issubclass(one, errors.LongTermMemoryError) for one in classes)
     for cls in set(classes) - {errors.LongTermMemoryError}:
-        names = cls.__init__.__code__.co_varnames[1 : cls.__init__.__code__.co_argcount]
+        names = tuple(inspect.signature(cls).parameters)
         error = cls(*names)
         assert {name: getattr(error, name) for name in names} == {name: name for name in names}
         assert str(cls(*error.args)) == str(error)
