@@ -16,13 +16,15 @@ Rule = Literal["stays", "expires", "goes"]
 
 # stays: bounded, or the user's own. expires: has a TTL. goes: is removed when its work is done.
 KINDS: Final[tuple[tuple[str, Rule], ...]] = (
-    (r"clock|epoch|topics|prefixes|types|config|workers|events", "stays"),
+    (r"clock|epoch|topics|prefixes|types|config|workers|events|control|accepts", "stays"),
+    (r"paused|cancelled", "stays"),  # until somebody resumes; as long as requests may wait
     (r"(topic|inbox|dead|streams|fresh|bell|cursor|stats):[^:]+", "stays"),
     (r"state:[^:]+:.+", "stays"),
     (r"worker:.+", "stays"),
-    (r"dedupe:\d+|sent:.+|call:.+|once:[^:]+:.+|reply:.+", "expires"),
+    (r"dedupe:\d+|sent:.+|call:.+|once:[^:]+:.+|reply:.+|rate:.+", "expires"),
     (r"(busy|parked|ready|suspects|early|tries):[^:]+", "goes"),
     (r"wait:[^:]+:.*|own:.+|timers|timer:.+", "goes"),
+    (r"shelved:[^:]+|urgent|newer", "goes"),
 )
 _COMPILED = tuple((re.compile(pattern), rule) for pattern, rule in KINDS)
 

@@ -18,6 +18,9 @@ from .base import Act, Fault
 
 REDELIVERY = Figure(f"redelivery after kill -9 of a worker (lease {LEASE:g} s)", LEASE + 1.0)
 
+LONG, KEYS = 0.6, 6  # seconds of the handlers that are caught, and for how many agents
+MORE = 3  # kills more, when none has caught a handler
+
 
 @dataclass(frozen=True, slots=True)
 class KillWorker(Fault):
@@ -44,11 +47,14 @@ class KillWorker(Fault):
         return cls(times=chance.randint(1, 3))
 
     async def strike(self, site: Site) -> None:
-        for _ in range(self.times):
-            jobs = [await site.publish(f"doomed.k{number}", seconds=0.5) for number in range(4)]
+        caught = False
+        for kill in range(self.times + MORE):
+            if caught and kill >= self.times:
+                return
+            jobs = [await site.publish(f"doomed.k{number}", seconds=LONG) for number in range(KEYS)]
             victim = await _at_work(site, jobs)
             site.fleet.kill(victim)
-            await _redelivered(site, victim.process.pid, clock.now())
+            caught = await _redelivered(site, victim.process.pid, clock.now()) or caught
 
 
 async def _at_work(site: Site, jobs: list[str]) -> Member:
@@ -63,8 +69,12 @@ async def _at_work(site: Site, jobs: list[str]) -> Member:
     return await site.fleet.victim(site.chance)
 
 
-async def _redelivered(site: Site, pid: int, killed_at: float) -> None:
-    """Waits for the next start of everything that it ran. Of a zombie, somebody else may have it already."""
+async def _redelivered(site: Site, pid: int, killed_at: float) -> bool:
+    """Waits for the next start of everything that it ran. Of a zombie, somebody else may have it already.
+
+    Returns:
+        Whether it ran anything.
+    """
     running = {
         one.id for one in site.executions() if one.pid == pid and one.end is None and one.start < killed_at
     }
@@ -77,3 +87,4 @@ async def _redelivered(site: Site, pid: int, killed_at: float) -> None:
     if interrupted:
         last = await eventually(last_start, 30, what=f"redelivery of {interrupted}")
         site.measure(REDELIVERY, (last or 0.0) - killed_at)
+    return bool(interrupted)
