@@ -233,7 +233,8 @@ class AgentHost:
     async def _load(self, live: LiveAgent, delivery: Delivery) -> None:
         """Brings a persistent agent to the state that its last commit left, wherever that was."""
         version, data = delivery.state_version, delivery.state
-        if delivery.state_unknown or (data is None and live.version != version):
+        # What is handed over in a turn that asks for nothing more comes without state and with version 0.
+        if delivery.state_unknown or (data is None and (live.version != version or not version)):
             version, data = await self._transport.load_state(live.agent_id.type, live.agent_id.key)
         if data is not None:
             self.agents.bring_to(live, version, data)

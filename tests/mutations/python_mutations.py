@@ -169,6 +169,14 @@ PYTHON_MUTATIONS: Final = (
         (f"{HOST}test_after_a_lost_lease_persistent_agents_are_loaded_again",),
     ),
     Mutation(
+        "a state that did not come along is taken for none",
+        "actors/host.py",
+        "(live.version != version or not version)",
+        "live.version != version",
+        (f"{HOST}test_the_state_of_an_agent_that_was_put_to_sleep_is_asked_for",),
+        quick=False,
+    ),
+    Mutation(
         "what expired is started",
         "actors/host.py",
         "if envelope.deadline is not None and self._now_ms() > envelope.deadline:",

@@ -316,6 +316,17 @@ async def test_the_state_is_asked_for_when_it_did_not_come_along(why: str) -> No
     assert rig.loads == 1
 
 
+async def test_the_state_of_an_agent_that_was_put_to_sleep_is_asked_for() -> None:
+    """It waited in a full worker, handed over without its state, and the agent is made anew when its turn comes."""
+    rig = Rig()
+    rig.stored = (7, b'{"done":["before"]}')
+    handed_over = rig.delivery(Note(text="1"))
+    handed_over.state, handed_over.state_version = None, 0
+    outcome = await rig.host.handle(handed_over)
+    assert isinstance(outcome, Commit)
+    assert outcome.state == (8, b'{"done":["before","1"]}')
+
+
 async def test_a_worker_that_wrote_the_state_itself_does_not_ask() -> None:
     rig = Rig()
     await rig.host.handle(rig.delivery(Note(text="1")))
