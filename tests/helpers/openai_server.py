@@ -26,7 +26,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-PATHS = re.compile(r"(/v1|/openai/deployments/[^/]+)/chat/completions")  # OpenAI's own, and Azure's
+PATHS = re.compile(
+    r"(/v1|/openai/deployments/[^/]+)/(chat/completions|embeddings)"
+)  # OpenAI's own, and Azure's
 PIECE = 4  # characters of a text or of a call's arguments in one chunk of a stream
 
 

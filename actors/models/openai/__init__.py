@@ -6,6 +6,7 @@ The only place that imports the package `openai`, and not before a client makes 
 from __future__ import annotations
 
 from .client import AzureOpenAIChatCompletionClient, OpenAIChatCompletionClient
+from .embedder import OpenAIEmbedder
 from .settings import CreateArguments, OpenAIOptions
 from .tokens import Tokenizer
 
@@ -13,6 +14,7 @@ __all__ = [
     "AzureOpenAIChatCompletionClient",
     "CreateArguments",
     "OpenAIChatCompletionClient",
+    "OpenAIEmbedder",
     "OpenAIOptions",
     "Tokenizer",
 ]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from pydantic import BaseModel
@@ -16,14 +15,14 @@ from ...cancellation import CancellationToken
 from ...errors import SettingValueError
 from ..base import JsonOutput, ToolChoice, Tools
 from ..cancelling import cancellable, cancellable_items
-from ..errors import BadRequestError, BadResponseError, ModelConnectionError, UnsupportedFeatureError
+from ..errors import BadResponseError, ModelConnectionError, UnsupportedFeatureError
 from ..info import ModelInfo, known_model
 from ..request import ModelRequest, RequestClient
 from ..types import CreateResult, RequestUsage
 from .answer import Answer, whole_answer
 from .chat_request import ChatRequest, tool_schemas
 from .connection import connection_of
-from .failures import typed_errors
+from .session import Session
 from .settings import OpenAIOptions, OpenAISettings, retries_of
 from .stream import Assembler
 from .tokens import cached_tokenizer, count_request
@@ -31,7 +30,7 @@ from .transform import Transformer
 from .wire import WireAnswer
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI, AsyncStream
+    from openai import AsyncStream
     from openai.types.chat import ChatCompletionChunk
 
 EVENT_STREAM: Final = "text/event-stream"
@@ -87,9 +86,7 @@ class OpenAIChatCompletionClient(RequestClient):
         self._retries = retries_of(options)
         self._token_limit = options.get("token_limit")
         self._tokenizer = options.get("tokenizer")
-        self._openai: AsyncOpenAI | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._closed = False
+        self._session = Session(model, self._connection)
         self._usage = RequestUsage(0, 0)
 
     # Asking
@@ -100,8 +97,8 @@ class OpenAIChatCompletionClient(RequestClient):
         return self._finished(chat, answer)
 
     async def _ask(self, chat: ChatRequest) -> Answer | None:
-        client = await self._opened()
-        with self._typed_errors():
+        client = await self._session.opened()
+        with self._session.typed_errors():
             response = await client.chat.completions.with_raw_response.create(**chat.arguments)
             return whole_answer(response.content)
 
@@ -171,8 +168,8 @@ class OpenAIChatCompletionClient(RequestClient):
             await stream.close()
 
     async def _ask_for_stream(self, arguments: Mapping[str, Any]) -> AsyncStream[ChatCompletionChunk]:
-        client = await self._opened()
-        with self._typed_errors():
+        client = await self._session.opened()
+        with self._session.typed_errors():
             stream: AsyncStream[ChatCompletionChunk] = await client.chat.completions.create(**arguments)
         kind = stream.response.headers.get("content-type", EVENT_STREAM)
         if not kind.startswith(EVENT_STREAM):
@@ -181,32 +178,14 @@ class OpenAIChatCompletionClient(RequestClient):
         return stream
 
     async def _next_chunk(self, items: AsyncIterator[ChatCompletionChunk]) -> WireAnswer | None:
-        with self._typed_errors():
+        with self._session.typed_errors():
             chunk: object = await anext(items, None)
             # The openai package validates nothing: a chunk may be any JSON value.
             plain = chunk.model_dump(warnings=False) if isinstance(chunk, BaseModel) else chunk
             return None if plain is None else WireAnswer.model_validate(plain)
 
-    def _typed_errors(self) -> AbstractContextManager[None]:
-        return typed_errors(self.model, self._connection.base_url, self._connection.secret)
-
-    async def _opened(self) -> AsyncOpenAI:
-        await self._connection.load()
-        if self._closed:
-            raise BadRequestError(self.model, "the client is closed: make another one")
-        loop = asyncio.get_running_loop()
-        if self._openai is None:
-            self._openai, self._loop = self._connection.make(), loop
-        if self._loop is not loop:
-            # Its connections would fail now and then, with "Event loop is closed".
-            raise BadRequestError(self.model, "the client was used in another event loop: make one for each")
-        return self._openai
-
     async def close(self) -> None:
-        self._closed = True
-        opened, self._openai = self._openai, None
-        if opened is not None:
-            await opened.close()
+        await self._session.close()
 
     # Counting
 

@@ -1,0 +1,101 @@
+"""Embeddings of OpenAI, Azure, and every server with their API, for long-term memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+from memory.embedder import EmbeddingModel, as_vectors
+
+from ..errors import BadResponseError
+from .connection import connection_of
+from .session import Session
+from .settings import OpenAIOptions, retries_of
+
+if TYPE_CHECKING:
+    from memory.embedder import Vectors
+
+DIMENSIONS: Final = {
+    "text-embedding-3-small": 1536,
+    "text-embedding-3-large": 3072,
+    "text-embedding-ada-002": 1536,
+}
+BATCH: Final = 256  # texts in one request; the API takes 2,048
+
+
+class OpenAIEmbedder:
+    """A `memory.Embedder` that asks a server.
+
+    Args:
+        model: its name there.
+        dimension: numbers in a vector. The models called text-embedding-3-... make shorter ones when asked; for others
+            it has to be what they make. Default: what the model is known to make, else what its first answer has.
+        batch_size: most texts in one request.
+        options: where the server is and how it is asked, as OpenAIChatCompletionClient takes it: api_key, base_url,
+            timeout, retries, azure_endpoint and so on.
+
+    Raises:
+        AuthenticationError: there is no key for a server that needs one.
+        SettingValueError: a value that can't work.
+    """
+
+    def __init__(
+        self,
+        model: str = "text-embedding-3-small",
+        *,
+        dimension: int | None = None,
+        batch_size: int = BATCH,
+        **options: Unpack[OpenAIOptions],
+    ) -> None:
+        self._name = model
+        self._dimension = dimension or DIMENSIONS.get(model)
+        self._is_shortened = dimension is not None and model.startswith("text-embedding-3-")
+        self._batch_size = batch_size
+        self._session = Session(model, connection_of(model, options))
+        self._retries = retries_of(options)
+
+    async def load(self) -> EmbeddingModel:
+        """What it makes; asks the server once when nobody said how long its vectors are.
+
+        Raises:
+            ModelError: the server can't be asked.
+        """
+        if self._dimension is None:
+            [row] = await self._retries.call(partial(self._ask, ["dimension"]), None)
+            self._dimension = len(row)
+        return EmbeddingModel(self._name, self._dimension)
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """See Embedder.
+
+        Raises:
+            ModelError: the request failed, after further attempts where these help.
+        """
+        model = await self.load()
+        rows: list[Any] = []
+        for start in range(0, len(texts), self._batch_size):
+            batch = list(texts[start : start + self._batch_size])
+            rows += await self._retries.call(partial(self._ask, batch), None)
+        if not rows:
+            import numpy as np
+
+            return np.zeros((0, model.dimension), dtype=np.float32)
+        return as_vectors(rows, len(texts), model)
+
+    async def _ask(self, texts: list[str]) -> list[list[float]]:
+        client = await self._session.opened()
+        shortened: dict[str, Any] = {"dimensions": self._dimension} if self._is_shortened else {}
+        with self._session.typed_errors():
+            # An empty text is refused by OpenAI.
+            answer = await client.embeddings.create(
+                model=self._name, input=[text or " " for text in texts], encoding_format="float", **shortened
+            )
+        rows = sorted(answer.data or [], key=lambda one: one.index)
+        if len(rows) != len(texts):
+            raise BadResponseError(self._name, f"it answered {len(texts)} texts with {len(rows)} vectors")
+        return [one.embedding for one in rows]
+
+    async def close(self) -> None:
+        """Ends its connections."""
+        await self._session.close()

@@ -1,0 +1,58 @@
+"""One open client of the openai package, made with the first request and used in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from ..errors import BadRequestError
+from .connection import Connection
+from .failures import typed_errors
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+
+class Session:
+    """Opens when it is first needed; `close` is for good.
+
+    Args:
+        model: what it is for, for sentences.
+        connection: where the server is.
+    """
+
+    def __init__(self, model: str, connection: Connection) -> None:
+        self._model = model
+        self._connection = connection
+        self._openai: AsyncOpenAI | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    async def opened(self) -> AsyncOpenAI:
+        """The package's client.
+
+        Raises:
+            BadRequestError: it was closed, or used in another event loop.
+        """
+        await self._connection.load()
+        if self._closed:
+            raise BadRequestError(self._model, "the client is closed: make another one")
+        loop = asyncio.get_running_loop()
+        if self._openai is None:
+            self._openai, self._loop = self._connection.make(), loop
+        if self._loop is not loop:
+            # Its connections would fail now and then, with "Event loop is closed".
+            raise BadRequestError(self._model, "the client was used in another event loop: make one for each")
+        return self._openai
+
+    def typed_errors(self) -> AbstractContextManager[None]:
+        """Raises the errors of the package as ours."""
+        return typed_errors(self._model, self._connection.base_url, self._connection.secret)
+
+    async def close(self) -> None:
+        """Ends the connections. Safe to repeat."""
+        self._closed = True
+        opened, self._openai = self._openai, None
+        if opened is not None:
+            await opened.close()

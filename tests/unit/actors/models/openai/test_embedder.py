@@ -1,0 +1,89 @@
+"""Embeddings over real sockets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from starlette.responses import JSONResponse, Response
+
+from actors.models.errors import AuthenticationError, BadResponseError
+from actors.models.openai import OpenAIEmbedder
+from actors.models.retries import ModelRetries
+from actors.models.settings import ModelSettings
+from memory.embedder import EmbeddingModel
+from tests.helpers.openai_server import Asked, OpenAIServer, rate_limited
+
+QUICK = ModelRetries(ModelSettings(retry_base=0.01, retry_cap=0.02))
+
+
+class Vectors:
+    """Answers every text with (length, 1), in reverse order; `missing` leaves out so many."""
+
+    def __init__(self, missing: int = 0) -> None:
+        self.missing = missing
+
+    async def __call__(self, asked: Asked, server: OpenAIServer) -> Response:
+        texts = asked.body["input"]
+        rows: list[dict[str, Any]] = [
+            {"object": "embedding", "index": index, "embedding": [float(len(text)), 1.0]}
+            for index, text in enumerate(texts)
+        ]
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        data = list(reversed(rows))[self.missing :]
+        return JSONResponse({"object": "list", "data": data, "model": "m", "usage": usage})
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[OpenAIServer]:
+    with OpenAIServer() as started:
+        started.default = Vectors()
+        yield started
+
+
+def embedder(server: OpenAIServer, **options: Any) -> OpenAIEmbedder:
+    return OpenAIEmbedder(**{"model": "small", "base_url": server.url, "retries": QUICK, **options})
+
+
+async def test_texts_come_back_in_their_order_with_length_one(server: OpenAIServer) -> None:
+    made = embedder(server, batch_size=2)
+    vectors = await made.embed(["aaa", "", "aaaa"])
+    assert vectors.shape == (3, 2)
+    assert vectors[0] == pytest.approx([3 / 10**0.5, 1 / 10**0.5])
+    assert vectors[1][0] == vectors[1][1]  # an empty text is sent as a space
+    assert await made.load() == EmbeddingModel("small", 2)
+    assert [asked.body["input"] for asked in server.requests] == [["dimension"], ["aaa", " "], ["aaaa"]]
+    assert (await made.embed([])).shape == (0, 2)
+    await made.close()
+
+
+async def test_shorter_vectors_are_asked_for_where_that_works(server: OpenAIServer) -> None:
+    made = embedder(server, model="text-embedding-3-large", dimension=2)
+    await made.embed(["a"])
+    assert server.requests[0].body["dimensions"] == 2
+    assert (await OpenAIEmbedder("text-embedding-3-small", base_url=server.url).load()).dimension == 1536
+    await made.close()
+
+
+async def test_a_limit_is_waited_for(server: OpenAIServer) -> None:
+    server.script(rate_limited(retry_after=0))
+    made = embedder(server, dimension=2)
+    assert (await made.embed(["a"])).shape == (1, 2)
+    assert len(server.requests) == 2
+    await made.close()
+
+
+async def test_an_answer_that_does_not_fit_is_an_error(server: OpenAIServer) -> None:
+    server.default = Vectors(missing=1)
+    made = embedder(server, dimension=2)
+    with pytest.raises(BadResponseError):
+        await made.embed(["a", "b"])
+    await made.close()
+
+
+def test_without_a_key_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with pytest.raises(AuthenticationError, match="OPENAI_API_KEY"):
+        OpenAIEmbedder()
