@@ -70,7 +70,9 @@ def test_the_constraints_cover_every_requirement() -> None:
     assert {name(text) for text in _requirements()} <= pinned
 
 
-@pytest.mark.parametrize("script", ["scripts/demo", "scripts/test", "scripts/check", ".ci/run"])
+@pytest.mark.parametrize(
+    "script", ["scripts/demo", "scripts/test", "scripts/check", "scripts/chaos", "scripts/proof", ".ci/run"]
+)
 def test_scripts_can_be_run(script: str) -> None:
     path = ROOT / script
     assert path.stat().st_mode & stat.S_IXUSR
