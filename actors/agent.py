@@ -53,6 +53,10 @@ class BaseAgent(ABC, Agent):
             total: int = 0
     ```
 
+    Attributes:
+        reentrant: Set it to True in a class whose agents can be asked while they wait, see AgentSettings; it also
+            counts where the class is registered without settings.
+
     Args:
         description: What the agent is for, in a sentence.
 
@@ -60,6 +64,7 @@ class BaseAgent(ABC, Agent):
         DescriptionError: The description is not a string.
     """
 
+    reentrant: ClassVar[bool] = False
     internal_unbound_subscriptions_list: ClassVar[list[UnboundSubscription]] = []
     internal_extra_handles_types: ClassVar[list[MessageType]] = []
     _state_model: ClassVar[StateModel | None] = None
@@ -165,6 +170,7 @@ class BaseAgent(ABC, Agent):
         *,
         cancellation_token: CancellationToken | None = None,
         message_id: str | None = None,
+        claim_check: bool | None = None,
     ) -> Any:
         """Send a request to another agent and wait for its response; see `AgentRuntime.send_message`.
 
@@ -174,12 +180,18 @@ class BaseAgent(ABC, Agent):
             cancellation_token: Pass `ctx.cancellation_token` on, so that cancelling reaches this request as
                 well.
             message_id: An id of your own; None: one that is the same in every attempt.
+            claim_check: Whether its bytes are kept beside the stream.
 
         Returns:
             The response.
         """
         return await self.runtime.send_message(
-            message, recipient, sender=self.id, cancellation_token=cancellation_token, message_id=message_id
+            message,
+            recipient,
+            sender=self.id,
+            cancellation_token=cancellation_token,
+            message_id=message_id,
+            claim_check=claim_check,
         )
 
     async def publish_message(
@@ -192,6 +204,7 @@ class BaseAgent(ABC, Agent):
         delay: float | None = None,
         at: datetime | None = None,
         now: bool = False,
+        claim_check: bool | None = None,
     ) -> None:
         """Publish a message to a topic; see `AgentRuntime.publish_message`.
 
@@ -203,6 +216,7 @@ class BaseAgent(ABC, Agent):
             delay: Seconds to wait before it is delivered.
             at: When to deliver it, with a time zone.
             now: True sends at once instead of together with everything else this handler did.
+            claim_check: Whether its bytes are kept beside the stream.
         """
         await self.runtime.publish_message(
             message,
@@ -213,6 +227,7 @@ class BaseAgent(ABC, Agent):
             delay=delay,
             at=at,
             now=now,
+            claim_check=claim_check,
         )
 
     async def save_state(self) -> Mapping[str, Any]:

@@ -48,6 +48,7 @@ class ClosureContext(Protocol):
         *,
         cancellation_token: CancellationToken | None = None,
         message_id: str | None = None,
+        claim_check: bool | None = None,
     ) -> Any:
         """As `BaseAgent.send_message`."""
         ...
@@ -62,6 +63,7 @@ class ClosureContext(Protocol):
         delay: float | None = None,
         at: datetime | None = None,
         now: bool = False,
+        claim_check: bool | None = None,
     ) -> None:
         """As `BaseAgent.publish_message`."""
         ...

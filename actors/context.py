@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
@@ -41,6 +42,7 @@ class MessageContext:
         deadline: Unix time in seconds, on the server's clock, after which the sender no longer waits; None:
             no limit.
         recorder: What `once` records with. The runtime sets it; without one `once` just runs the function.
+        scope: Namespace and agent type, part of every idempotency key. The runtime sets it.
     """
 
     sender: AgentId | None
@@ -51,6 +53,7 @@ class MessageContext:
     attempt: int = 1
     deadline: float | None = None
     recorder: OnceRecorder | None = field(default=None, repr=False, compare=False)
+    scope: str = field(default="", repr=False, compare=False)
 
     async def once(
         self, name: str, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
@@ -58,7 +61,20 @@ class MessageContext:
         """Run an async function with effects outside Redis once for this message.
 
         Its result is recorded before it is used, so that another attempt at the message gets the recorded
-        result instead of the effect a second time.
+        result instead of the effect a second time. Calls with one name at the same time share one run. The
+        record is found by agent type, message and name alone: neither the function nor its arguments are
+        compared.
+
+        When the record is not there, the function runs:
+
+        - in the first attempt, and when an attempt before it died between the effect and its record;
+        - when the step has another name now, because the code changed between two attempts: a step that is
+          renamed or split runs again, one that is removed leaves a record that nobody looks at;
+        - when `dedupe_window` (a day) has passed since the message's last record, or the message was committed.
+
+        A failure is not recorded. A dead letter keeps its record, so that a replay within the window goes on
+        where the last attempt failed. For an effect that must not be made again in any of these cases, give the
+        service `idempotency_key(name)`.
 
         Args:
             name: Tells the calls of one handler apart; the same in every attempt.
@@ -67,12 +83,33 @@ class MessageContext:
             **kwargs: Its keyword arguments.
 
         Returns:
-            What the function returned, now or in an earlier attempt.
+            What the function returned, now or in an earlier attempt: a message, a pydantic model or plain data.
+
+        Raises:
+            EncodeError: The result can't be recorded; the effect has been made.
+            UnknownMessageError, DecodeError: What was recorded can't be read by this code any more, because
+                its class is gone or has changed. The effect is not made again.
         """
         if self.recorder is None:
             return await function(*args, **kwargs)
         # A partial and not a lambda: the recorder may ask the function what it returns.
         return cast("T", await self.recorder(name, partial(function, *args, **kwargs)))
+
+    def idempotency_key(self, name: str) -> str:
+        """A key for an effect that has its own idempotency, such as a payment: the same in every attempt.
+
+        It depends on the namespace, the agent type, the message and the name, and on nothing else: not on the
+        attempt, the process, or the time, and a replayed dead letter has the same. Different agent types that
+        handle one message have different keys.
+
+        Args:
+            name: Tells the effects of one handler apart.
+
+        Returns:
+            32 hexadecimal digits, 128 bits of a SHA-256.
+        """
+        parts = "\0".join((self.scope, self.message_id, name))
+        return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 class ContextScope(Generic[T]):

@@ -38,6 +38,8 @@ class AgentSettings:
         rate_limit: Messages of this type a second that all processes together take; bursts of up to one second's worth.
             None: no limit.
         retry_on_request: Whether a failing request is tried again before its error goes back to the caller.
+        reentrant: Whether an agent that waits for a reply can be asked by those who work on it. Such a request runs
+            while the handler waits, on the same object, and is committed with that handler's message.
 
     Raises:
         SettingValueError: A value is out of range (a ValueError).
@@ -48,6 +50,7 @@ class AgentSettings:
     concurrency: int | None = None
     rate_limit: float | None = None
     retry_on_request: bool = False
+    reentrant: bool = False
 
     def __post_init__(self) -> None:
         _check_at_least_one("max_attempts", self.max_attempts)
@@ -81,6 +84,7 @@ class AgentOptions(TypedDict, total=False):
     concurrency: int | None
     rate_limit: float | None
     retry_on_request: bool
+    reentrant: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,21 +11,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 from broker import AgentId, BrokerSettings, MessageRegistry, TopicId
-from broker.codec import from_values, head_of_reply
+from broker.claims import Pointer
+from broker.codec import from_values
 from broker.delivery import Delivery
 from broker.envelope import Envelope
 from broker.errors import (
     BrokerError,
+    ConnectionLostError,
     DeadlineExceededError,
-    PayloadTooLargeError,
     UnknownMessageError,
     UnsupportedVersionError,
 )
 from broker.limits import Limits
-from broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Retry, Wait
+from broker.outcome import NOTHING, Commit, DeadLetter, ErrorInfo, Outcome, Release, Retry, Wait
 from broker.redis.lane import Turn
+from broker.redis.nested import Place
 from broker.redis.transport import RedisTransport
-from broker.remote_errors import encode_error
 from broker.retry import RetryPolicy
 from broker.telemetry import is_watched
 
@@ -34,14 +35,15 @@ from .cancellation import CancellationToken
 from .context import MessageContext, MessageHandlerContext
 from .local_agents import LocalAgents
 from .once import Recorder
+from .reentry import Journal, Outer, Reentry
 from .registration import AgentTypeEntry, LiveAgent
+from .replies import error_reply_to, fetch_message, reply_to
 from .runtime_errors import MaxRuntimeError
 from .state import dump_state
 from .watching import watched
 
 logger = logging.getLogger("callboard.actors")
 
-NOTHING = Commit()
 RESET = b"callboard.reset"
 MOST_CANCELLED = 1000  # cancelled requests that are remembered until they come to their turn
 
@@ -117,6 +119,7 @@ class AgentHost:
         self._cancelled: deque[str] = deque(maxlen=MOST_CANCELLED)
         self._loop = asyncio.get_running_loop()
         self.add_waiting: Callable[[int], None] | None = None
+        self.worker: Callable[[], str] = str
         self.handled = 0
         self.failed = 0
         self.first_error: BaseException | None = None
@@ -154,11 +157,17 @@ class AgentHost:
         if delivery.message_type == RESET and delivery.stream.startswith(b"urgent:"):
             return await self._reset(self._entry(delivery), delivery)
         try:
-            envelope, message = self._decode(delivery)
+            envelope = self._envelope(delivery)
+            if envelope.claimed:
+                message = await self._fetch(delivery, envelope)
+            else:
+                message = self._registry.decode(envelope.type, envelope.version, envelope.body, self._limits)
+        except ConnectionLostError:
+            return Release("the worker stops")
         except BrokerError as error:
             return self._undecodable(delivery, error)
         entry = self._entry(delivery)
-        if delivery.is_cancelled or (envelope.cancellable and envelope.id in self._cancelled):
+        if envelope.cancellable and (delivery.is_cancelled or envelope.id in self._cancelled):
             return self._called_off(envelope)
         if envelope.deadline is not None and self._now_ms() > envelope.deadline:
             return self._expired(envelope)
@@ -177,7 +186,7 @@ class AgentHost:
 
     # Decoding
 
-    def _decode(self, delivery: Delivery) -> tuple[Envelope, Any]:
+    def _envelope(self, delivery: Delivery) -> Envelope:
         values = (
             delivery.message_id or delivery.entry,
             delivery.message_type,
@@ -187,16 +196,21 @@ class AgentHost:
             delivery.head,
             delivery.body,
         )
-        envelope = from_values(values, self._limits)
-        message = self._registry.decode(envelope.type, envelope.version, envelope.body, self._limits)
-        return envelope, message
+        return from_values(values, self._limits)
+
+    async def _fetch(self, delivery: Delivery, envelope: Envelope) -> Any:
+        """The message whose bytes lie beside the stream. From now on its commit takes them away."""
+        pointer = Pointer.read(envelope.body)
+        message = await fetch_message(self._transport, self._registry, envelope, pointer)
+        delivery.claim = pointer.name
+        return message
 
     def _undecodable(self, delivery: Delivery, error: BrokerError) -> Outcome:
         reply, version = None, 1
         try:
             values = (delivery.message_id, b"-", delivery.raw_key, delivery.sender, b"0", delivery.head, b"")
             envelope = from_values(values, self._limits)
-            reply, version = self._error_reply(envelope, error), envelope.version
+            reply, version = error_reply_to(envelope, error), envelope.version
         except BrokerError:
             logger.debug("the head of an undecodable message is broken too")
         info = ErrorInfo(type(error).__name__, str(error), "")
@@ -243,46 +257,73 @@ class AgentHost:
             envelope.deadline,
             self._transport,
             self.add_waiting,
+            envelope.routes,
         )
         ctx = self._context(entry.type, delivery, envelope)
         if ctx.cancellation_token.is_cancelled():
             return self._called_off(envelope)
         request = self._cancellable(envelope, ctx) if envelope.cancellable else None
+        activation.context = ctx
         token = current.set(activation)
         try:
             with MessageHandlerContext.populate_context(live.agent_id):
-                if entry.settings.max_runtime is None:
+                if entry.is_plain:
                     result = await live.agent.on_message(message, ctx)
                 else:
-                    result = await self._run_within(entry.settings.max_runtime, live.agent, message, ctx)
+                    result = await self._run_watched(entry, live, activation, message, ctx)
+                for settle in activation.before_commit:
+                    await settle()
             if request is not None and request.ends():
-                self._roll_back(entry, live)
-                return self._called_off(envelope, self._record_of(activation, ctx))
+                raise asyncio.CancelledError("cancelled by its sender")
             return self._succeeded(entry, live, envelope, activation, ctx, result)
-        except asyncio.CancelledError as error:
+        except BaseException as error:  # a handler that calls sys.exit() fails like any other
             self._roll_back(entry, live)
-            is_called_off = request is not None and request.ends()
-            if _is_being_cancelled():
+            called_off = request is not None and request.ends()
+            if isinstance(error, KeyboardInterrupt) or (
+                isinstance(error, asyncio.CancelledError) and _is_being_cancelled()
+            ):
                 raise
-            if is_called_off:
-                return self._called_off(envelope, self._record_of(activation, ctx))
-            return self._failed(entry, delivery, envelope, error, self._record_of(activation, ctx))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001 - a handler that calls sys.exit() fails like any other
-            self._roll_back(entry, live)
-            return self._failed(entry, delivery, envelope, error, self._record_of(activation, ctx))
+            once_of = self._record_of(activation, ctx)
+            if called_off:
+                return self._called_off(envelope, once_of)
+            return self._failed(entry, delivery, envelope, error, once_of)
         finally:
             activation.is_over = True
             current.reset(token)
             if request is not None:
-                request.ends()
-                self._requests.pop(envelope.id, None)
+                self._requests.pop(envelope.id).ends()
 
     def _cancellable(self, envelope: Envelope, ctx: MessageContext) -> CancellableRequest:
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         request = self._requests[envelope.id] = CancellableRequest(task, ctx.cancellation_token)
         return request
+
+    async def _run_watched(
+        self,
+        entry: AgentTypeEntry,
+        live: LiveAgent,
+        activation: Activation,
+        message: Any,
+        ctx: MessageContext,
+    ) -> Any:
+        """With a limit of time, or with requests that come while it waits."""
+        if entry.reentrant:
+            activation.reentry = self._reentry(entry, live, activation, ctx.attempt)
+        try:
+            if entry.settings.max_runtime is None:
+                return await live.agent.on_message(message, ctx)
+            return await self._run_within(entry.settings.max_runtime, live.agent, message, ctx)
+        finally:
+            if activation.reentry is not None:
+                await activation.reentry.close()
+
+    def _reentry(
+        self, entry: AgentTypeEntry, live: LiveAgent, activation: Activation, attempt: int
+    ) -> Reentry:
+        place = Place(entry.type, live.agent_id.key, activation.message_id, self.worker())
+        journal = Journal(self._transport, place)
+        outer = Outer(live, entry.persistent, place, journal, attempt, self._transport, self._registry)
+        return Reentry(outer, activation)
 
     async def _run_within(self, seconds: float, agent: Any, message: Any, ctx: MessageContext) -> Any:
         self._ends_by[ctx.message_id] = time.monotonic() + seconds
@@ -317,6 +358,7 @@ class AgentHost:
             sender, topic, is_rpc, token or CancellationToken(), envelope.id, delivery.attempt, deadline
         )
         ctx.recorder = Recorder(self._transport, self._registry, agent_type, envelope.id)
+        ctx.scope = f"{self._settings.namespace}/{agent_type}"
         return ctx
 
     def _topic_type(self, stream: bytes) -> str:
@@ -335,7 +377,11 @@ class AgentHost:
         ctx: MessageContext,
         result: Any,
     ) -> Outcome:
-        reply = self._reply(activation.agent_id, envelope, result) if envelope.kind == "request" else None
+        reply = None
+        if envelope.kind == "request":
+            reply, claim = reply_to(envelope, activation.agent_id, result, self._registry, self._settings)
+            if claim is not None:
+                activation.claims += (claim,)
         state = None
         if entry.persistent:
             data = dump_state(live.agent)
@@ -350,8 +396,12 @@ class AgentHost:
         outgoing = tuple(activation.outgoing)
         if envelope.cancellable:
             # The server may find that it was cancelled: then the state that this process has is not the stored one.
-            return Commit(reply, state, outgoing, once_of, envelope.id, alone=state is not None)
-        return Commit(reply, state, outgoing, once_of)
+            return Commit(
+                *(reply, state, outgoing, once_of, envelope.id),
+                alone=state is not None,
+                claims=activation.claims,
+            )
+        return Commit(reply, state, outgoing, once_of, claims=activation.claims)
 
     @staticmethod
     def _record_of(activation: Activation, ctx: MessageContext) -> str | None:
@@ -367,7 +417,7 @@ class AgentHost:
 
     def _called_off(self, envelope: Envelope, once_of: str | None = None) -> Outcome:
         """The request was cancelled: nothing of it is committed. Whoever asks for it again is told so."""
-        return Commit(self._error_reply(envelope, asyncio.CancelledError("cancelled")), once_of=once_of)
+        return Commit(error_reply_to(envelope, asyncio.CancelledError("cancelled")), once_of=once_of)
 
     async def _reset(self, entry: AgentTypeEntry, delivery: Delivery) -> Outcome:
         """The agent begins anew: with its default state, and made again when it has a factory."""
@@ -395,7 +445,7 @@ class AgentHost:
     ) -> Outcome:
         if envelope.kind == "request" and not self._tries_again(entry, delivery, error):
             self.failed += 1
-            return Commit(self._error_reply(envelope, error), once_of=once_of)
+            return Commit(error_reply_to(envelope, error), once_of=once_of)
         policy = RetryPolicy.of(self._settings, max_attempts=entry.settings.max_attempts)
         info = ErrorInfo(type(error).__name__, str(error), "".join(traceback.format_exception(error))[-8000:])
         outcome = policy.decide(delivery.attempt, error, info)
@@ -424,21 +474,5 @@ class AgentHost:
     def _expired(self, envelope: Envelope) -> Outcome:
         error = DeadlineExceededError(envelope.type, envelope.id)
         if envelope.kind == "request":
-            return Commit(self._error_reply(envelope, error))
+            return Commit(error_reply_to(envelope, error))
         return DeadLetter("expired", ErrorInfo(type(error).__name__, str(error), ""))
-
-    def _reply(self, agent_id: AgentId, envelope: Envelope, result: Any) -> tuple[Any, ...]:
-        entry = self._registry.entry_for(result)
-        head = head_of_reply(entry.version, error=False)
-        body = entry.encode(result)
-        if len(body) > self._settings.max_payload:
-            raise PayloadTooLargeError(len(body), self._settings.max_payload)
-        call_id = envelope.id if envelope.recorded else ""
-        return (envelope.reply_to or "", call_id, envelope.id, entry.name, str(agent_id), head, body)
-
-    def _error_reply(self, envelope: Envelope, error: BaseException) -> tuple[Any, ...] | None:
-        if envelope.kind != "request" or not envelope.reply_to:
-            return None
-        head = head_of_reply(1, error=True)
-        call_id = envelope.id if envelope.recorded else ""
-        return (envelope.reply_to, call_id, envelope.id, "error", "", head, encode_error(error))

@@ -64,6 +64,7 @@ class LocalWorker:
         lane = transport.lane()
         self.consumer = Consumer(lane, types, self.host, transport.settings)
         self.host.add_waiting = self.consumer.add_waiting
+        self.host.worker = lambda: self.consumer.worker
         self._loop = asyncio.get_running_loop()
 
     async def run(self) -> None:

@@ -1,7 +1,7 @@
 """What stands behind `ctx.once`: results of outside effects, recorded before they are used.
 
 Temporal and Restate call it a journal. An effect that was made but whose result could not be recorded (the process died
-in between) is made again: give it `ctx.message_id` as its own idempotency key where that matters.
+in between) is made again: give it `ctx.idempotency_key(name)` where that matters.
 """
 
 from __future__ import annotations
@@ -21,19 +21,25 @@ from broker.redis.transport import RedisTransport
 
 
 class Recorder:
-    """The recorded results of one message at one agent.
+    """The recorded results of one message at one agent. A prefix keeps those of a nested request apart.
 
     Attributes:
         used: whether anything was recorded or looked up, so that the commit has to clear it away.
     """
 
     def __init__(
-        self, transport: RedisTransport, registry: MessageRegistry, agent_type: str, message_id: str
+        self,
+        transport: RedisTransport,
+        registry: MessageRegistry,
+        agent_type: str,
+        message_id: str,
+        prefix: str = "",
     ) -> None:
         self._transport = transport
         self._registry = registry
         self._agent_type = agent_type
         self._message_id = message_id
+        self._prefix = prefix
         self._recorded: dict[str, bytes] | None = None
         self._running: dict[str, asyncio.Future[Any]] = {}
         self._waiting: dict[str, int] = {}
@@ -61,6 +67,7 @@ class Recorder:
         self.used = True
         if self._recorded is None:
             self._recorded = await self._transport.recorded(self._agent_type, self._message_id)
+        name = self._prefix + name
         if name in self._recorded:
             return self._decode(self._recorded[name], call)
         result = await call()

@@ -40,6 +40,7 @@ class AgentProxy:
         sender: AgentId | None = None,
         cancellation_token: CancellationToken | None = None,
         message_id: str | None = None,
+        claim_check: bool | None = None,
     ) -> Any:
         """Send the agent a request and wait for its response; see `AgentRuntime.send_message`."""
         return await self._runtime.send_message(
@@ -48,6 +49,7 @@ class AgentProxy:
             sender=sender,
             cancellation_token=cancellation_token,
             message_id=message_id,
+            claim_check=claim_check,
         )
 
     async def save_state(self) -> Mapping[str, Any]:

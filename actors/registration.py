@@ -52,6 +52,8 @@ class AgentTypeEntry:
         live: agents by key.
         making: agents being made, by key.
         persistent: its agents keep their state in Redis.
+        is_plain: nothing has to be done around its handlers.
+        reentrant: they can be asked while they wait, as its settings or its class say.
     """
 
     type: str
@@ -61,9 +63,13 @@ class AgentTypeEntry:
     live: dict[str, LiveAgent] = field(default_factory=dict)
     making: dict[str, asyncio.Future[LiveAgent]] = field(default_factory=dict)
     persistent: bool = field(init=False)
+    reentrant: bool = field(init=False)
+    is_plain: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.persistent = self.expected_class is not None and state_model(self.expected_class) is not None
+        self.reentrant = self.settings.reentrant or getattr(self.expected_class, "reentrant", False) is True
+        self.is_plain = self.settings.max_runtime is None and not self.reentrant
 
     def construct(self, agent_id: AgentId) -> Any:
         """Calls the factory; may return an awaitable.

@@ -395,6 +395,7 @@ class RedisAgentRuntime:
         cancellation_token: CancellationToken | None = None,
         message_id: str | None = None,
         timeout: float | None = None,
+        claim_check: bool | None = None,
     ) -> Any:
         """Sends a request to one agent and waits for its response; see AgentRuntime.send_message.
 
@@ -405,6 +406,8 @@ class RedisAgentRuntime:
             cancellation_token: cancels the wait.
             message_id: an id of your own; the request is carried out once, whoever sends it again gets the same reply.
             timeout: seconds to wait, None: `request_timeout` of the settings.
+            claim_check: True: keep the bytes beside the stream; its reply too may be larger than `max_payload` then.
+                None: as the settings say.
 
         Raises:
             RequestTimeoutError: no reply in time; the request may still be carried out.
@@ -412,7 +415,7 @@ class RedisAgentRuntime:
         if self._sender is None:
             await self.open()
         return await self._open_sender().send(
-            message, recipient, sender, cancellation_token, message_id, timeout
+            message, recipient, sender, cancellation_token, message_id, timeout, claim_check
         )
 
     async def publish_message(
@@ -426,12 +429,13 @@ class RedisAgentRuntime:
         delay: float | None = None,
         at: datetime | None = None,
         now: bool = False,
+        claim_check: bool | None = None,
     ) -> None:
         """Publishes a message; see AgentRuntime.publish_message. In a handler it leaves with the handler's commit."""
         if self._sender is None:
             await self.open()
         await self._open_sender().publish(
-            message, topic_id, sender, cancellation_token, message_id, delay, at, now
+            message, topic_id, sender, cancellation_token, message_id, delay, at, now, claim_check
         )
 
     @property

@@ -117,8 +117,28 @@ class DeadlockError(ActorError):
     def __str__(self) -> str:
         return (
             f"deadlock: {' asks '.join(self.chain)}, which handles one message at a time and is waiting; "
-            "publish an event instead, or answer first"
+            "publish an event instead, answer first, or declare the agent with reentrant=True"
         )
+
+
+class ChainTooDeepError(ActorError):
+    """Reentrant agents ask each other without end.
+
+    Attributes:
+        chain: the agents from the first to the one that would be asked again.
+        limit: how many of them may wait for each other.
+    """
+
+    permanent = True
+
+    def __init__(self, chain: Sequence[str], limit: int) -> None:
+        self.chain = tuple(chain)
+        self.limit = limit
+        super().__init__(self.chain, limit)
+
+    def __str__(self) -> str:
+        last = " asks ".join(self.chain[-4:])
+        return f"the chain of requests is {len(self.chain) - 1} deep, the limit is {self.limit}: ... {last}"
 
 
 class ScheduleError(ActorError, ValueError):
@@ -126,7 +146,12 @@ class ScheduleError(ActorError, ValueError):
 
 
 def register_errors() -> None:
-    """Makes the errors of this package come back as themselves from other processes."""
+    """Makes our errors come back as themselves from other processes."""
+    from memory.llm_errors import LLM_ERRORS
+
+    from .models.errors import MODEL_ERRORS
+
+    register_error(*LLM_ERRORS, *MODEL_ERRORS)
     for module in (errors, sys.modules[__name__]):
         register_error(
             *(cls for cls in vars(module).values() if isinstance(cls, type) and issubclass(cls, ActorError))

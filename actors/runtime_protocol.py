@@ -95,6 +95,7 @@ class AgentRuntime(Protocol):
         sender: AgentId | None = None,
         cancellation_token: CancellationToken | None = None,
         message_id: str | None = None,
+        claim_check: bool | None = None,
     ) -> Any:
         """Send a request to one agent and wait for its response.
 
@@ -104,6 +105,8 @@ class AgentRuntime(Protocol):
             sender: The agent that sends; None when nobody inside the runtime does.
             cancellation_token: Cancels the wait, and the work on the other side.
             message_id: An id of your own; a second message with the same id is dropped. None: a new one.
+            claim_check: Whether its bytes are kept beside the stream, see `publish_message`; then its response
+                may be as large. None: as the settings say.
 
         Returns:
             What the recipient's handler returned.
@@ -128,6 +131,7 @@ class AgentRuntime(Protocol):
         delay: float | None = None,
         at: datetime | None = None,
         now: bool = False,
+        claim_check: bool | None = None,
     ) -> None:
         """Publish a message to everybody who subscribes to a topic; there is no response.
 
@@ -140,6 +144,9 @@ class AgentRuntime(Protocol):
             delay: Seconds to wait before it is delivered.
             at: When to deliver it, with a time zone. Not together with `delay`.
             now: Inside a handler, True sends at once instead of with the handler's commit.
+            claim_check: True: keep its bytes beside the stream, whatever their number, until everybody who
+                subscribes has handled it. False: refuse it when it is larger than `max_payload`. None: as
+                `claim_check` of the settings says.
         """
         ...
 

@@ -17,6 +17,7 @@ from typing import Literal, Protocol
 from broker.errors import BrokerError
 
 from .errors import ActorError
+from .worker import RECYCLED
 
 WATCHED_PIPE = "{watched}"
 """Stands in a command for the number of the descriptor whose end of file says that the supervisor is gone."""
@@ -132,6 +133,9 @@ Release = Callable[[int, bool], Awaitable[None]]
 class Supervisor:
     """Runs processes until stopped.
 
+    One that ends with status `RECYCLED` has drained because it passed a limit: another is started at once, which is
+    no restart in the sense of the policy.
+
     Every process gets a session of its own, so that Ctrl-C in the terminal reaches the supervisor alone. It
     also gets one end of a pipe whose other end only the supervisor has: it reads end of file when the
     supervisor is gone, however it went.
@@ -217,6 +221,9 @@ class Supervisor:
             lived, code = await self._run_once(child, watched)
             if self._stopping.is_set():
                 break
+            if code == RECYCLED:
+                self._listener.notice(f"{child.plan.name} has recycled itself, starts again")
+                continue
             child.deaths += 1
             child.restarts = 1 if lived >= self._policy.healthy_after else child.restarts + 1
             await self._pause(child, describe_exit(code))
@@ -253,7 +260,7 @@ class Supervisor:
 
     async def _bury(self, child: Child, code: int) -> None:
         pid, child.pid, child.process = child.pid, 0, None
-        if code == 0:
+        if code in (0, RECYCLED):
             return
         try:
             await self._release(pid, not self._killing.is_set())

@@ -13,13 +13,41 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from .errors import ActorError
+from .resident import resident_bytes
+
 if TYPE_CHECKING:
+    from broker import BrokerSettings
+
     from .runtime import RedisAgentRuntime
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 LAST_RESORT = 3.0  # seconds after the second signal until the process ends whatever it does
 EXIT_AT_ONCE = 130
 LOOK_EVERY = 1.0  # seconds between two looks at whether the runtime still works
+LOOK_AT_LIMITS_EVERY = 0.1  # seconds between two looks at a worker that has limits
+RECYCLED = 79
+"""Exit status of a worker that has passed `max_memory` or `max_messages` and has drained: start it again, at once."""
+
+
+class MaxMemoryTooLowError(ActorError):
+    """A worker takes more memory than it may before it handles its first message.
+
+    Attributes:
+        limit: `max_memory`, bytes.
+        resident: what it takes, bytes.
+    """
+
+    def __init__(self, limit: int, resident: int) -> None:
+        super().__init__(limit, resident)
+        self.limit = limit
+        self.resident = resident
+
+    def __str__(self) -> str:
+        return (
+            f"this worker takes {_megabytes(self.resident)} before its first message and may take "
+            f"{_megabytes(self.limit)}: raise max_memory"
+        )
 
 
 class StopRequest:
@@ -97,6 +125,7 @@ class WorkerEnding(enum.Enum):
 
     DRAINED = "drained"
     AT_ONCE = "at once"
+    RECYCLED = "recycled"
 
 
 async def run_worker(
@@ -106,7 +135,10 @@ async def run_worker(
     watch: int | None = None,
     announce: Callable[[str], None] = lambda _: None,
 ) -> WorkerEnding:
-    """Works until SIGTERM, SIGINT or SIGHUP, or until its supervisor is gone; then drains.
+    """Works until SIGTERM, SIGINT or SIGHUP, until its supervisor is gone, or until it passes a limit; then drains.
+
+    The limits are `max_memory` and `max_messages` of the settings. What drains for them gives everything back as for
+    a signal: no attempt is counted, nothing is lost.
 
     Args:
         runtime: Made for the types that this process runs; it is closed in the end.
@@ -117,30 +149,54 @@ async def run_worker(
 
     Raises:
         BrokerError: The server can't be reached, or does not fit.
+        MaxMemoryTooLowError: It passes `max_memory` before its first message.
     """
     stop = StopRequest(last_resort=True)
     with stop.on_signals(), stop.on_end_of_file(watch):
         working = asyncio.ensure_future(_work(runtime, announce))
         try:
-            await _before(stop.drain, working)
-            if watch is None:
+            if await _before(stop.drain, working):
+                announce(f"{working.result()}: finishes what it runs, to be replaced")
+            elif watch is None:
                 announce("finishes what it runs and stops; a second signal stops it at once")
             drained = await _drain(runtime, grace, stop)
         finally:
             working.cancel()
             await runtime.close()
     announce(f"stopped; handled {runtime.handled} messages, {runtime.failed} attempts failed")
-    return WorkerEnding.DRAINED if drained else WorkerEnding.AT_ONCE
+    if not drained:
+        return WorkerEnding.AT_ONCE
+    # Who was told to stop meanwhile is not to come back.
+    return WorkerEnding.DRAINED if stop.drain.is_set() else WorkerEnding.RECYCLED
 
 
-async def _work(runtime: RedisAgentRuntime, announce: Callable[[str], None]) -> None:
-    """Goes on until it is cancelled; raises what ends the runtime."""
+async def _work(runtime: RedisAgentRuntime, announce: Callable[[str], None]) -> str:
+    """Goes on until it is cancelled, or passes a limit: then says which. Raises what ends the runtime."""
     runtime.start()
     await runtime.ready()
+    settings = runtime.settings
+    if 0 < settings.max_memory <= (resident := resident_bytes()):
+        raise MaxMemoryTooLowError(settings.max_memory, resident)
     announce(f"works as {runtime.worker}")
+    pause = LOOK_AT_LIMITS_EVERY if settings.max_memory or settings.max_messages else LOOK_EVERY
     while True:
-        await asyncio.sleep(LOOK_EVERY)
+        await asyncio.sleep(pause)
         await runtime.ready()
+        if passed := _passed_limit(settings, runtime.handled + runtime.failed):
+            return passed
+
+
+def _passed_limit(settings: BrokerSettings, messages: int) -> str:
+    """Which limit this process has passed, "" when none."""
+    if 0 < settings.max_messages <= messages:
+        return f"handled {messages} messages, max_messages is {settings.max_messages}"
+    if 0 < settings.max_memory <= (resident := resident_bytes()):
+        return f"takes {_megabytes(resident)}, max_memory is {_megabytes(settings.max_memory)}"
+    return ""
+
+
+def _megabytes(number: int) -> str:
+    return f"{number / 10**6:.0f} MB"
 
 
 async def _drain(runtime: RedisAgentRuntime, grace: float | None, stop: StopRequest) -> bool:

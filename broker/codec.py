@@ -6,10 +6,10 @@ with short names; it is empty for an ordinary event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from .envelope import Envelope
+from .envelope import Envelope, Route
 from .errors import DecodeError, EncodeError
 from .limits import DEFAULT, Limits, unpack
 from .plain import packb
@@ -23,10 +23,12 @@ SHORT: Final = {
     "cause": "c",
     "chain": "h",
     "deadline": "d",
-    "cancellable": "n",
+    "cancellable": "q",
     "version": "v",
     "trace": "x",
     "error": "e",
+    "claimed": "b",
+    "routes": "w",
 }
 KINDS: Final = frozenset({"event", "request", "reply", "control"})
 FIRST_OF_HEAD: Final = Envelope._fields.index("kind")
@@ -48,6 +50,8 @@ def request_head(
     recorded: bool = False,
     version: int = 1,
     cancellable: bool = False,
+    claimed: bool = False,
+    routes: Mapping[str, Route] | None = None,
 ) -> bytes:
     """The head of a request; the same as head_of, without an envelope."""
     head: dict[str, Any] = {"k": "request", "r": reply_to}
@@ -58,29 +62,37 @@ def request_head(
     if deadline is not None:
         head["d"] = deadline
     if cancellable:
-        head["n"] = True
+        head["q"] = True
     if version != 1:
         head["v"] = version
+    if claimed:
+        head["b"] = True
+    if routes:
+        head["w"] = routes
     return packb(head)
 
 
-def event_head(version: int = 1, cause: str | None = None) -> bytes:
+def event_head(version: int = 1, cause: str | None = None, claimed: bool = False) -> bytes:
     """The head of an event; the same as head_of, without an envelope."""
-    if version == 1 and cause is None:
+    if version == 1 and cause is None and not claimed:
         return b""
     head: dict[str, Any] = {}
     if cause is not None:
         head["c"] = cause
     if version != 1:
         head["v"] = version
+    if claimed:
+        head["b"] = True
     return packb(head)
 
 
-def head_of_reply(version: int, error: bool) -> bytes:
-    """The head of a reply: nothing unless it is an error or has a version."""
-    if version == 1 and not error:
+def head_of_reply(version: int, error: bool, claimed: bool = False) -> bytes:
+    """The head of a reply: nothing unless it is an error, has a version or points to its bytes."""
+    if version == 1 and not error and not claimed:
         return b""
-    return packb({"e": True} if error else {"v": version})
+    if error:
+        return packb({"e": True})
+    return packb({"v": version, "b": True} if claimed else {"v": version})
 
 
 def to_values(envelope: Envelope) -> list[bytes]:
@@ -185,6 +197,15 @@ def _headers(value: Any, name: str) -> dict[str, str]:
     return value
 
 
+def _routes(value: Any, name: str) -> dict[str, Route]:
+    if type(value) is not dict:
+        raise _wrong(name, "a map of pairs of texts")
+    made = {agent: _texts(pair, name) for agent, pair in value.items()}
+    if any(len(pair) != 2 for pair in made.values()):
+        raise _wrong(name, "a map of pairs of texts")
+    return {agent: (pair[0], pair[1]) for agent, pair in made.items()}
+
+
 def _wrong(name: str, wanted: str) -> DecodeError:
     return DecodeError(f"the field `{name}` of the head has to be {wanted}")
 
@@ -204,5 +225,7 @@ READERS: Final[dict[str, tuple[int, Callable[[Any, str], Any]]]] = {
         "version": _version,
         "trace": _headers,
         "error": _flag,
+        "claimed": _flag,
+        "routes": _routes,
     }.items()
 }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from .delivery import Delivery
-from .outcome import Commit, DeadLetter, Outcome, Retry, Wait
+from .outcome import NOTHING, Commit, DeadLetter, Outcome, Retry, Wait
 from .redis.lane import Done
 
 
@@ -21,6 +22,8 @@ def as_done(delivery: Delivery, outcome: Outcome, is_free: bool, dedupe_window: 
         dedupe_window: seconds that idempotency ids are remembered.
     """
     more = "" if is_free else "M"
+    if outcome is NOTHING and not delivery.tries and delivery.claim is None:
+        return Done(delivery, "C" + more, ())
     if isinstance(outcome, Commit):
         return _committed(delivery, outcome, more, int(dedupe_window * 1000))
     if isinstance(outcome, DeadLetter):
@@ -48,6 +51,9 @@ def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> D
     if outcome.state is not None:
         mode += "S"
         extras += outcome.state
+    if outcome.claims or delivery.claim is not None:
+        mode += "B"
+        extras += (delivery.claim or "", len(outcome.claims), *chain.from_iterable(outcome.claims))
     if outcome.reply is not None:
         mode += "P"
         extras += outcome.reply

@@ -532,7 +532,9 @@ class Consumer:
         if mailbox.fenced:
             return
         self._completed += 1
-        if not isinstance(outcome, Commit | DeadLetter) or (isinstance(outcome, Commit) and outcome.alone):
+        if isinstance(outcome, Commit):
+            mailbox.closing = mailbox.closing or outcome.alone
+        elif not isinstance(outcome, DeadLetter):
             mailbox.closing = True
         self._boxes.finish(mailbox)
         self._finished.append((mailbox, delivery, outcome))

@@ -21,11 +21,13 @@ class Delivery:
         state: data of a persistent agent before this message; None when this worker wrote it last.
         state_version: number of commits that the state has seen.
         state_unknown: the state has to be asked for (after a lost connection).
+        claim: key suffix of the bytes that the body points to, once that is known.
     """
 
     __slots__ = (
         "at",
         "body",
+        "claim",
         "entry",
         "head",
         "mailbox",
@@ -69,6 +71,7 @@ class Delivery:
         self.state: bytes | None = None
         self.state_version = 0
         self.state_unknown = False
+        self.claim: str | None = None
         self.mailbox: Mailbox | None = None
 
     @property

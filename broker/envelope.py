@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 Kind = Literal["event", "request", "reply", "control"]
+Route = tuple[str, str]
 
 
 class Envelope(NamedTuple):
@@ -29,6 +30,9 @@ class Envelope(NamedTuple):
         version: version of the message class.
         trace: headers of a trace (W3C names).
         error: a reply that carries an error.
+        claimed: the body is a pointer to bytes beside the stream, see claims.py.
+        routes: agents of the chain that let requests in while they wait -> the message that each of them handles,
+            and the request that it waits for.
     """
 
     id: str
@@ -48,3 +52,5 @@ class Envelope(NamedTuple):
     version: int = 1
     trace: Mapping[str, str] | None = None
     error: bool = False
+    claimed: bool = False
+    routes: Mapping[str, Route] | None = None

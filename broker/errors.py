@@ -16,14 +16,17 @@ BrokerError
 ├── FencedError                             this worker lost its lease
 ├── NamespaceMismatchError                  the namespace was made otherwise
 ├── DecodeError                             a message can't be read
+│   ├── ClaimLostError                      its bytes are not beside the stream any more
 │   ├── UnknownMessageError                 its type is not registered here
 │   └── UnsupportedVersionError             its version is not accepted here
 ├── EncodeError (TypeError)                 a message can't be written
 ├── MessageNameTakenError (ValueError)      two classes with one wire name
 ├── MessageVersionError (ValueError)        a class with versions that do not fit together
 ├── PayloadTooLargeError (ValueError)       a message is larger than the limit
+│   └── ClaimTooLargeError                  even for the place beside its stream
 ├── UndeliverableError (LookupError)        no such agent type
 ├── RequestTimeoutError (TimeoutError)      no reply in time
+├── NotWaitingError                         an agent further up the chain does not wait any more
 ├── DeadlineExceededError                   the asker no longer waits
 ├── DuplicateSubscriptionError (ValueError) the subscription exists
 ├── UnknownSubscriptionError (ValueError, LookupError) the subscription does not exist
@@ -223,6 +226,21 @@ class DecodeError(BrokerError):
         return self.reason
 
 
+class ClaimLostError(DecodeError):
+    """The bytes that a message points to are not there."""
+
+    def __init__(self, name: str, size: int) -> None:
+        super().__init__(name)
+        self.name = name
+        self.size = size
+
+    def __str__(self) -> str:
+        return (
+            f"the {self.size:,} bytes of the message are not in {self.name} any more: they were deleted by hand, "
+            "or all who subscribed then had handled it; publish the message again"
+        )
+
+
 class UnknownMessageError(DecodeError):
     """The type of a message is not registered in this process."""
 
@@ -305,7 +323,18 @@ class PayloadTooLargeError(BrokerError, ValueError):
     def __str__(self) -> str:
         return (
             f"the message has {self.size:,} bytes, the limit is {self.limit:,}: "
-            "send less or a reference to it, or raise max_payload (CALLBOARD_MAX_PAYLOAD)"
+            "send less, or send it with claim_check=True, which keeps it beside the stream "
+            "(for all messages: CALLBOARD_CLAIM_CHECK=1), or raise max_payload (CALLBOARD_MAX_PAYLOAD)"
+        )
+
+
+class ClaimTooLargeError(PayloadTooLargeError):
+    """A message is too large even to be kept beside its stream."""
+
+    def __str__(self) -> str:
+        return (
+            f"the message has {self.size:,} bytes, the limit for claim checks is {self.limit:,}: "
+            "send a reference to it, or raise max_claim (CALLBOARD_MAX_CLAIM)"
         )
 
 
@@ -334,6 +363,20 @@ class RequestTimeoutError(BrokerError, TimeoutError):
         return (
             f"{self.recipient} did not answer within {self.seconds:g} s: is a worker for it running? "
             "A longer time is request_timeout"
+        )
+
+
+class NotWaitingError(BrokerError):
+    """A request leads back to a reentrant agent, and the activation that waited for it has ended."""
+
+    def __init__(self, agent: str) -> None:
+        super().__init__(agent)
+        self.agent = agent
+
+    def __str__(self) -> str:
+        return (
+            f"{self.agent} does not wait for this chain of requests any more, so it can't be asked from within it: "
+            "its request timed out, or its handler has ended"
         )
 
 

@@ -47,6 +47,12 @@ class Limits:
         """The limits that the settings name."""
         return cls(settings.max_payload, settings.max_depth, settings.max_elements)
 
+    @classmethod
+    @lru_cache(maxsize=16)
+    def of_claims(cls, settings: BrokerSettings) -> Limits:
+        """The same for bodies that lie beside their stream: `max_claim` bytes, but no deeper and of no more values."""
+        return cls(settings.max_claim, settings.max_depth, settings.max_elements)
+
     @lru_cache(maxsize=16)  # noqa: B019  (a handful of frozen values live for ever anyway)
     def with_nan(self) -> Limits:
         """The same, but NaN and infinity are accepted."""

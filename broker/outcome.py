@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from .claims import Claim
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
@@ -26,6 +28,7 @@ class Commit:
         once_of: id of the message whose results of ctx.once are no longer needed.
         unless_cancelled: id of the request; when it was cancelled in the meantime, nothing of this is written.
         alone: nothing else of the agent is handled before this is written; the server may change what it says.
+        claims: the bytes that the reply and what is outgoing point to.
     """
 
     reply: tuple[Any, ...] | None = None
@@ -34,6 +37,11 @@ class Commit:
     once_of: str | None = None
     unless_cancelled: str | None = None
     alone: bool = False
+    claims: tuple[Claim, ...] = ()
+
+
+NOTHING = Commit()
+"""It was handled, and there is nothing to write but that: how most deliveries end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Final
 from .outcome import DeadLetter, ErrorInfo, Retry
 from .settings import BrokerSettings
 
+LONGEST_ASKED: Final = 3_600.0  # seconds; who asks for more is tried after an hour
 MAX_DOUBLINGS: Final = 60  # beyond it any base is over any cap, and a float might overflow
 
 
@@ -45,7 +46,8 @@ class RetryPolicy:
     ) -> Retry | DeadLetter:
         """What follows when attempt number `attempt` (from 1) ended with `error`.
 
-        An error whose attribute `permanent` is true is not tried again.
+        An error whose attribute `permanent` is true is not tried again, and one with an attribute `retry_after` not
+        before so many seconds have passed.
         """
         info = info or ErrorInfo(type(error).__name__, str(error))
         if getattr(error, "permanent", False):
@@ -54,4 +56,12 @@ class RetryPolicy:
             return DeadLetter("failed", info)
         ceiling = min(self.cap, math.ldexp(self.base, min(attempt - 1, MAX_DOUBLINGS)))
         delay = ceiling * (1 - self.jitter * random())
+        # Behind what was asked for and not instead of it: all that were refused together would come back together.
+        delay += _asked_for(error)
         return Retry(delay, f"{info.type}: {info.message}", info)
+
+
+def _asked_for(error: BaseException) -> float:
+    """Seconds that an error asks to wait."""
+    seconds = getattr(error, "retry_after", None)
+    return min(max(0.0, float(seconds)), LONGEST_ASKED) if isinstance(seconds, int | float) else 0.0

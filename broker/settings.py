@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
@@ -14,9 +15,16 @@ from .errors import SettingsError
 PREFIX: Final = "CALLBOARD_"
 TEXTS: Final = frozenset({"url", "namespace", "durability", "when_full"})
 CHOICES: Final = {"durability": ("server", "replica"), "when_full": ("wait", "reject")}
+TRUE: Final = frozenset({"1", "true", "yes", "on"})
+FALSE: Final = frozenset({"0", "false", "no", "off"})
 MAY_BE_ZERO: Final = frozenset(
-    {"retain", "max_unclaimed", "drain_grace", "retry_base", "max_backlog", "max_backlog_per_key"}
+    {
+        *("retain", "max_unclaimed", "drain_grace", "retry_base"),
+        *("max_backlog", "max_backlog_per_key", "max_memory", "max_messages"),
+    }
 )
+SIZES: Final = frozenset({"max_memory"})
+UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +43,8 @@ class BrokerSettings:
         retry_cap: longest pause between attempts, seconds.
         request_timeout: seconds a request waits for its reply.
         max_payload: largest body of a message, bytes.
+        claim_check: larger bodies are kept beside their stream instead of being refused, as with claim_check=True.
+        max_claim: largest body that is kept beside its stream, bytes.
         max_depth: deepest nesting of a body.
         max_elements: most values in a body.
         retain: handled entries that stay in a stream, to be looked at.
@@ -43,6 +53,9 @@ class BrokerSettings:
         drain_grace: seconds that running handlers get when a worker stops.
         idle_poll: seconds after which an idle worker looks by itself for entries that were added by hand.
         passivate_after: seconds after which an idle persistent agent leaves the memory.
+        max_memory: resident bytes after which a worker process drains and is replaced; 0: no limit. In the environment
+            also with a unit, such as 500MB.
+        max_messages: messages after which a worker process drains and is replaced; 0: no limit.
         connect_timeout: seconds to wait for a connection.
         socket_timeout: seconds to wait for an answer.
         max_backlog: messages of a topic, or in the inbox of an agent type, that may wait to be handled; 0: no limit.
@@ -64,6 +77,8 @@ class BrokerSettings:
     retry_cap: float = 30.0
     request_timeout: float = 30.0
     max_payload: int = 1_048_576
+    claim_check: bool = False
+    max_claim: int = 134_217_728
     max_depth: int = 32
     max_elements: int = 100_000
     retain: int = 1_000
@@ -72,6 +87,8 @@ class BrokerSettings:
     drain_grace: float = 30.0
     idle_poll: float = 0.5
     passivate_after: float = 300.0
+    max_memory: int = 0
+    max_messages: int = 0
     connect_timeout: float = 5.0
     socket_timeout: float = 10.0
     max_backlog: int = 0
@@ -96,6 +113,10 @@ class BrokerSettings:
                 raise SettingsError(f"{name}={value!r} has to be text")
             if name in CHOICES and value not in CHOICES[name]:
                 raise SettingsError(f"{name}={value!r} has to be one of: {', '.join(CHOICES[name])}")
+            return
+        if isinstance(default, bool):
+            if not isinstance(value, bool):
+                raise SettingsError(f"{name}={value!r} has to be True or False")
             return
         wanted = int if isinstance(default, int) else int | float
         if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value):
@@ -128,9 +149,29 @@ class BrokerSettings:
         return cls(**values)
 
 
+def parse_size(text: str) -> int:
+    """Bytes from a number with or without a unit: 500MB (10^6 bytes), 64MiB (2^20 bytes), 1.5G, 1048576.
+
+    Raises:
+        SettingsError: it is something else.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?)?b?", text.strip().lower())
+    if found is None:
+        raise SettingsError(
+            f"{text!r} is no size: write a number of bytes, or one with a unit such as 500MB or 2GiB"
+        )
+    return int(float(found[1]) * UNITS[found[2] or ""])
+
+
 def _read(name: str, text: str, default: Any) -> Any:
+    if name in SIZES:
+        return parse_size(text)
     if isinstance(default, str) or default is None:
         return text
+    if isinstance(default, bool):
+        if text.lower() not in TRUE | FALSE:
+            raise SettingsError(f"{PREFIX}{name.upper()}={text!r} has to be 1 or 0")
+        return text.lower() in TRUE
     try:
         return type(default)(text)
     except ValueError as error:

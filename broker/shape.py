@@ -46,10 +46,10 @@ class Shape:
     def of(cls, schema: Mapping[str, Any]) -> Shape:
         """Reads a core schema."""
         parts = list(_parts(schema))
-        kinds = {part["type"] for part in parts if isinstance(part.get("type"), str)}
-        aliases = [_aliases(part) for part in parts if part.get("type") in NAMED_FIELDS]
+        kinds = {_kind(part) for part in parts}
+        aliases = [_aliases(part) for part in parts if _kind(part) in NAMED_FIELDS]
         is_open = bool(kinds & OPEN) or "definition-ref" in kinds or any(map(_is_open, parts))
-        containers = sum(part.get("type") in CONTAINERS for part in parts)
+        containers = sum(_kind(part) in CONTAINERS for part in parts)
         return cls(
             is_nested=is_open or containers > 1,
             has_numbers=is_open or "float" in kinds,
@@ -75,14 +75,21 @@ def _parts(node: Any) -> Iterator[Mapping[str, Any]]:
             todo += part
 
 
+def _kind(part: Mapping[str, Any]) -> str:
+    """What a part describes; "" for a table of fields, which may well have one that is called `type`."""
+    kind = part.get("type")
+    return kind if isinstance(kind, str) else ""
+
+
 def _is_open(part: Mapping[str, Any]) -> bool:
-    if part.get("type") == "dict":
+    kind = _kind(part)
+    if kind == "dict":
         return part.get("keys_schema", {}).get("type") not in TEXT_KEYS or "values_schema" not in part
-    if part.get("type") in ("list", "set", "frozenset", "tuple"):
+    if kind in ("list", "set", "frozenset", "tuple"):
         return "items_schema" not in part
     if part.get("extra_fields_behavior") == "allow":
         return True
-    return str(part.get("type")).startswith("function-") and "serialization" in part
+    return kind.startswith("function-") and "serialization" in part
 
 
 def _aliases(part: Mapping[str, Any]) -> dict[str, list[Any]]:

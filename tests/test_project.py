@@ -18,7 +18,8 @@ from broker import BrokerSettings
 ROOT = Path(__file__).parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
-AGENT_SERVICES = {name: service for name, service in COMPOSE["services"].items() if name != "redis"}
+STORES = ("redis", "chroma")
+AGENT_SERVICES = {name: service for name, service in COMPOSE["services"].items() if name not in STORES}
 PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
 
@@ -42,9 +43,15 @@ def test_the_command_is_there() -> None:
     assert callable(main)
 
 
-def test_the_metadata_has_lower_bounds_only() -> None:
+def _requirements() -> list[str]:
+    """Of the package and of every extra, those apart that are other extras."""
     extras = PROJECT["project"]["optional-dependencies"]
-    for requirement in [*PROJECT["project"]["dependencies"], *extras["testing"], *extras["dev"]]:
+    every = [*PROJECT["project"]["dependencies"], *(text for extra in extras.values() for text in extra)]
+    return [text for text in every if not text.startswith("callboard[")]
+
+
+def test_the_metadata_has_lower_bounds_only() -> None:
+    for requirement in _requirements():
         version = requirement.partition(";")[0]
         assert ">=" in version, requirement
         assert not re.search(r"==|<|~=", version), requirement
@@ -60,11 +67,7 @@ def test_the_constraints_cover_every_requirement() -> None:
         return re.split(r"[\[>=;]", text)[0].strip().lower().replace("_", "-")
 
     pinned = {name(line) for line in (ROOT / "constraints.txt").read_text().splitlines()}
-    extras = PROJECT["project"]["optional-dependencies"]
-    wanted = {
-        name(text) for text in [*PROJECT["project"]["dependencies"], *extras["testing"], *extras["dev"]]
-    }
-    assert wanted <= pinned
+    assert {name(text) for text in _requirements()} <= pinned
 
 
 @pytest.mark.parametrize("script", ["scripts/demo", "scripts/test", "scripts/check", ".ci/run"])
@@ -116,6 +119,18 @@ def test_compose_keeps_its_data_and_is_reachable_from_this_machine_only() -> Non
     assert "redis-data" in COMPOSE["volumes"]
     assert "redis-cli ping" in redis["healthcheck"]["test"][1]
     assert all(port.startswith("127.0.0.1:") for port in redis["ports"])
+
+
+def test_compose_has_a_chroma_server_for_who_asks_for_it() -> None:
+    """Its version is the client's, its data stay, and only this machine reaches it."""
+    chroma = COMPOSE["services"]["chroma"]
+    pinned = re.search(r"^chromadb==(.+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert pinned is not None
+    assert chroma["image"] == f"chromadb/chroma:{pinned[1]}"
+    assert chroma["profiles"] == ["memory"]
+    assert chroma["volumes"] == ["chroma-data:/data"]
+    assert "chroma-data" in COMPOSE["volumes"]
+    assert all(port.startswith("127.0.0.1:") for port in chroma["ports"])
 
 
 def test_the_image_holds_what_its_build_needs() -> None:

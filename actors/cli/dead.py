@@ -245,6 +245,9 @@ def _when(ms: int) -> str:
 
 
 def _show(letter: DeadLetter) -> None:
+    from broker.claims import shown
+
+    payload = shown(letter.body) or to_json(letter.payload)
     say(f"{letter.agent_type}/{letter.id}")
     facts = {
         "message": f"{letter.message_type or '-'} {letter.message_id}",
@@ -254,7 +257,7 @@ def _show(letter: DeadLetter) -> None:
         "worker": letter.worker or "-",
         "reason": letter.reason,
         "error": letter.error or "-",
-        "payload": f"unreadable: {letter.problem}" if letter.problem else to_json(letter.payload),
+        "payload": f"unreadable: {letter.problem}" if letter.problem else payload,
     }
     for name, value in facts.items():
         say(f"  {name:<8} {value}")

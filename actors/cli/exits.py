@@ -49,6 +49,7 @@ def code_of(error: BaseException) -> int:
     )
     from broker.redis.server import ServerUnsupportedError
     from broker.redis.server_state import ServerStartError
+    from memory.errors import FilterError, MemorySettingError, StoreUnavailableError
 
     from ..errors import DeclarationError
     from ..loading import LoadingError
@@ -56,12 +57,26 @@ def code_of(error: BaseException) -> int:
     if isinstance(error, CommandFailed):
         return error.code
     if isinstance(
-        error, ServerUnavailableError | ServerNotFoundError | ServerStartError | ServerUnsupportedError
+        error,
+        ServerUnavailableError
+        | ServerNotFoundError
+        | ServerStartError
+        | ServerUnsupportedError
+        | StoreUnavailableError,
     ):
         return UNREACHABLE
     if isinstance(error, RequestTimeoutError):
         return TIMED_OUT
-    if isinstance(error, BadUrlError | InvalidIdError | SettingsError | LoadingError | DeclarationError):
+    if isinstance(
+        error,
+        BadUrlError
+        | InvalidIdError
+        | SettingsError
+        | LoadingError
+        | DeclarationError
+        | MemorySettingError
+        | FilterError,
+    ):
         return BAD_USE
     return FAILED
 
@@ -69,8 +84,9 @@ def code_of(error: BaseException) -> int:
 def sentence_of(error: BaseException) -> str:
     """What went wrong, for people: our own errors as they are, others with their class."""
     from broker.errors import BrokerError
+    from memory.errors import LongTermMemoryError
 
-    if isinstance(error, ActorError | BrokerError):
+    if isinstance(error, ActorError | BrokerError | LongTermMemoryError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror

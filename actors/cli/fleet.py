@@ -34,6 +34,7 @@ class FleetPlan:
         namespace: Where on the server.
         grace: Seconds that running handlers get.
         policy: When to restart.
+        options: Further options of `callboard worker`.
     """
 
     target: str
@@ -42,6 +43,7 @@ class FleetPlan:
     namespace: str
     grace: float
     policy: RestartPolicy
+    options: tuple[str, ...] = ()
 
     def plans(self) -> list[ProcessPlan]:
         """One per process; several of a type are numbered."""
@@ -49,7 +51,13 @@ class FleetPlan:
             ProcessPlan(
                 name=agent_type if count == 1 else f"{agent_type}.{number}",
                 group=agent_type,
-                command=worker_command(self.target, agent_type, namespace=self.namespace, grace=self.grace),
+                command=worker_command(
+                    self.target,
+                    agent_type,
+                    namespace=self.namespace,
+                    grace=self.grace,
+                    options=self.options,
+                ),
             )
             for agent_type, count in self.processes.items()
             for number in range(1, count + 1)

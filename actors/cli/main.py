@@ -9,7 +9,24 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from . import ask, dead, demo, init, pause, publish, reset, server, status, tail, topics, up, worker
+from . import (
+    acl,
+    ask,
+    dead,
+    demo,
+    doctor,
+    init,
+    memory,
+    pause,
+    publish,
+    reset,
+    server,
+    status,
+    tail,
+    topics,
+    up,
+    worker,
+)
 from .exits import BAD_USE, BROKEN_PIPE, INTERRUPTED, code_of, complain, sentence_of
 from .options import help_of
 from .output import OutputClosedError
@@ -24,9 +41,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-for _module in (init, up, worker, publish, ask, status, topics, tail, pause, reset, demo):
+for _module in (init, up, worker, publish, ask, status, topics, tail, pause, reset, doctor, acl, demo):
     _module.add_to(app)
 app.add_typer(dead.app, name="dead")
+app.add_typer(memory.app, name="memory")
 app.add_typer(server.app, name="server")
 
 

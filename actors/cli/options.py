@@ -45,6 +45,23 @@ Grace = Annotated[
         help="How long running handlers may go on when it stops. Default: drain_grace, 30.",
     ),
 ]
+MaxMemory = Annotated[
+    str | None,
+    typer.Option(
+        "--max-memory",
+        metavar="SIZE",
+        help="Resident memory, such as 500MB, after which a process drains and is replaced. Default: max_memory, no limit.",
+    ),
+]
+MaxMessages = Annotated[
+    int | None,
+    typer.Option(
+        "--max-messages",
+        metavar="N",
+        min=0,
+        help="Messages after which a process drains and is replaced. Default: max_messages, no limit.",
+    ),
+]
 Fields = Annotated[
     list[str] | None,
     typer.Argument(metavar="[FIELD=VALUE]...", help="Its fields; values are JSON where possible, else text."),
@@ -86,3 +103,19 @@ def split_counts(texts: list[str], option: str) -> dict[str, int]:
 def grace_of(given: float | None, settings: BrokerSettings) -> float:
     """Seconds of the grace period."""
     return settings.drain_grace if given is None else given
+
+
+def with_limits(settings: BrokerSettings, max_memory: str | None, max_messages: int | None) -> BrokerSettings:
+    """The settings with the limits of a worker process that the command line gives."""
+    from dataclasses import replace
+
+    from broker.settings import parse_size
+
+    memory = settings.max_memory if max_memory is None else parse_size(max_memory)
+    messages = settings.max_messages if max_messages is None else max_messages
+    return replace(settings, max_memory=memory, max_messages=messages)
+
+
+def limit_options(settings: BrokerSettings) -> tuple[str, ...]:
+    """The same as options of `callboard worker`."""
+    return ("--max-memory", str(settings.max_memory), "--max-messages", str(settings.max_messages))

@@ -96,7 +96,9 @@ def as_data(entry: StreamEntry) -> dict[str, Any]:
 
 
 def as_line(entry: StreamEntry) -> str:
-    """An entry for people: time, topic, key, type, body."""
+    """An entry for people: time, topic, key, type, body, or where the bytes are that lie beside the stream."""
+    from broker.claims import shown
+
     ms = int(entry.entry.partition("-")[0])
     time = datetime.fromtimestamp(ms / 1000, UTC).astimezone().strftime("%H:%M:%S.%f")[:-3]
     topic = entry.stream.removeprefix("topic:")
@@ -104,6 +106,8 @@ def as_line(entry: StreamEntry) -> str:
         return f"{time} {topic} unreadable: {entry.problem}"
     body, problem = _body(entry)
     text = f"unreadable: {problem}" if problem else to_json(body)
+    if entry.envelope.claimed:
+        text = shown(entry.envelope.body) or text
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}... ({len(text):,} characters; --json shows all)"
     sender = f" from {entry.envelope.sender}" if entry.envelope.sender else ""

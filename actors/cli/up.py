@@ -8,9 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .exits import INTERRUPTED, bad_use
-from .options import Grace, Namespace, Target, Url, check_types, command, grace_of, split_counts
+from .options import (
+    Grace,
+    MaxMemory,
+    MaxMessages,
+    Namespace,
+    Target,
+    Url,
+    check_types,
+    command,
+    grace_of,
+    limit_options,
+    split_counts,
+    with_limits,
+)
 
 if TYPE_CHECKING:
+    from broker import BrokerSettings
+
     from ..app import App
     from ..supervisor import Ending, RestartPolicy
 
@@ -36,12 +51,15 @@ def up(
     url: Url = None,
     namespace: Namespace = None,
     grace: Grace = None,
+    max_memory: MaxMemory = None,
+    max_messages: MaxMessages = None,
 ) -> int:
     """Run an app: every agent type in a process of its own, or in several.
 
     A process that dies is started again, after a pause that doubles each time, and what it held goes to the
     others at once. Ctrl-C or SIGTERM lets running handlers finish within the grace period; a second one stops
-    at once. On a terminal a table shows how things stand, elsewhere a line whenever something changes.
+    at once. A process that passes --max-memory or --max-messages drains and is replaced at once, which counts
+    as no death. On a terminal a table shows how things stand, elsewhere a line whenever something changes.
 
       callboard up counting:app
       callboard up counting:app --processes counter=3 --url redis://10.0.0.5:6379
@@ -50,11 +68,13 @@ def up(
     """
     from ..loading import load_app
     from ..supervisor import Ending, RestartPolicy
+    from .sessions import settings_for
 
     app = load_app(target)
     counts = counts_of(app, [*(processes or []), *(more or [])])
     policy = RestartPolicy(limit=restarts)
-    ending = asyncio.run(_up(app, target, counts, policy, url, namespace, grace))
+    settings = with_limits(settings_for(app, url, namespace), max_memory, max_messages)
+    ending = asyncio.run(_up(app, target, counts, policy, settings, grace))
     return INTERRUPTED if ending is Ending.KILLED else 0
 
 
@@ -76,16 +96,14 @@ async def _up(
     target: str,
     counts: dict[str, int],
     policy: RestartPolicy,
-    url: str | None,
-    namespace: str | None,
+    settings: BrokerSettings,
     grace: float | None,
 ) -> Ending:
     from .board import board
     from .fleet import Fleet, FleetPlan
-    from .sessions import publisher, server_at, settings_for
+    from .sessions import publisher, server_at
 
-    settings = settings_for(app, url, namespace)
-    async with server_at(settings.url) as server, publisher(app, server.url, namespace) as runtime:
+    async with server_at(settings.url) as server, publisher(app, server.url, settings.namespace) as runtime:
         plan = FleetPlan(
             target=target,
             processes=counts,
@@ -93,6 +111,7 @@ async def _up(
             namespace=settings.namespace,
             grace=grace_of(grace, settings),
             policy=policy,
+            options=limit_options(settings),
         )
         with board() as shown:
             shown.notice(

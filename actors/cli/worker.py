@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .exits import INTERRUPTED
-from .options import Grace, Namespace, Target, Url, check_types, command
+from .options import Grace, MaxMemory, MaxMessages, Namespace, Target, Url, check_types, command, with_limits
 from .output import remark
 
 
@@ -27,27 +27,31 @@ def worker(
     url: Url = None,
     namespace: Namespace = None,
     grace: Grace = None,
+    max_memory: MaxMemory = None,
+    max_messages: MaxMessages = None,
     watch: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> int:
     """Run agents in this process, until SIGTERM or Ctrl-C.
 
     Then it takes nothing new, lets running handlers finish within the grace period and gives the rest to
     other workers, without counting an attempt. A second signal stops it at once. `callboard up` runs and
-    supervises one for each type.
+    supervises one for each type. A process that passes --max-memory or --max-messages drains as well and ends
+    with 79: whoever started it is to start it again (systemd: Restart=on-failure).
 
       callboard worker counting:app --type counter
-      callboard worker counting:app --type counter --url redis://10.0.0.5:6379 --grace 10
+      callboard worker counting:app --type counter --url redis://10.0.0.5:6379 --grace 10 --max-memory 500MB
 
-    Exit codes: 0 drained, 1 failed, 2 wrong use, 3 no server, 130 stopped at once by a second signal.
+    Exit codes: 0 drained, 1 failed, 2 wrong use, 3 no server, 75 a handler blocked it past its max_runtime,
+    79 passed a limit and drained, 130 stopped at once by a second signal.
     """
     from ..loading import load_app
     from ..runtime import RedisAgentRuntime
-    from ..worker import WorkerEnding, run_worker
+    from ..worker import RECYCLED, WorkerEnding, run_worker
     from .sessions import run, settings_for
 
     app = load_app(target)
     check_types(app, types or [])
-    settings = settings_for(app, url, namespace)
+    settings = with_limits(settings_for(app, url, namespace), max_memory, max_messages)
     # A supervisor puts the name in front of every line.
     label = "" if watch is not None else f"{', '.join(types or ['all types'])}: "
 
@@ -64,4 +68,5 @@ def worker(
             runtime, grace=grace, watch=watch, announce=lambda text: remark(f"{label}{text}")
         )
 
-    return 0 if run(work()) is WorkerEnding.DRAINED else INTERRUPTED
+    codes = {WorkerEnding.DRAINED: 0, WorkerEnding.RECYCLED: RECYCLED, WorkerEnding.AT_ONCE: INTERRUPTED}
+    return codes[run(work())]

@@ -7,9 +7,10 @@ unknown, and only the caller knows how to find out. What to do next (send again,
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ..errors import CommandError, ConnectionLostError, ServerUnavailableError
 from ..settings import BrokerSettings
@@ -19,6 +20,7 @@ from .keys import Keys
 from .scripts import is_missing, is_there_already, library
 from .wire import Argument, Wire
 
+T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds between attempts to connect
 
 
@@ -32,6 +34,11 @@ class Channel(Protocol):
 
     @property
     def is_open(self) -> bool: ...
+
+    @property
+    def is_waiting(self) -> bool:
+        """Somebody waits for an answer."""
+        ...
 
     async def call_within(self, arguments: Sequence[Argument], timeout: float) -> Any: ...
 
@@ -48,7 +55,14 @@ async def open_channel(endpoint: Endpoint, name: str, settings: BrokerSettings) 
 
 
 class Link:
-    """One connection at a time, opened when first needed."""
+    """One connection at a time, opened when first needed.
+
+    Args:
+        endpoint, keys, settings: where, and how.
+        name: of the connection, seen in CLIENT LIST.
+        revive: starts an embedded server again that died.
+        on_loss: told when a connection broke in the middle of a call.
+    """
 
     def __init__(
         self,
@@ -57,9 +71,11 @@ class Link:
         settings: BrokerSettings,
         name: str = "callboard",
         revive: Revive | None = None,
+        on_loss: Callable[[Link], None] | None = None,
     ) -> None:
         self.endpoint = endpoint
         self._revive = revive
+        self._on_loss = on_loss
         self.keys = keys
         self.settings = settings
         self._name = name
@@ -120,9 +136,12 @@ class Link:
     async def command(self, *arguments: Argument, timeout: float | None = None) -> Any:
         """Runs one command. `timeout` in seconds, default the socket timeout of the settings."""
         channel = await self.channel()
-        return await channel.call_within(
-            arguments, self.settings.socket_timeout if timeout is None else timeout
-        )
+        limit = self.settings.socket_timeout if timeout is None else timeout
+        try:
+            return await channel.call_within(arguments, limit)
+        except ConnectionLostError:
+            self._tell_of_loss()
+            raise
 
     async def run(self, name: str, arguments: Sequence[Argument], timeout: float | None = None) -> Any:
         """Runs the Lua function `name` with the namespace's prefix as its key; loads the library when it is missing."""
@@ -131,11 +150,33 @@ class Link:
         command = ["FCALL", library().function(name), 1, self.keys.prefix, *arguments]
         try:
             return await channel.call_within(command, limit)
+        except ConnectionLostError:
+            self._tell_of_loss()
+            raise
         except CommandError as error:
             if not is_missing(error):
                 raise
         await self._load(channel, limit)
         return await channel.call_within(command, limit)
+
+    async def patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Repeats a call that does no harm when it is repeated, until it goes through, however long the server is gone.
+
+        Raises:
+            ConnectionLostError, ServerUnavailableError: the link was closed meanwhile.
+        """
+        while True:
+            try:
+                return await call()
+            except (ConnectionLostError, ServerUnavailableError):
+                if self._closed:
+                    raise
+            await asyncio.sleep(FIRST_PAUSE)
+            await self.reconnect(math.inf)
+
+    def _tell_of_loss(self) -> None:
+        if self._on_loss is not None and not self._closed:
+            self._on_loss(self)
 
     async def _load(self, channel: Channel, limit: float) -> None:
         try:
@@ -143,6 +184,11 @@ class Link:
         except CommandError as error:
             if not is_there_already(error):
                 raise
+
+    def doubt(self) -> None:
+        """Drops the connection unless a call is under way, which has a limit of its own."""
+        if self._channel is not None and not self._channel.is_waiting:
+            self._channel.close("another connection of the process was lost")
 
     def break_off(self, reason: str) -> None:
         """Drops the connection; the next call makes a new one."""

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ..claims import Claim
 from ..errors import (
     BacklogError,
     CommandError,
@@ -35,6 +36,7 @@ class Posting(NamedTuple):
         values: id, type, key, from, head, body.
         once: idempotency id, or "".
         waiting: name of the process that waits for the reply of a recorded request, or "".
+        claim: the bytes that the body points to.
     """
 
     stream: str
@@ -42,6 +44,7 @@ class Posting(NamedTuple):
     values: tuple[Argument, ...]
     once: str = ""
     waiting: str = ""
+    claim: Claim | None = None
 
 
 class Publisher:
@@ -105,6 +108,8 @@ class Publisher:
                 continue
             body = item[0].values[5]
             size += len(body) if isinstance(body, bytes | str) else 8
+            if (claim := item[0].claim) is not None:
+                size += len(claim.body)
             batch.append(item)
         return batch
 
@@ -185,9 +190,13 @@ class Publisher:
             settings.max_backlog_per_key,
             len(batch),
         ]
-        for posting, _ in batch:
-            arguments += (posting.stream, posting.due, posting.once, posting.waiting)
-            arguments += posting.values
+        claims: list[Argument] = []
+        for (stream, due, values, once, waiting, claim), _ in batch:
+            arguments += (stream, due, once, waiting)
+            arguments += values
+            if claim is not None:
+                claims += claim
+        arguments += claims
         return arguments
 
     async def _call(self, arguments: list[Argument]) -> list[bytes]:

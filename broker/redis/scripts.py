@@ -23,9 +23,12 @@ OPERATIONS = (
     "replay",
     "record",
     "control",
+    "nest",
+    "answer",
     "idle",
     "census",
     "measure",
+    "repair",
 )
 
 

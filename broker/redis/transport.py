@@ -8,18 +8,22 @@ import logging
 import os
 import socket
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
+from ..envelope import Route
 from ..errors import ConnectionLostError, NamespaceMismatchError
 from ..settings import BrokerSettings
+from .claims import ClaimStore
 from .endpoint import Endpoint
 from .follower import StreamFollower
 from .heartbeat import Heartbeat
 from .keys import CONTROL, Keys, reply
 from .lane import WorkerLane
 from .link import Link, Revive
+from .nested import NestedRequests
 from .publisher import Posting, Publisher
 from .wire import Argument
 
@@ -54,11 +58,15 @@ class RedisTransport:
 
     def __init__(self, url: str, settings: BrokerSettings, revive: Revive | None = None) -> None:
         self._revive = revive
+        self._links: weakref.WeakSet[Link] = weakref.WeakSet()
         self.endpoint = Endpoint.parse(url)
         self.keys = Keys(settings.namespace)
         self.settings = settings
         self.process = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
         self.admin = self.link("admin")
+        self.claims = ClaimStore(self.link("claims"))
+        self.nested = NestedRequests(self.link("nested"), self.process)
+        self._nesting: set[asyncio.Task[None]] = set()
         self._publisher = Publisher(self.link("publisher"), self._warn_of_full_topic)
         self._replies = StreamFollower(self.link("replies"), reply(self.process), self._on_reply, is_own=True)
         self._waiting: dict[bytes, list[asyncio.Future[Reply]]] = {}
@@ -68,7 +76,19 @@ class RedisTransport:
 
     def link(self, purpose: str) -> Link:
         """A connection of its own."""
-        return Link(self.endpoint, self.keys, self.settings, f"callboard-{purpose}", self._revive)
+        name = f"callboard-{purpose}"
+        made = Link(self.endpoint, self.keys, self.settings, name, self._revive, self._doubt_others)
+        self._links.add(made)
+        return made
+
+    def _doubt_others(self, lost: Link) -> None:
+        """A network that dropped one connection without a word has dropped those that were idle, too.
+
+        Each of them would cost a `socket_timeout` of its own, when it is used next.
+        """
+        for link in list(self._links):
+            if link is not lost:
+                link.doubt()
 
     # The server's clock
 
@@ -132,11 +152,23 @@ class RedisTransport:
         The id of the posting identifies the request, which may be asked several times at once; `forget` the future
         when nobody waits for it any more.
         """
-        self._replies.start()
-        request_id = str(posting.values[0]).encode()
-        waiting: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(request_id, []).append(waiting)
+        waiting = self._wait_for(posting)
         self._publisher.post(posting).add_done_callback(lambda sent: _pass_error(sent, waiting))
+        return waiting
+
+    def ask_back(self, posting: Posting, agent_type: str, route: Route) -> asyncio.Future[Reply]:
+        """Like `ask`, for a request to an activation that waits further up the chain; see NestedRequests.send."""
+        waiting = self._wait_for(posting)
+        sending = asyncio.create_task(self.nested.send(posting, agent_type, route), name="callboard-nested")
+        self._nesting.add(sending)
+        sending.add_done_callback(self._nesting.discard)
+        sending.add_done_callback(lambda sent: _pass_error(sent, waiting))
+        return waiting
+
+    def _wait_for(self, posting: Posting) -> asyncio.Future[Reply]:
+        self._replies.start()
+        waiting: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(str(posting.values[0]).encode(), []).append(waiting)
         return waiting
 
     def forget(self, request_id: str, waiting: asyncio.Future[Reply]) -> None:
@@ -153,7 +185,10 @@ class RedisTransport:
         if len(values) != REPLY_VALUES:
             logger.warning("the stream of replies has an entry that is no reply; it is passed over")
             return
-        request_id, kind, _, sender, _, head, body = values
+        request_id, kind, notice, sender, _, head, body = values
+        if notice:
+            self.nested.notify(request_id.decode())
+            return
         everybody = self._waiting.pop(request_id, None)
         if everybody is None:
             self.late_replies += 1
@@ -273,6 +308,8 @@ class RedisTransport:
         self._waiting.clear()
         if delete_namespace:
             await self.delete_namespace()
+        self.claims.close()
+        self.nested.close()
         self.admin.close()
 
 
@@ -287,7 +324,7 @@ def _literally(text: str) -> str:
     return "".join(f"\\{letter}" if letter in "*?[]\\" else letter for letter in text)
 
 
-def _pass_error(sent: asyncio.Future[bool], waiting: asyncio.Future[Reply]) -> None:
+def _pass_error(sent: asyncio.Future[Any], waiting: asyncio.Future[Reply]) -> None:
     if waiting.done() or sent.cancelled():
         return
     error = sent.exception()

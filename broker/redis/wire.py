@@ -94,6 +94,11 @@ class Wire(asyncio.Protocol):
     def is_open(self) -> bool:
         return self._transport is not None and self._lost is None
 
+    @property
+    def is_waiting(self) -> bool:
+        """Somebody waits for an answer."""
+        return bool(self._waiting)
+
     def call(self, arguments: Sequence[Argument]) -> asyncio.Future[Any]:
         """Sends a command; the future gets its answer, or a BrokerError."""
         future: asyncio.Future[Any] = self._loop.create_future()

@@ -189,6 +189,19 @@ async def test_consumers_of_dead_workers_do_not_pile_up(rig: Rig) -> None:
     assert len(found) <= 1
 
 
+async def test_the_consumer_of_a_dead_worker_that_held_much_goes_too(rig: Rig) -> None:
+    """Everything that is pending moves before the consumer goes; what is left pending would keep it for ever."""
+    await rig.declare(topic("counter", "visits"))
+    await rig.publish(*(posting("topic:visits", f"k{number}") for number in range(600)))
+    doomed = await rig.worker("counter")
+    assert len(await doomed.take(600)) == 600
+    await _crash(rig, doomed)
+    stream = rig.transport.keys.of("topic:visits")
+    found = await rig.transport.admin.command("XINFO", "CONSUMERS", stream, "counter")
+    assert [dict(zip(one[::2], one[1::2], strict=True))[b"name"] for one in found] == [b"nobody"]
+    assert await rig.pending("topic:visits", "counter") == 600
+
+
 async def test_replaying_a_letter_twice_sends_it_once(rig: Rig) -> None:
     await rig.declare(topic("counter", "visits"))
     worker = await rig.worker("counter")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.helpers.rig import Rig, RigWorker, bodies, posting, topic
 
 RETAIN = 200
@@ -108,3 +110,32 @@ async def test_entries_whose_group_came_back_are_not_trimmed_away(rig: Rig) -> N
     assert await _drain(worker) == 1000
     await _beat_often(worker)
     assert bodies(await first.finish(*first.held, accept=True)) == ["parked"]
+
+
+@pytest.mark.real_server("it has no maxmemory")
+async def test_when_the_memory_is_full_nothing_is_kept_to_be_looked_at(rig: Rig) -> None:
+    """Else handled entries, which nobody needs, could keep publishers out for ever."""
+    await rig.declare(topic("counter", "visits"), topic("audit", "visits"))
+    worker = await rig.worker("counter")
+    await rig.publish(*(posting("topic:visits", f"k{i}", b"x" * 50_000) for i in range(40)))
+    await _drain(worker)
+    late = await rig.worker("audit")
+    await late.take(1)
+    await _limit_memory(rig, 1_000_000)
+    try:
+        await _beat_often(worker)
+        assert await rig.command("XLEN", "topic:visits") == 40, "somebody still needs them"
+        await late.finish_all()
+        await _drain(late)
+        await _beat_often(worker)
+        assert await rig.command("XLEN", "topic:visits") <= 1
+        await rig.note("topic:visits", "k", "there is room again")
+    finally:
+        await rig.transport.admin.command("CONFIG", "SET", "maxmemory", 0)
+
+
+async def _limit_memory(rig: Rig, too_much: int) -> None:
+    """So that the server uses so many bytes more than it may."""
+    info: bytes = await rig.transport.admin.command("INFO", "memory")
+    used = next(line for line in info.decode().splitlines() if line.startswith("used_memory:"))
+    await rig.transport.admin.command("CONFIG", "SET", "maxmemory", int(used.partition(":")[2]) - too_much)

@@ -3,6 +3,7 @@
 A python block whose first line is `# name.py` is written to a file of that name. In a console block the lines
 behind a command say what it prints, see `blocks.matches`; a command that only looks is repeated until they
 are right, because other processes do the work. `callboard up` and `callboard worker` go on until `^C` or the end.
+Clients of models reach a server of the tests, without a key.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from typing import Any
 import hiredis
 import pytest
 
+from tests.helpers.openai_server import OpenAIServer
+from tests.helpers.sensible import SensibleModel
 from tests.helpers.servers import ServerProcess
 
 from .blocks import ENTRY, LANGUAGES, WORKER, Block, Command, blocks_of, commands_of, matches
@@ -40,6 +43,13 @@ def server() -> Iterator[Path]:
     """A redis-server, or the valkey-server that is always there; gives its socket."""
     with ServerProcess() as process:
         yield process.path
+
+
+@pytest.fixture(scope="module")
+def models() -> Iterator[OpenAIServer]:
+    """A server with OpenAI's API, so that examples with models run without a key."""
+    with OpenAIServer(SensibleModel()) as running:
+        yield running
 
 
 class RawClient:
@@ -66,7 +76,7 @@ class RawClient:
 class Reader:
     """Does what a page says, as a reader would: in a folder of its own, on a server of its own."""
 
-    def __init__(self, folder: Path, server: Path) -> None:
+    def __init__(self, folder: Path, server: Path, models: OpenAIServer) -> None:
         self._folder = folder
         self._server = server
         self._client = RawClient(server)
@@ -74,6 +84,8 @@ class Reader:
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("CALLBOARD_")},
             "CALLBOARD_URL": f"unix://{server}",
+            "OPENAI_BASE_URL": models.url,
+            "OPENAI_API_KEY": "sk-none",
             "PYTHONPATH": str(ROOT),
             "COLUMNS": "200",
             "NO_COLOR": "1",
@@ -211,8 +223,8 @@ class Reader:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_code_on_a_page_works(page: Path, tmp_path: Path, server: Path) -> None:
-    reader = Reader(tmp_path, server)
+def test_the_code_on_a_page_works(page: Path, tmp_path: Path, server: Path, models: OpenAIServer) -> None:
+    reader = Reader(tmp_path, server, models)
     try:
         for block in blocks_of(page):
             reader.do(block)
@@ -243,7 +255,7 @@ def test_the_picture_of_the_code_is_complete() -> None:
     named = set(
         re.findall(r"`(?:\w+/)*([\w*]+\.py)`", (ROOT / "docs" / "architecture.md").read_text("utf-8"))
     )
-    folders = (ROOT / "actors", ROOT / "broker", ROOT / "broker" / "redis")
+    folders = (ROOT / "actors", ROOT / "actors" / "tools", ROOT / "broker", ROOT / "broker" / "redis")
     there = {path.name for folder in folders for path in folder.glob("[!_]*.py")}
 
     assert not [name for name in named if not fnmatch.filter(there, name)], "named and not there"

@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from actors import App, MessageContext, RoutedAgent, TopicId, event, rpc
+from actors import AgentId, App, MessageContext, RoutedAgent, TopicId, event, rpc
 
 Behaviour = Literal["sleep", "block", "raise", "exit", "hang"]
 
@@ -107,3 +107,59 @@ class Worker(JobAgent):
 @app.agent("limited", topics=["limited"], max_runtime=0.3)
 class Limited(JobAgent):
     """May not run long."""
+
+
+class Errand(BaseModel):
+    """A job that is done by asking somebody who asks back: `seconds` before and after that. Number `seq` of its key."""
+
+    seq: int
+    seconds: float = 0.0
+
+
+class Help(BaseModel):
+    """The request to the one who asks back."""
+
+    seq: int
+    seconds: float
+
+
+class CountOne(BaseModel):
+    """The request that comes back."""
+
+
+@app.agent("asker", topics=["errands"], reentrant=True, max_attempts=20)
+class Asker(RoutedAgent):
+    """Counts its errands only when it is asked to while it waits."""
+
+    class State(BaseModel):
+        """How many errands were done."""
+
+        total: int = 0
+
+    @event
+    async def on_errand(self, message: Errand, ctx: MessageContext) -> None:
+        key = self.id.key
+        note("start", key, message.seq, ctx.attempt)
+        helper = AgentId("helper", key)
+        count: Count = await self.send_message(Help(seq=message.seq, seconds=message.seconds), helper)
+        effect = Effect(key=key, seq=message.seq, count=count.total)
+        await self.publish_message(effect, TopicId("effects", key))
+        note("end", key, message.seq, ctx.attempt)
+
+    @rpc
+    async def on_count_one(self, message: CountOne, ctx: MessageContext) -> Count:
+        self.state.total += 1
+        return Count(total=self.state.total)
+
+
+@app.agent("helper", max_attempts=20)
+class Helper(RoutedAgent):
+    """Asks back before it answers."""
+
+    @rpc
+    async def on_help(self, message: Help, ctx: MessageContext) -> Count:
+        note("help", self.id.key, message.seq, ctx.attempt)
+        await asyncio.sleep(message.seconds)
+        count: Count = await self.send_message(CountOne(), AgentId("asker", self.id.key))
+        await asyncio.sleep(message.seconds)
+        return count

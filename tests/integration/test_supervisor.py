@@ -20,6 +20,7 @@ from actors.supervisor import (
     RestartPolicy,
     Supervisor,
 )
+from actors.worker import RECYCLED
 from broker.errors import ServerUnavailableError
 from tests.helpers.eventually import eventually
 
@@ -113,6 +114,18 @@ async def test_a_killed_process_is_released_and_started_again() -> None:
         assert recorder.released == [(first, True)]
         assert recorder.notices == ["one was killed by SIGKILL, starts again in 0.01 s"]
         assert one.children[0].pid not in (0, first)
+        one.stop()
+        assert await task is Ending.DRAINED
+
+
+async def test_a_process_that_recycles_itself_is_started_at_once_and_has_not_died() -> None:
+    recorder = Recorder()
+    code = f"print('up', flush=True); raise SystemExit({RECYCLED})"
+    one = supervisor(recorder, [plan(code)])
+    async with running(one, lambda: len(recorder.lines) >= 5) as task:
+        assert (one.children[0].deaths, one.children[0].restarts) == (0, 0)
+        assert recorder.released == []
+        assert set(recorder.notices) == {"one has recycled itself, starts again"}
         one.stop()
         assert await task is Ending.DRAINED
 

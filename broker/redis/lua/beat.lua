@@ -1,9 +1,10 @@
--- A worker's heartbeat: extends its lease, reaps those whose lease ended, fires timers, trims what everybody has handled.
+-- A worker's heartbeat: extends its lease, reaps those whose lease ended, fires timers, trims what everybody has handled: all
+-- of it when the server's memory is full, else what goes beyond `retain`; and takes away large bodies that nothing points to.
 --
 -- ARGV: worker, lease (ms), retain (entries), max_unclaimed, held, running
 -- Returns {'OK', server ms, workers reaped} or {'FENCED'}.
 
-local retain -- of one call
+local retain, full -- of one call
 
 local function reap_expired()
   local expired = call('ZRANGEBYSCORE', P .. 'workers', '-inf', text(now() - 1), 'LIMIT', 0, 8)
@@ -49,13 +50,25 @@ local function sweep(stream, suffix, bound)
   call('HSET', P .. 'config', 'sweep:' .. suffix, #entries == SWEEP and last or bound)
 end
 
+-- What is kept to be looked at must not keep publishers out.
+local function memory_is_full()
+  local info = redis.pcall('INFO', 'memory')
+  if type(info) ~= 'string' then return false end
+  local used, limit = string.match(info, 'used_memory:(%d+)'), string.match(info, '[^_]maxmemory:(%d+)')
+  return limit and tonumber(limit) > 0 and tonumber(used) >= 0.95 * tonumber(limit)
+end
+
 local function trim(suffix)
   local stream = P .. suffix
   local length = call('XLEN', stream)
-  if length <= retain + 100 then return end
+  if length <= retain + 100 and not full then return end
   local bound = needed_from(stream)
   if not bound then return end
-  call('XTRIM', stream, 'MINID', '~', bound, 'LIMIT', length - retain)
+  if full then
+    call('XTRIM', stream, 'MINID', '=', bound)
+  else
+    call('XTRIM', stream, 'MINID', '~', bound, 'LIMIT', length - retain)
+  end
   if call('XLEN', stream) > 2 * retain + 2000 and call('XRANGE', stream, '-', '+', 'COUNT', 1)[1][1] == bound then
     sweep(stream, suffix, bound)
   end
@@ -67,6 +80,13 @@ local function look_after(agent_type)
   for i = 1, #streams do trim(streams[i]) end
 end
 
+-- A commit takes away what it was the last to need; left over is what lost its reader, such as the backlog of a
+-- subscription that ended.
+local function look_at_claims()
+  local due = call('ZRANGEBYSCORE', P .. 'blobs', '-inf', text(now()), 'LIMIT', 0, 20)
+  for i = 1, #due do settle_claim(due[i]) end
+end
+
 local function beat()
   local worker, lease, max_unclaimed = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4])
   retain = tonumber(ARGV[3])
@@ -75,7 +95,9 @@ local function beat()
   call('HSET', P .. 'worker:' .. worker, 'held', ARGV[5], 'running', ARGV[6])
   local reaped = reap_expired()
   fire_due()
+  full = memory_is_full()
   for _, agent_type in ipairs(words(call('HGET', P .. 'worker:' .. worker, 'types') or '')) do look_after(agent_type) end
+  look_at_claims()
   announce(max_unclaimed)
   save_clock()
   return { 'OK', text(now()), reaped }

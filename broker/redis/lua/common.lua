@@ -23,8 +23,15 @@
 -- stats:<type>          hash    counters: done, retried, dead, released, reaped
 -- dead:<type>           stream  dead letters
 -- dedupe:<bucket>       set     idempotency ids, two rotating buckets
--- once:<type>:<message> hash    `.<name>`: what ctx.once recorded; `><id>`: what the handler sent at once, before its commit
+-- once:<type>:<message> hash    `.<name>`: what ctx.once recorded; `><id>`: what the handler sent at once, before its commit;
+--                               `!<entry>`: how a nested request ended
+-- nested:<type>:<message> stream requests that came to a handler while it waited, see nest.lua
+-- store:<name>          string or hash  what an application keeps for a while, see store.py; no script touches it
 -- timers, timer:<id>    zset and hashes: what is due later
+-- blob:<name>           hash    `body`: bytes that an entry points to instead of holding them; every other field is a place
+--                               that points to them: `topic:visits <id>`, `dead:counter <id>`, `timer:<id>`. A reply's
+--                               has no places: it expires
+-- blobs                 zset    blob -> when to look whether a place still needs it, server ms
 -- events                stream, capped: what the runtime did
 -- control               stream, capped: what workers are told at once: cancel, pause, make way
 -- paused                hash    `type <type>`, `key <type>/<key>` or `topic <topic>` -> when (ms) and by whom
@@ -43,10 +50,11 @@ local P, ARGV
 local now_value, now_text
 local clock_ms, clock_n, clock_text
 local subscribers_of, touched
+local claims -- blob -> bytes that came with this call; {} where a body may point to bytes that are there; else nil
 
 local function begin(keys, arguments)
   call, P, ARGV = redis.call, keys[1], arguments
-  now_value, now_text, clock_ms, clock_n, clock_text = nil, nil, nil, nil, nil
+  now_value, now_text, clock_ms, clock_n, clock_text, claims = nil, nil, nil, nil, nil, nil
   subscribers_of, touched = {}, {} -- touched: suffix -> number of entries that this call added
 end
 
@@ -253,6 +261,62 @@ local function remember_timer(id, due, suffix, ...)
   end
 end
 
+-- Large bodies ------------------------------------------------------------------------------------------
+
+local LOOK_AGAIN = 600000 -- ms between two looks at whether a blob is still needed
+
+local function claim_of(body) return string.match(body, '^{"claim":"(blob:[^"]+)","bytes":%d+}$') end
+
+-- If a body points to a blob, the blob stays as long as that place needs it; its bytes may have come with this call.
+local function keep_claim(body, place)
+  local name = claim_of(body)
+  if not name then return end
+  if claims and claims[name] then
+    call('HSET', P .. name, 'body', claims[name], place, '')
+    call('ZADD', P .. 'blobs', text(now() + LOOK_AGAIN), name)
+  elseif call('EXISTS', P .. name) == 1 then
+    call('HSET', P .. name, place, '')
+  end
+end
+
+-- Whether some group of the stream has still to handle the entry; one that vanished is made again where it was.
+local function is_unhandled(suffix, id)
+  local types = receivers(suffix)
+  local found, last_of = redis.pcall('XINFO', 'GROUPS', P .. suffix), {}
+  if failure(found) then return true end
+  for i = 1, #found do
+    local group = {}
+    for j = 1, #found[i], 2 do group[found[i][j]] = found[i][j + 1] end
+    last_of[group.name] = group['last-delivered-id']
+  end
+  for i = 1, #types do
+    local last = last_of[types[i]]
+    if not last or sortable(id) > sortable(last) then return true end
+    if #call('XPENDING', P .. suffix, types[i], id, id, 1) > 0 then return true end
+  end
+  return #types == 0
+end
+
+local function needs_claim(place)
+  if string.sub(place, 1, 6) == 'timer:' then return call('EXISTS', P .. place) == 1 end
+  local suffix, id = string.match(place, '^(.*) (%S+)$')
+  if not suffix or #call('XRANGE', P .. suffix, id, id) == 0 then return false end
+  return string.sub(suffix, 1, 5) == 'dead:' or is_unhandled(suffix, id)
+end
+
+-- Takes the blob away unless some place still needs it.
+local function settle_claim(name)
+  local left = 0
+  for _, place in ipairs(call('HKEYS', P .. name)) do
+    if place ~= 'body' then
+      if needs_claim(place) then left = left + 1 else call('HDEL', P .. name, place) end
+    end
+  end
+  if left > 0 then return call('ZADD', P .. 'blobs', text(now() + LOOK_AGAIN), name) end
+  call('UNLINK', P .. name)
+  call('ZREM', P .. 'blobs', name)
+end
+
 -- A time to come: 0 is now, below ABSOLUTE it counts ms from now, above it is a time of the server's clock.
 local ABSOLUTE = 100000000000
 
@@ -260,11 +324,14 @@ local ABSOLUTE = 100000000000
 local function send(suffix, due, id, kind, key, from, head, body)
   if due > 0 and due < ABSOLUTE then due = now() + due end
   if due > now() then
-    return remember_timer(id, due, suffix, 'id', id, 'type', kind, 'key', key, 'from', from, 'at', text(now()),
-      'head', head, 'body', body)
+    remember_timer(id, due, suffix, 'id', id, 'type', kind, 'key', key, 'from', from, 'at', text(now()), 'head', head,
+      'body', body)
+    if claims then keep_claim(body, 'timer:' .. id) end
+    return
   end
   touch(suffix)
-  append(suffix, 'id', id, 'type', kind, 'key', key, 'from', from, 'at', now_text, 'head', head, 'body', body)
+  local entry = append(suffix, 'id', id, 'type', kind, 'key', key, 'from', from, 'at', now_text, 'head', head, 'body', body)
+  if claims then keep_claim(body, suffix .. ' ' .. entry) end
 end
 
 -- Whether something with this idempotency id was sent before. The id of a person or program counts in the whole
@@ -302,10 +369,54 @@ end
 
 -- Replies --------------------------------------------------------------------------------------------
 
-local function send_reply(process, id, kind, from, head, body)
-  call('XADD', P .. 'reply:' .. process, 'MAXLEN', '~', 100000, '*', 'id', id, 'type', kind, 'key', '', 'from', from,
+local REPLY_KEPT = 60 -- seconds
+
+local function send_to_process(process, id, kind, key, from, head, body)
+  call('XADD', P .. 'reply:' .. process, 'MAXLEN', '~', 100000, '*', 'id', id, 'type', kind, 'key', key, 'from', from,
     'at', text(now()), 'head', head, 'body', body)
-  call('EXPIRE', P .. 'reply:' .. process, 60)
+  call('EXPIRE', P .. 'reply:' .. process, REPLY_KEPT)
+end
+
+local function send_reply(process, id, kind, from, head, body)
+  send_to_process(process, id, kind, '', from, head, body)
+end
+
+-- Tells a process that something came for a request it waits for; what has a key is no reply.
+local function send_notice(process, ask) send_to_process(process, ask, 'nested', ask, '', '', '') end
+
+local function begin_call(id, process, window)
+  call('HSET', P .. 'call:' .. id, 'to', process)
+  call('PEXPIRE', P .. 'call:' .. id, text(window))
+end
+
+-- A handler that runs again asks again: it gets the recorded reply, or takes the place of the one who waited.
+local function wait_again(id, process, window)
+  begin_call(id, process, window)
+  local reply = call('HMGET', P .. 'call:' .. id, 'id', 'type', 'from', 'head', 'body')
+  if reply[1] then send_reply(process, unpack(reply)) end
+end
+
+-- The bytes of a reply: whoever asked fetches them.
+local function lend_claim(body, ms)
+  local name = claim_of(body)
+  if not name or not claims[name] then return end
+  call('HSET', P .. name, 'body', claims[name])
+  call('PEXPIRE', P .. name, text(ms))
+end
+
+-- A reply; with a call id it is kept for another attempt of whoever asked.
+local function reply_to_call(process, call_id, id, kind, from, head, body)
+  local kept_for = REPLY_KEPT * 1000
+  if call_id ~= '' then
+    local record = P .. 'call:' .. call_id
+    local to = call('HGET', record, 'to')
+    -- Without a record its time is over, or the asker's message is committed: nobody asks again, and nothing would end it.
+    if to then call('HSET', record, 'id', id, 'type', kind, 'from', from, 'head', head, 'body', body) end
+    process = to or process
+    if claims then kept_for = math.max(kept_for, call('PTTL', record)) end
+  end
+  if claims then lend_claim(body, kept_for) end
+  send_reply(process, id, kind, from, head, body)
 end
 
 -- Parked entries -------------------------------------------------------------------------------------
@@ -346,10 +457,11 @@ end
 local DEAD_BODY = 65536 -- bytes of a body that a dead letter keeps when the body itself is too large
 
 local function bury(agent_type, suffix, id, values, letter)
-  call('XADD', P .. 'dead:' .. agent_type, '*', 'id', values[1], 'type', values[2], 'key', values[3], 'from', values[4],
+  local entry = call('XADD', P .. 'dead:' .. agent_type, '*', 'id', values[1], 'type', values[2], 'key', values[3], 'from', values[4],
     'at', values[5], 'head', values[6], 'body', values[7], 'reason', letter.reason, 'error', letter.error or '',
     'traceback', letter.traceback or '', 'attempts', letter.attempts or 0, 'stream', suffix, 'entry', id,
     'first', letter.first or text(now()), 'last', text(now()), 'worker', letter.worker or '')
+  keep_claim(values[7], 'dead:' .. agent_type .. ' ' .. entry)
   call('HDEL', P .. 'tries:' .. agent_type, suffix .. ' ' .. id)
   call('HINCRBY', P .. 'stats:' .. agent_type, 'dead', 1)
   event('dead', agent_type, values[1], letter.reason)
@@ -394,6 +506,7 @@ local function fire_due()
   local first = next_due()
   if not first then return '' end
   if first > now() then return text(first) end
+  claims = claims or {}
   local due = call('ZRANGEBYSCORE', P .. 'timers', '-inf', text(now()), 'LIMIT', 0, 100)
   for i = 1, #due do
     local kind, rest = string.match(due[i], '^(%a)|(.*)$')
@@ -490,7 +603,8 @@ local function move_pending(agent_type, suffix, worker, heir)
     if failure(pending) or #pending == 0 then break end
     local ids = {}
     for i = 1, #pending do ids[i] = pending[i][1] end
-    call('XCLAIM', P .. suffix, agent_type, heir, 0, unpack(ids), 'JUSTID')
+    ids[#ids + 1] = 'JUSTID' -- in the list: followed by another argument, unpack() gives its first value only
+    call('XCLAIM', P .. suffix, agent_type, heir, 0, unpack(ids))
   end
 end
 
@@ -517,4 +631,38 @@ local function reap(worker, crashed)
   call('DEL', P .. 'own:' .. worker, P .. 'worker:' .. worker)
   call('ZREM', P .. 'workers', worker)
   event(crashed and 'reaped' or 'left', worker, #list .. ' keys')
+end
+
+-- Groups ---------------------------------------------------------------------------------------------
+
+-- Pending entries of a group that was destroyed and made again are pending once more, so that trimming spares them.
+local function adopt(agent_type, suffix, taken)
+  local function claim(ref)
+    local its_suffix, id = split_ref(ref)
+    if its_suffix == suffix then redis.pcall('XCLAIM', P .. suffix, agent_type, 'nobody', 0, id, 'FORCE', 'JUSTID') end
+  end
+  for _, key in ipairs(call('HKEYS', P .. 'parked:' .. agent_type)) do
+    for _, ref in ipairs(call('LRANGE', P .. 'wait:' .. agent_type .. ':' .. key, 0, -1)) do claim(ref) end
+  end
+  for _, member in ipairs(call('ZRANGE', P .. 'early:' .. agent_type, 0, -1)) do
+    claim(string.match(member, '^[^|]*|(.*)$'))
+  end
+  for _, other in ipairs(call('ZRANGE', P .. 'workers', 0, -1)) do
+    for _, field in ipairs(call('HKEYS', P .. 'own:' .. other)) do
+      local its_type, ref = string.match(field, '^(%S+) (.*)$')
+      if its_type == agent_type then claim(ref) end
+    end
+  end
+  for i = 1, #taken, 2 do
+    local its_type, ref = string.match(taken[i], '^(%S+) (.*)$')
+    if its_type == agent_type then claim(ref) end
+  end
+end
+
+-- A group that vanished goes on where it was: what was handled is not handled again.
+local function mend_group(agent_type, suffix, taken)
+  local cursor = call('HGET', P .. 'cursor:' .. agent_type, suffix) or '0'
+  create_group(suffix, agent_type, cursor)
+  if cursor ~= '0' then adopt(agent_type, suffix, taken or {}) end
+  event('group made again', agent_type, suffix, cursor)
 end

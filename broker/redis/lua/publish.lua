@@ -8,24 +8,13 @@
 -- ARGV: producer, batch number, dedupe window (ms), max_unclaimed, max_backlog, max_backlog_per_key (0: no limit), count,
 --   then for each message ten values:
 --   stream suffix, due (ms or 0), idempotency id or '', waiting process or '', id, type, key, from, head, body
+--   and at the end two values for each body that points to its bytes: blob, bytes
 -- Returns {server ms, topic that is full or '', index, status, index, status, ...} for messages that were not added:
 --   'duplicate', 'undeliverable', 'full': too much of its stream or key is not handled yet, or 'unwritable': the key holds something else, or its last possible id was used
 
 local window, deliverable_to, max_backlog, max_per_key -- of one call
 local room, counted -- of one call: messages that a stream still takes, and whether they were counted exactly
 local FIRST, WIDTH = 8, 10
-
-local function begin_call(id, process)
-  call('HSET', P .. 'call:' .. id, 'to', process)
-  call('PEXPIRE', P .. 'call:' .. id, text(window))
-end
-
--- A handler that runs again asks again: it gets the recorded reply, or takes the place of the one who waited.
-local function wait_again(id, process)
-  begin_call(id, process)
-  local reply = call('HMGET', P .. 'call:' .. id, 'id', 'type', 'from', 'head', 'body')
-  if reply[1] then send_reply(process, unpack(reply)) end
-end
 
 local function deliverable(suffix)
   if deliverable_to[suffix] == nil then
@@ -42,7 +31,8 @@ local function unhandled(suffix, info)
   for i = 1, #info, 2 do group[info[i]] = info[i + 1] end
   local lag = group.lag
   if not lag then
-    lag = #call('XRANGE', P .. suffix, '(' .. group['last-delivered-id'], '+', 'COUNT', max_backlog + 1)
+    local unread = redis.pcall('XRANGE', P .. suffix, '(' .. group['last-delivered-id'], '+', 'COUNT', max_backlog + 1)
+    lag = failure(unread) and 0 or #unread -- a publisher may be allowed to add to a topic and not to read it
   end
   return lag + group.pending
 end
@@ -78,7 +68,7 @@ local function publish_one(at)
   local suffix, due, idem, process = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
   if not deliverable(suffix) then return 'undeliverable' end
   if idem ~= '' and seen(idem, window) then
-    if process ~= '' then wait_again(ARGV[at + 4], process) end
+    if process ~= '' then wait_again(ARGV[at + 4], process, window) end
     return 'duplicate'
   end
   if (max_backlog > 0 or max_per_key > 0) and due == 0 and is_full(suffix, ARGV[at + 6]) then
@@ -89,7 +79,7 @@ local function publish_one(at)
     if idem ~= '' then unsee(idem, window) end
     return 'unwritable'
   end
-  if process ~= '' then begin_call(ARGV[at + 4], process) end
+  if process ~= '' then begin_call(ARGV[at + 4], process, window) end
 end
 
 -- The answer of a batch that was carried out before; of one that a later batch has overtaken nobody waits for it.
@@ -110,6 +100,11 @@ local function publish()
   local known = answer_again(batch)
   if known then return known end
   local result = { text(now()), '' }
+  local after = FIRST + count * WIDTH
+  if #ARGV >= after then
+    claims = {}
+    for i = after, #ARGV, 2 do claims[ARGV[i]] = ARGV[i + 1] end
+  end
   for i = 0, count - 1 do
     local status = publish_one(FIRST + i * WIDTH)
     if status then

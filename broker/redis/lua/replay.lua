@@ -12,17 +12,27 @@ local function again(agent_type, fields, head)
   return true
 end
 
+-- The bytes that a letter points to go with it, unless it was sent again or somebody else has still to handle them.
+local function let_go(fields)
+  local name = claim_of(fields[14] or '')
+  if name then settle_claim(name) end
+end
+
 local function replay()
   local agent_type, action = ARGV[1], ARGV[2]
   local letters = P .. 'dead:' .. agent_type
   local result = {}
+  claims = {}
   for i = 3, #ARGV, 2 do
     local found = call('XRANGE', letters, ARGV[i], ARGV[i])
     local status = 'gone'
     if found[1] then
       status = 'done'
       if action == 'replay' and not again(agent_type, found[1][2], ARGV[i + 1]) then status = 'not replayable' end
-      if status == 'done' then call('XDEL', letters, ARGV[i]) end
+      if status == 'done' then
+        call('XDEL', letters, ARGV[i])
+        let_go(found[1][2])
+      end
     end
     result[#result + 1] = ARGV[i]
     result[#result + 1] = status

@@ -22,6 +22,7 @@
 --     X  only unless the request was cancelled, else S, P, O and I of it are dropped: message id
 --     K  what ctx.once recorded and what the handler sent at once is forgotten: message id
 --     S  state: version, data
+--     B  large bodies: blob that the message came with or '', count, then for each that leaves two values: blob, bytes
 --     P  reply: process, call id or '', id, type, from, head, body
 --     O  outgoing messages: count, then for each eight values: suffix, due, id, type, key, from, head, body
 --     I  the same with idempotency ids: window (ms), count, then for each nine values: idempotency id or '', and those
@@ -255,17 +256,17 @@ local function acknowledge()
   end
 end
 
+local function read_claims()
+  local own, count = read(), tonumber(read())
+  claims = claims or {}
+  for i = at, at + 2 * count - 2, 2 do claims[ARGV[i]] = ARGV[i + 1] end
+  at = at + 2 * count
+  return own
+end
+
 local function write_reply()
   local process, call_id, id, kind, from, head, body = read(), read(), read(), read(), read(), read(), read()
-  if void then return end
-  if call_id ~= '' then
-    local record = P .. 'call:' .. call_id
-    local to = call('HGET', record, 'to')
-    -- Without a record its time is over, or the asker's message is committed: nobody asks again, and nothing would end it.
-    if to then call('HSET', record, 'id', id, 'type', kind, 'from', from, 'head', head, 'body', body) end
-    process = to or process
-  end
-  send_reply(process, id, kind, from, head, body)
+  if not void then reply_to_call(process, call_id, id, kind, from, head, body) end
 end
 
 local function write_outgoing(agent_type)
@@ -293,9 +294,12 @@ end
 -- The message is committed and never handled again: what it recorded and asked is not needed any more.
 local function forget_once(record)
   for _, field in ipairs(call('HKEYS', record)) do
-    if string.sub(field, 1, 1) == '>' then call('DEL', P .. 'call:' .. string.sub(field, 2)) end
+    if string.sub(field, 1, 1) == '>' then
+      local id = string.sub(field, 2)
+      call('DEL', P .. 'call:' .. id, P .. 'blob:' .. id .. ':reply')
+    end
   end
-  call('DEL', record)
+  call('DEL', record, P .. 'nested:' .. string.sub(record, #P + 6))
 end
 
 local function write_dead(i)
@@ -359,9 +363,11 @@ local function write_effects(i, mode)
   if has(mode, 'X') then void = call('ZSCORE', P .. 'cancelled', read()) and true end
   if has(mode, 'K') then forget_once(P .. 'once:' .. commit_group[i].type .. ':' .. read()) end
   if has(mode, 'S') then write_state(i) end
+  local claim = has(mode, 'B') and read_claims() or ''
   if has(mode, 'P') then write_reply() end
   if has(mode, 'O') then write_outgoing(commit_group[i].type) end
   if has(mode, 'I') then write_identified(commit_group[i].type) end
+  if claim ~= '' then settle_claim(claim) end
 end
 
 -- Whether a living worker of the type knows the message in this version.
@@ -454,38 +460,6 @@ end
 
 -- Reading new entries --------------------------------------------------------------------------------
 
--- Pending entries of a group that was destroyed and made again are pending once more, so that trimming spares them.
-local function adopt(agent_type, suffix)
-  local function claim(ref)
-    local its_suffix, id = split_ref(ref)
-    if its_suffix == suffix then redis.pcall('XCLAIM', P .. suffix, agent_type, 'nobody', 0, id, 'FORCE', 'JUSTID') end
-  end
-  for _, key in ipairs(call('HKEYS', P .. 'parked:' .. agent_type)) do
-    for _, ref in ipairs(call('LRANGE', P .. 'wait:' .. agent_type .. ':' .. key, 0, -1)) do claim(ref) end
-  end
-  for _, member in ipairs(call('ZRANGE', P .. 'early:' .. agent_type, 0, -1)) do
-    claim(string.match(member, '^[^|]*|(.*)$'))
-  end
-  for _, other in ipairs(call('ZRANGE', P .. 'workers', 0, -1)) do
-    for _, field in ipairs(call('HKEYS', P .. 'own:' .. other)) do
-      local its_type, ref = string.match(field, '^(%S+) (.*)$')
-      if its_type == agent_type then claim(ref) end
-    end
-  end
-  for i = 1, own_n, 2 do -- taken in this very turn
-    local its_type, ref = string.match(own_new[i], '^(%S+) (.*)$')
-    if its_type == agent_type then claim(ref) end
-  end
-end
-
--- A group that vanished goes on where it was: what was handled is not handled again.
-local function mend_group(agent_type, suffix)
-  local cursor = call('HGET', P .. 'cursor:' .. agent_type, suffix) or '0'
-  create_group(suffix, agent_type, cursor)
-  if cursor ~= '0' then adopt(agent_type, suffix) end
-  event('group made again', agent_type, suffix, cursor)
-end
-
 local function read_group(agent_type, count, suffixes)
   local arguments = { 'GROUP', agent_type, worker, 'COUNT', count, 'STREAMS' }
   for i = 1, #suffixes do
@@ -504,7 +478,7 @@ local function read_one_by_one(agent_type, count, suffixes)
   for i = 1, #suffixes do
     local got = read_group(agent_type, count, { suffixes[i] })
     if group_is_gone(failure(got)) then
-      mend_group(agent_type, suffixes[i])
+      mend_group(agent_type, suffixes[i], own_new)
       got = read_group(agent_type, count, { suffixes[i] })
     end
     if failure(got) then

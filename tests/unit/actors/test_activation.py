@@ -29,3 +29,12 @@ def test_ids_of_requests_do_not_depend_on_their_order() -> None:
     assert len(set(ids(b"x", b"x", b"y"))) == 3
     activation = Activation(AgentId("worker", "a"), "m1", (), None)
     assert activation.next_id() != activation.next_id()
+
+
+def test_a_number_that_is_given_back_is_taken_next() -> None:
+    activation = Activation(AgentId("worker", "a"), "m1", (), None)
+    activation.give_back("x", 1)
+    assert [activation.take_number("x") for _ in range(3)] == [1, 2, 3]
+    assert activation.take_number("y") == 1
+    activation.give_back("x", 2)
+    assert [activation.take_number("x") for _ in range(2)] == [2, 4]

@@ -116,9 +116,16 @@ async def test_sending_names_the_sender() -> None:
     runtime, token = RecordingRuntime(), CancellationToken()
     agent = await bound(runtime)
     to = AgentId("other", "1")
-    assert await agent.send_message("hi", to, cancellation_token=token, message_id="m") == "answer"
+    assert (
+        await agent.send_message("hi", to, cancellation_token=token, message_id="m", claim_check=True)
+        == "answer"
+    )
     assert runtime.sent == [
-        ("hi", to, {"sender": agent.id, "cancellation_token": token, "message_id": "m"}),
+        (
+            "hi",
+            to,
+            {"sender": agent.id, "cancellation_token": token, "message_id": "m", "claim_check": True},
+        ),
     ]
 
 
@@ -136,6 +143,7 @@ async def test_publishing_names_the_sender_and_passes_the_options() -> None:
         "delay": None,
         "at": None,
         "now": False,
+        "claim_check": None,
     }
     assert runtime.published == [
         ("hi", topic, options),

@@ -13,8 +13,22 @@ from actors.cli.main import app
 from actors.cli.options import help_of
 
 COMMANDS = [
-    *("init", "up", "worker", "publish", "ask", "status", "topics", "tail", "demo"),
+    *(
+        "init",
+        "up",
+        "worker",
+        "publish",
+        "ask",
+        "status",
+        "topics",
+        "tail",
+        "demo",
+        "doctor",
+        "repair",
+        "acl",
+    ),
     *("dead list", "dead show", "dead replay", "dead discard"),
+    *("memory import", "memory query", "memory stats", "memory clear"),
     *("server start", "server stop", "server status", "server cli"),
 ]
 
@@ -32,7 +46,13 @@ def test_help_has_a_sentence_and_an_example_on_a_line_of_its_own(command: str) -
     assert re.search(r"^ {2}[A-Z][^\n]*(\n {2}[^\n]+)*\.$", text, re.MULTILINE), text
 
 
-@pytest.mark.parametrize("command", ["ask", "status", "topics", "tail", "demo", "dead list", "server status"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("ask", "status", "topics", "tail", "demo", "doctor", "repair", "dead list", "server status"),
+        *("memory query", "memory stats"),
+    ],
+)
 def test_what_prints_data_prints_json(command: str) -> None:
     assert "--json" in help_text(*command.split())
 

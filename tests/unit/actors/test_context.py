@@ -1,4 +1,5 @@
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -80,3 +81,16 @@ def test_the_class_can_not_be_instantiated() -> None:
     with pytest.raises(StaticClassError, match="MessageHandlerContext cannot be instantiated"):
         MessageHandlerContext()
     assert issubclass(StaticClassError, RuntimeError)
+
+
+def test_an_idempotency_key_is_the_same_in_every_attempt() -> None:
+    def key(name: str = "pay", *, scope: str = "shop/till", message_id: str = "m1", attempt: int = 1) -> str:
+        ctx = MessageContext(None, None, False, CancellationToken(), message_id, attempt)
+        ctx.scope = scope
+        return ctx.idempotency_key(name)
+
+    assert key() == key(attempt=2) == "f0967e7c2788814f021cc29180011c14"
+    others = {key("refund"), key(scope="shop/audit"), key(scope="other/till"), key(message_id="m2")}
+    assert len(others | {key()}) == 5
+    assert all(re.fullmatch("[0-9a-f]{32}", one) for one in others)
+    assert key("\ud800") != key("?")

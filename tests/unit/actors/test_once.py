@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from actors.once import Recorder
 from broker import MessageRegistry
-from broker.errors import EncodeError, UnknownMessageError
+from broker.errors import DecodeError, EncodeError, UnknownMessageError
 from broker.redis.transport import RedisTransport
 from tests.helpers.runtimes import Answer, Note
 
@@ -178,3 +178,89 @@ async def test_a_function_without_annotations_needs_a_registered_class(transport
     registry = MessageRegistry()
     registry.register(Money, Note, Answer)
     assert await _recorder(transport, registry)("one", _untold) == Money(amount=4)
+
+
+async def test_a_step_with_another_name_runs_again_and_its_old_record_is_left_alone(
+    transport: Transport,
+) -> None:
+    effect = Effect()
+    assert await _recorder(transport)("pay", effect) == 1
+    after_a_deploy = _recorder(transport)
+    assert await after_a_deploy("pay the till", effect) == 2
+    assert set(transport.records) == {"pay", "pay the till"}
+    assert await _recorder(transport)("pay", effect) == 1
+
+
+async def test_a_record_that_is_gone_means_another_effect(transport: Transport) -> None:
+    effect = Effect()
+    assert await _recorder(transport)("pay", effect) == 1
+    transport.records.clear()  # the window has passed
+    assert await _recorder(transport)("pay", effect) == 2
+
+
+async def test_neither_the_function_nor_its_arguments_are_compared(transport: Transport) -> None:
+    assert await _recorder(transport)("pay", Effect()) == 1
+    assert await _recorder(transport)("pay", _money) == 1
+
+
+class Shrunk(BaseModel):
+    """What Money is in newer code: it has lost a field and needs another."""
+
+    cents: int
+
+
+async def test_a_record_that_can_not_be_read_any_more_is_an_error_and_no_second_effect(
+    transport: Transport,
+) -> None:
+    made: list[int] = []
+
+    async def pay() -> Shrunk:
+        made.append(1)
+        return Shrunk(cents=3)
+
+    await _recorder(transport)("pay", _money)
+    registry = MessageRegistry()
+    registry.register(Shrunk, name="Money")
+    with pytest.raises(DecodeError):
+        await _recorder(transport, registry)("pay", pay)
+    assert made == []
+
+
+async def test_different_steps_at_once_run_at_once_and_read_the_record_at_most_once_each(
+    transport: Transport,
+) -> None:
+    effects = [Effect() for _ in range(5)]
+    for effect in effects:
+        effect.go_on.clear()
+    recorder = _recorder(transport)
+    calls = [asyncio.create_task(recorder(f"step {i}", effect)) for i, effect in enumerate(effects)]
+    for effect in effects:
+        await effect.began.wait()  # would wait for ever if one step waited for another
+    for effect in reversed(effects):
+        effect.go_on.set()
+    assert await asyncio.gather(*calls) == [1] * 5
+    assert set(transport.records) == {f"step {i}" for i in range(5)}
+    assert transport.reads <= 5
+    again = _recorder(transport)
+    assert await asyncio.gather(*(again(f"step {i}", effect) for i, effect in enumerate(effects))) == [1] * 5
+    assert [effect.made for effect in effects] == [1] * 5
+
+
+async def test_a_failure_at_once_is_everybodys_and_the_next_call_tries_again(transport: Transport) -> None:
+    tries: list[int] = []
+    go_on = asyncio.Event()
+
+    async def fail_once() -> int:
+        tries.append(1)
+        await go_on.wait()
+        if len(tries) == 1:
+            raise LookupError("no")
+        return len(tries)
+
+    recorder = _recorder(transport)
+    calls = [asyncio.create_task(recorder("pay", fail_once)) for _ in range(3)]
+    await asyncio.sleep(0)
+    go_on.set()
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(result) for result in results] == [LookupError] * 3
+    assert await recorder("pay", fail_once) == 2

@@ -8,7 +8,8 @@ import signal
 
 import pytest
 
-from actors.worker import StopRequest
+from actors.worker import MaxMemoryTooLowError, StopRequest, _passed_limit
+from broker import BrokerSettings
 
 
 async def test_the_first_signal_drains_and_the_second_stops_at_once() -> None:
@@ -53,3 +54,24 @@ async def test_a_supervisor_that_goes_while_draining_does_not_hurry(monkeypatch:
 async def test_without_a_pipe_nothing_is_watched() -> None:
     with StopRequest().on_end_of_file(None):
         pass
+
+
+@pytest.mark.parametrize(
+    ("settings", "messages", "says"),
+    [
+        ({}, 10**9, ""),
+        ({"max_messages": 3}, 2, ""),
+        ({"max_messages": 3}, 3, "handled 3 messages, max_messages is 3"),
+        ({"max_memory": 10**15}, 3, ""),
+        ({"max_memory": 1_000_000}, 3, "max_memory is 1 MB"),
+    ],
+)
+def test_which_limit_was_passed(settings: dict[str, int], messages: int, says: str) -> None:
+    passed = _passed_limit(BrokerSettings(**settings), messages)  # type: ignore[arg-type]
+    assert (says in passed, bool(passed)) == (True, bool(says))
+
+
+def test_a_limit_below_the_start_says_what_to_do() -> None:
+    assert str(MaxMemoryTooLowError(50_000_000, 87_000_000)) == (
+        "this worker takes 87 MB before its first message and may take 50 MB: raise max_memory"
+    )

@@ -38,6 +38,8 @@ ENVELOPES = st.builds(
     version=st.integers(1, 1_000),
     trace=st.none() | st.dictionaries(TEXTS, TEXTS, max_size=3),
     error=st.booleans(),
+    claimed=st.booleans(),
+    routes=st.none() | st.dictionaries(TEXTS, st.tuples(TEXTS, TEXTS), max_size=3),
 )
 
 
@@ -70,12 +72,18 @@ def test_the_short_ways_to_a_head_make_the_same() -> None:
         kind="request", reply_to="h:1", deadline=7, chain=("a/b",), recorded=True, version=2
     )
     assert _read(request_head("h:1", 7, ("a/b",), recorded=True, version=2)) == _read(head_of(request))
+    claimed = PLAIN._replace(kind="request", reply_to="h:1", claimed=True)
+    assert _read(request_head("h:1", None, claimed=True)) == _read(head_of(claimed))
     assert _read(request_head("h:1", None)) == _read(head_of(PLAIN._replace(kind="request", reply_to="h:1")))
     assert event_head(2, "m0") == head_of(PLAIN._replace(cause="m0", version=2))
     assert event_head() == b""
+    assert event_head(claimed=True) == head_of(PLAIN._replace(claimed=True))
     assert head_of_reply(3, error=False) == head_of(PLAIN._replace(version=3))
     assert head_of_reply(1, error=True) == head_of(PLAIN._replace(error=True))
     assert head_of_reply(1, error=False) == b""
+    assert _read(head_of_reply(3, error=False, claimed=True)) == _read(
+        head_of(PLAIN._replace(version=3, claimed=True))
+    )
 
 
 def _read(head: bytes) -> Envelope:

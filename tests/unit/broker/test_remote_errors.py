@@ -221,10 +221,8 @@ def test_errors_that_nobody_raised_break_nothing(kind: str) -> None:
 
 
 def test_a_unicode_error_comes_back_as_itself() -> None:
-    try:
+    with pytest.raises(UnicodeDecodeError) as caught:
         b"a\xff".decode()
-    except UnicodeDecodeError as error:
-        body, text = encode_error(error), str(error)
-    made = decode_error(body)
+    made = decode_error(encode_error(caught.value))
     assert type(made) is UnicodeDecodeError
-    assert str(made) == text
+    assert str(made) == str(caught.value)

@@ -34,6 +34,18 @@ def test_a_pause_is_never_longer_than_the_cap(
     assert 0 <= decided.delay <= cap
 
 
+@pytest.mark.parametrize(
+    ("asked", "delay"),
+    [(2, 3.0), (0.5, 1.5), (None, 1.0), (-5.0, 1.0), ("soon", 1.0), (10**9, 3_601.0), (float("nan"), 1.0)],
+)
+def test_an_error_may_ask_for_a_longer_pause(asked: object, delay: float) -> None:
+    error = ValueError("x")
+    error.retry_after = asked  # type: ignore[attr-defined]
+    decided = RetryPolicy(base=1.0).decide(1, error, random=lambda: 0.0)
+    assert isinstance(decided, Retry)
+    assert decided.delay == delay
+
+
 def test_the_last_attempt_ends_it() -> None:
     policy = RetryPolicy(max_attempts=3)
     assert isinstance(policy.decide(2, ValueError("x")), Retry)

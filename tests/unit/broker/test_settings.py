@@ -4,6 +4,7 @@ import pytest
 
 from broker import BrokerSettings
 from broker.errors import SettingsError
+from broker.settings import parse_size
 
 
 def test_nothing_in_the_environment_means_the_defaults() -> None:
@@ -52,6 +53,7 @@ def test_what_is_said_in_code_wins_over_the_environment() -> None:
         ({"retain": -1}, "retain=-1 has to be at least 0"),
         ({"concurrency": 1.5}, "concurrency=1.5 has to be a whole number"),
         ({"max_attempts": True}, "max_attempts=True has to be a whole number"),
+        ({"claim_check": 1}, "claim_check=1 has to be True or False"),
         ({"namespace": ""}, "namespace='' has to be text"),
         ({"namespace": None}, "namespace=None has to be text"),
         ({"url": 5}, "url=5 has to be text"),
@@ -77,6 +79,13 @@ def test_a_value_of_the_environment_that_is_no_number() -> None:
         BrokerSettings.from_env({"CALLBOARD_RETAIN": "1.5"})
 
 
+@pytest.mark.parametrize(("text", "value"), [("1", True), ("true", True), ("off", False), ("0", False)])
+def test_a_switch_in_the_environment(text: str, value: bool) -> None:
+    assert BrokerSettings.from_env({"CALLBOARD_CLAIM_CHECK": text}).claim_check is value
+    with pytest.raises(SettingsError, match="CALLBOARD_CLAIM_CHECK='maybe' has to be 1 or 0"):
+        BrokerSettings.from_env({"CALLBOARD_CLAIM_CHECK": "maybe"})
+
+
 def test_a_setting_that_does_not_exist() -> None:
     with pytest.raises(SettingsError, match="there is no setting 'leese': did you mean 'lease'"):
         BrokerSettings.from_env({}, leese=4)
@@ -85,3 +94,33 @@ def test_a_setting_that_does_not_exist() -> None:
 def test_settings_do_not_change() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         BrokerSettings().lease = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1048576", 1_048_576),
+        ("500MB", 500_000_000),
+        ("500 mb", 500_000_000),
+        ("1.5G", 1_500_000_000),
+        ("64MiB", 67_108_864),
+        ("2GiB", 2_147_483_648),
+        ("10k", 10_000),
+        ("0", 0),
+    ],
+)
+def test_sizes_have_units(text: str, size: int) -> None:
+    assert parse_size(text) == size
+    assert BrokerSettings.from_env({"CALLBOARD_MAX_MEMORY": text}).max_memory == size
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1", "1 TB of it", "MB", "1e3"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="is no size"):
+        parse_size(text)
+
+
+def test_there_is_no_limit_of_a_worker_by_default() -> None:
+    assert (BrokerSettings().max_memory, BrokerSettings().max_messages) == (0, 0)
+    with pytest.raises(SettingsError, match="max_messages"):
+        BrokerSettings(max_messages=-1)

@@ -1,5 +1,5 @@
 import dataclasses
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_serializer, model_validator
@@ -48,6 +48,14 @@ class OneStrict(BaseModel):
     a: int = Field(strict=True)
 
 
+class NamedLikeASchema(BaseModel):
+    """Its fields are called as the keys of a schema are."""
+
+    type: Literal["NamedLikeASchema"] = "NamedLikeASchema"
+    fields_set: str = ""
+    strict: str = ""
+
+
 @dataclasses.dataclass
 class Bare:
     items: list  # type: ignore[type-arg]
@@ -70,6 +78,7 @@ PLAIN = Shape(
     ("cls", "special"),
     [
         (Flat, {}),
+        (NamedLikeASchema, {}),
         (Numeric, {"has_numbers": True}),
         (Listed, {"is_nested": True}),
         (Serialized, {"is_nested": True, "has_numbers": True, "is_open": True}),

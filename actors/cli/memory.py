@@ -1,0 +1,411 @@
+"""`callboard memory`: documents into long-term memory, and what is in it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .exits import bad_use
+from .options import AsJson, Namespace, Url, command
+from .output import print_json, remark, say, say_table
+
+if TYPE_CHECKING:
+    from memory.chunking import Chunk, ChunkSettings
+    from memory.embedder import Embedder
+    from memory.store import MemoryStats
+    from memory.vector_memory import ChromaDBVectorMemory
+
+    from ..app import App
+    from ..memory_client import MemoryServiceClient
+
+HASHING = "hashing"
+DEFAULT_AGENT = "default"
+SHOWN = 300  # characters of a memory in a list
+
+app = typer.Typer(
+    help="Long-term memory: import documents, look things up, see what is there.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        metavar="MODULE:APP",
+        help="Reach the memory through this app's memory service, which has to run.",
+    ),
+]
+Store = Annotated[
+    Path | None,
+    typer.Option("--path", metavar="FOLDER", help="Folder of the store. Default: .callboard/memory."),
+]
+ServerUrl = Annotated[
+    str | None,
+    typer.Option("--chroma", metavar="URL", help="A Chroma server, such as http://127.0.0.1:8000."),
+]
+Agent = Annotated[
+    str, typer.Option(metavar="NAME", help="Whose memory: an agent such as writer/default, or any name.")
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Embedding model: a folder, or a name in the cache of sentence-transformers; "
+        "`hashing` knows words only, for tests. Default: the packaged all-MiniLM-L6-v2.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which memory a command is about.
+
+    Attributes:
+        target: `module:app` of a running memory service; None: the store itself.
+        path: Folder of the store.
+        chroma: URL of a Chroma server.
+        url: Redis server of the app.
+        namespace: Whose memories; None: the app's, or `main`.
+        agent: Which agent's.
+        model: Embedding model.
+    """
+
+    target: str | None
+    path: Path | None
+    chroma: str | None
+    url: str | None
+    namespace: str | None
+    agent: str
+    model: str | None = None
+
+    def __post_init__(self) -> None:
+        if sum(given is not None for given in (self.target, self.path, self.chroma)) > 1:
+            bad_use("give one of --app, --path and --chroma: each says where the memory is")
+        if self.target is not None and self.model is not None:
+            bad_use("--model goes without --app: a memory service has its own model")
+
+    @contextlib.asynccontextmanager
+    async def opened(
+        self, *, makes: bool = False, quick: bool = True
+    ) -> AsyncIterator[ChromaDBVectorMemory | MemoryServiceClient]:
+        """The memory, until the end of the block.
+
+        Args:
+            makes: The folder is made if it does not exist.
+            quick: Only few texts are embedded, so a model that starts fast is better than one that runs fast.
+        """
+        if self.target is not None:
+            async with self._through_service() as client:
+                yield client
+            return
+        from memory.vector_memory import ChromaDBVectorMemory
+
+        self._check(makes)
+        memory = ChromaDBVectorMemory(self._config(), _LazyEmbedder(self.model, quick))
+        try:
+            yield memory
+        finally:
+            await memory.close()
+
+    @contextlib.asynccontextmanager
+    async def _through_service(self) -> AsyncIterator[MemoryServiceClient]:
+        from ..loading import load_app
+        from ..memory_client import MemoryServiceClient
+        from .sessions import publisher
+
+        app = load_app(self.target or "")
+        service = service_of(app)
+        async with publisher(app, self.url, self.namespace) as runtime:
+            yield MemoryServiceClient(runtime, self.agent, service=service)
+
+    def _check(self, makes: bool) -> None:
+        if self.chroma is None and not makes and not self._folder.is_dir():
+            bad_use(f"there is no memory in {self._folder}: `callboard memory import` makes one")
+
+    @property
+    def _folder(self) -> Path:
+        from ..memory_service import DEFAULT_PATH
+
+        return self.path or DEFAULT_PATH
+
+    def _config(self) -> Any:
+        from memory.chroma_configs import HttpChromaDBVectorMemoryConfig, PersistentChromaDBVectorMemoryConfig
+
+        namespace = self.namespace or "main"
+        if self.chroma is not None:
+            return HttpChromaDBVectorMemoryConfig.from_url(self.chroma, namespace=namespace, agent=self.agent)
+        return PersistentChromaDBVectorMemoryConfig(
+            persistence_path=self._folder, namespace=namespace, agent=self.agent
+        )
+
+
+class _LazyEmbedder:
+    """Chooses the model when it is needed: most commands need none, and it may not be installed."""
+
+    def __init__(self, model: str | None, quick: bool) -> None:
+        self._model = model
+        self._quick = quick
+        self._chosen: Embedder | None = None
+
+    async def load(self) -> Any:
+        return await self._embedder().load()
+
+    async def embed(self, texts: Any) -> Any:
+        return await self._embedder().embed(texts)
+
+    def _embedder(self) -> Embedder:
+        if self._chosen is None:
+            self._chosen = embedder_of(self._model, quick=self._quick)
+        return self._chosen
+
+
+def embedder_of(model: str | None, *, quick: bool) -> Embedder:
+    """The embedder for `--model`."""
+    from memory.embeddings import default_embedder, quick_embedder
+    from memory.hashing import HashingEmbedder
+
+    if model == HASHING:
+        return HashingEmbedder()
+    return quick_embedder(model) if quick else default_embedder(model)
+
+
+def service_of(app: App) -> str:
+    """The agent type of an app's memory service."""
+    from ..memory_service import MemoryService
+
+    types = [one.type for one in app.declarations if issubclass(one.agent_class, MemoryService)]
+    if not types:
+        bad_use(f"the app {app.name} has no memory: give it one with memory_service(app), or use --path")
+    return types[0]
+
+
+def import_(
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="FILE or FOLDER...", help=".md or .txt files, or folders of them.")
+    ],
+    target: Target = None,
+    path: Store = None,
+    chroma: ServerUrl = None,
+    agent: Agent = DEFAULT_AGENT,
+    size: Annotated[int, typer.Option(metavar="N", help="Most characters in a piece.")] = 1_000,
+    overlap: Annotated[
+        int, typer.Option(metavar="N", help="Most characters that a piece repeats of the one before it.")
+    ] = 150,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="Count tokens of the model instead of characters.")
+    ] = False,
+    model: Model = None,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Import documents, cut into pieces along their headings, paragraphs and sentences.
+
+    Importing a document again replaces what it was before, and only new pieces are embedded. When it is
+    interrupted, the document it was at is left out, and running it again goes on from there.
+
+      callboard memory import docs README.md
+      callboard memory import handbook.md --agent writer/default --size 600
+      callboard memory import notes --app counting:app        while a worker runs its memory service
+    """
+    place = Place(target, path, chroma, url, namespace, agent, model)
+    settings = _chunk_settings(size, overlap, tokens, model)
+    from .sessions import run
+
+    documents = _read(paths, settings)
+    run(_import_all(place, documents))
+
+
+def _chunk_settings(size: int, overlap: int, tokens: bool, model: str | None) -> ChunkSettings:
+    from memory.chunking import ChunkSettings
+
+    if not tokens:
+        return ChunkSettings(size=size, overlap=overlap)
+    from memory.embeddings import default_model_folder
+    from memory.numpy_embedder import NumpyEmbedder
+
+    folder = default_model_folder() if model is None else Path(model)
+    return ChunkSettings(size=size, overlap=overlap, count=NumpyEmbedder(folder).count_tokens)
+
+
+def _read(paths: list[Path], settings: ChunkSettings) -> list[tuple[str, list[Chunk]]]:
+    """Names and pieces of all documents."""
+    from memory.chunking import chunk
+
+    from ..demo.documents import prepare
+
+    found: list[tuple[str, list[Chunk]]] = []
+    for path in paths:
+        prepared = prepare(path, limit_bytes=sys.maxsize)
+        for note in prepared.left_out:
+            remark(f"left out: {note}")
+        folder = path.name if path.is_dir() else ""
+        for document in prepared.documents:
+            name = f"{folder}/{document.name}" if folder else document.name
+            found.append((name, chunk(document.text, settings)))
+    return found
+
+
+async def _import_all(place: Place, documents: list[tuple[str, list[Chunk]]]) -> None:
+    from memory.importing import import_document
+
+    from .progress import progress
+
+    added = removed = done = 0
+    total = sum(len(chunks) for _, chunks in documents)
+    async with place.opened(makes=True, quick=total <= 50) as memory:
+        with progress("importing", total) as advance:
+            try:
+                for name, chunks in documents:
+                    result = await import_document(memory, name, chunks, advance)
+                    added, removed, done = added + result.added, removed + result.removed, done + 1
+            except asyncio.CancelledError:
+                remark(
+                    f"callboard: stopped after {done} of {len(documents)} documents; run it again to go on"
+                )
+                raise
+    say(
+        f"{_counted(done, 'document')} in {_counted(total, 'piece')}: "
+        f"{added:,} new, {total - added:,} known, {removed:,} removed"
+    )
+
+
+def query(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for.")],
+    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Most results.")] = 5,
+    threshold: Annotated[
+        float | None, typer.Option(metavar="SCORE", help="Lowest score, such as 0.6; 1 is the same text.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Only what has this in its metadata; may be repeated."),
+    ] = None,
+    target: Target = None,
+    path: Store = None,
+    chroma: ServerUrl = None,
+    agent: Agent = DEFAULT_AGENT,
+    model: Model = None,
+    url: Url = None,
+    namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look something up by what it means, best first.
+
+    callboard memory query "what happens when a worker dies?"
+    callboard memory query "retry" -k 3 --where source=docs/delivery.md --json
+    """
+    from .messages import parse_fields
+    from .sessions import run
+
+    place = Place(target, path, chroma, url, namespace, agent, model)
+    conditions = parse_fields(where or [])
+
+    async def work() -> Any:
+        async with place.opened() as memory:
+            return await memory.query(text, k=k, score_threshold=threshold, where=conditions or None)
+
+    results = run(work()).results
+    if as_json:
+        print_json([one.model_dump(mode="json") for one in results])
+        return
+    if not results:
+        say("nothing was found; `callboard memory stats` shows what is there")
+    for one in results:
+        metadata = one.metadata or {}
+        say(f"{metadata['score']:.3f}  {metadata.get('source', metadata['id'])}")
+        say(f"       {_short(one.text)}")
+
+
+def stats(
+    target: Target = None,
+    path: Store = None,
+    chroma: ServerUrl = None,
+    url: Url = None,
+    namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show every memory of a store: whose it is, how much is in it, and which model made its vectors.
+
+    callboard memory stats
+    callboard memory stats --chroma http://127.0.0.1:8000 --json
+    """
+    from .sessions import run
+
+    place = Place(target, path, chroma, url, namespace, DEFAULT_AGENT)
+
+    async def work() -> list[MemoryStats]:
+        async with place.opened() as memory:
+            return await memory.all_stats()
+
+    found = [one for one in run(work()) if namespace is None or one.namespace == namespace]
+    if as_json:
+        print_json([one.model_dump() for one in found])
+        return
+    if not found:
+        say("nothing is remembered here yet; `callboard memory import` imports documents")
+        return
+    rows = [(one.agent or one.collection, one.namespace, one.count, one.model, one.metric) for one in found]
+    say_table(("AGENT", "NAMESPACE", "MEMORIES", "MODEL", "METRIC"), rows)
+
+
+def clear(
+    target: Target = None,
+    path: Store = None,
+    chroma: ServerUrl = None,
+    agent: Agent = DEFAULT_AGENT,
+    source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only what was imported from this document.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Forget everything that an agent remembers, or what came from one document.
+
+    callboard memory clear --agent writer/default
+    callboard memory clear --source docs/delivery.md --yes
+    """
+    from memory.importing import SOURCE
+
+    from .sessions import run
+
+    place = Place(target, path, chroma, url, namespace, agent)
+    what = f"what {agent} remembers" + (f" from {source}" if source else "")
+    if not yes:
+        if not sys.stdin.isatty():
+            bad_use(f"this forgets {what}: add --yes")
+        typer.confirm(f"Forget {what}?", abort=True)
+    where = {SOURCE: source} if source else None
+
+    async def work() -> int:
+        async with place.opened() as memory:
+            count = len(await memory.ids(where))
+            if where is None:
+                await memory.clear()
+            else:
+                await memory.delete(where=where)
+            return count
+
+    say(f"forgot {_counted(run(work()), 'memory', 'memories')}")
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
+
+
+def _counted(number: int, one: str, many: str | None = None) -> str:
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+command(app, "import", import_)
+command(app, "query", query)
+command(app, "stats", stats)
+command(app, "clear", clear)

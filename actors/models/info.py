@@ -1,0 +1,164 @@
+"""What models can do: a table of the well-known ones, and a clear error for all others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Required, TypedDict
+
+from .errors import UnknownModelError
+from .family import ModelFamily
+
+
+class ModelInfo(TypedDict, total=False):
+    """What a model can do; the keys are AutoGen's.
+
+    Keys:
+        vision: takes images.
+        function_calling: takes tools.
+        json_output: can be told to answer with a JSON object.
+        family: one of ModelFamily, or any other text.
+        structured_output: can be told to answer with an object of a JSON schema.
+        multiple_system_messages: takes several system messages, also between others. Default: it does not.
+    """
+
+    vision: Required[bool]
+    function_calling: Required[bool]
+    json_output: Required[bool]
+    family: Required[str]
+    structured_output: Required[bool]
+    multiple_system_messages: bool
+
+
+REQUIRED: Final = ("vision", "function_calling", "json_output", "family", "structured_output")
+# What vendors append to the name of a model for its versions: a date in three spellings, or "latest".
+VERSION: Final = re.compile(
+    r"-(\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|\d{3}|\d{2}-\d{4}|latest|preview-\d{2}-\d{2})\Z"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """One row of the table.
+
+    Attributes:
+        info: what it can do.
+        context: tokens that a request and its answer may have together.
+    """
+
+    info: ModelInfo
+    context: int
+
+
+def _row(
+    family: str,
+    context: int,
+    *,
+    vision: bool = True,
+    tools: bool = True,
+    json: bool = True,
+    schema: bool = True,
+    systems: bool = True,
+) -> KnownModel:
+    info = ModelInfo(
+        vision=vision,
+        function_calling=tools,
+        json_output=json,
+        family=family,
+        structured_output=schema,
+        multiple_system_messages=systems,
+    )
+    return KnownModel(info, context)
+
+
+# Facts from the vendors' model pages, as AutoGen 0.7.5 lists them. Sizes in tokens.
+KNOWN: Final[Mapping[str, KnownModel]] = {
+    "gpt-5": _row(ModelFamily.GPT_5, 400_000),
+    "gpt-5-mini": _row(ModelFamily.GPT_5, 400_000),
+    "gpt-5-nano": _row(ModelFamily.GPT_5, 400_000),
+    "gpt-4.1": _row(ModelFamily.GPT_41, 1_047_576),
+    "gpt-4.1-mini": _row(ModelFamily.GPT_41, 1_047_576),
+    "gpt-4.1-nano": _row(ModelFamily.GPT_41, 1_047_576),
+    "gpt-4.5-preview": _row(ModelFamily.GPT_45, 128_000),
+    "gpt-4o": _row(ModelFamily.GPT_4O, 128_000),
+    "gpt-4o-mini": _row(ModelFamily.GPT_4O, 128_000),
+    "gpt-4-turbo": _row(ModelFamily.GPT_4, 128_000, schema=False),
+    "gpt-4-turbo-preview": _row(ModelFamily.GPT_4, 128_000, vision=False, schema=False),
+    "gpt-4-0125-preview": _row(ModelFamily.GPT_4, 128_000, vision=False, schema=False),
+    "gpt-4-1106-preview": _row(ModelFamily.GPT_4, 128_000, vision=False, schema=False),
+    "gpt-4": _row(ModelFamily.GPT_4, 8_192, vision=False, schema=False),
+    "gpt-4-32k": _row(ModelFamily.GPT_4, 32_768, vision=False, schema=False),
+    "gpt-3.5-turbo": _row(ModelFamily.GPT_35, 16_385, vision=False, schema=False),
+    "o1": _row(ModelFamily.O1, 200_000, systems=False),
+    "o1-preview": _row(
+        ModelFamily.O1, 128_000, vision=False, tools=False, json=False, schema=False, systems=False
+    ),
+    "o1-mini": _row(
+        ModelFamily.O1, 128_000, vision=False, tools=False, json=False, schema=False, systems=False
+    ),
+    "o3": _row(ModelFamily.O3, 200_000),
+    "o3-mini": _row(ModelFamily.O3, 200_000, vision=False),
+    "o4-mini": _row(ModelFamily.O4, 200_000),
+    "gemini-1.5-flash": _row(ModelFamily.GEMINI_1_5_FLASH, 1_048_576, systems=False),
+    "gemini-1.5-flash-8b": _row(ModelFamily.GEMINI_1_5_FLASH, 1_048_576, systems=False),
+    "gemini-1.5-pro": _row(ModelFamily.GEMINI_1_5_PRO, 2_097_152, systems=False),
+    "gemini-2.0-flash": _row(ModelFamily.GEMINI_2_0_FLASH, 1_048_576, systems=False),
+    "gemini-2.5-flash": _row(ModelFamily.GEMINI_2_5_FLASH, 1_048_576, systems=False),
+    "gemini-2.5-pro": _row(ModelFamily.GEMINI_2_5_PRO, 1_048_576, systems=False),
+    "claude-3-haiku": _row(ModelFamily.CLAUDE_3_HAIKU, 200_000, json=False, schema=False),
+    "claude-3-sonnet": _row(ModelFamily.CLAUDE_3_SONNET, 200_000, json=False, schema=False),
+    "claude-3-opus": _row(ModelFamily.CLAUDE_3_OPUS, 200_000, json=False, schema=False),
+    "claude-3-5-haiku": _row(ModelFamily.CLAUDE_3_5_HAIKU, 200_000, json=False, schema=False),
+    "claude-3-5-sonnet": _row(ModelFamily.CLAUDE_3_5_SONNET, 200_000, json=False, schema=False),
+    "claude-3-7-sonnet": _row(ModelFamily.CLAUDE_3_7_SONNET, 200_000, json=False, schema=False),
+    "claude-sonnet-4": _row(ModelFamily.CLAUDE_4_SONNET, 200_000, json=False, schema=False),
+    "claude-opus-4": _row(ModelFamily.CLAUDE_4_OPUS, 200_000, json=False, schema=False),
+}
+
+
+def without_version(model: str) -> str:
+    """The name of a model without the version behind it: "gpt-4o" for "gpt-4o-2024-08-06"."""
+    return VERSION.sub("", model)
+
+
+def known_model(model: str) -> KnownModel | None:
+    """The row of a model; a version behind its name ("gpt-4o-2024-08-06") does not matter. None: not known."""
+    return KNOWN.get(model) or KNOWN.get(without_version(model))
+
+
+def get_info(model: str) -> ModelInfo:
+    """What a well-known model can do.
+
+    Raises:
+        UnknownModelError: it is not in the table.
+    """
+    known = known_model(model)
+    if known is None:
+        raise UnknownModelError(model, KNOWN)
+    return known.info
+
+
+def get_token_limit(model: str) -> int:
+    """Tokens that the context of a well-known model has.
+
+    Raises:
+        UnknownModelError: it is not in the table.
+    """
+    known = known_model(model)
+    if known is None:
+        raise UnknownModelError(model, KNOWN)
+    return known.context
+
+
+def validate_model_info(model_info: Mapping[str, Any]) -> None:
+    """Check that a ModelInfo says everything that it has to.
+
+    Raises:
+        ValueError: a key is missing.
+    """
+    missing = [name for name in REQUIRED if name not in model_info]
+    if missing:
+        raise ValueError(
+            f"Missing required field {missing[0]!r} in ModelInfo: it needs {', '.join(REQUIRED)}"
+        )

@@ -1,0 +1,292 @@
+"""The client for OpenAI's chat API, and for every server that speaks it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AbstractContextManager, aclosing
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+from pydantic import BaseModel
+
+from memory.llm_messages import LLMMessage
+
+from ...cancellation import CancellationToken
+from ...errors import SettingValueError
+from ..base import JsonOutput, ToolChoice, Tools
+from ..cancelling import cancellable, cancellable_items
+from ..errors import BadRequestError, BadResponseError, ModelConnectionError, UnsupportedFeatureError
+from ..info import ModelInfo, known_model
+from ..request import ModelRequest, RequestClient
+from ..types import CreateResult, RequestUsage
+from .answer import Answer, whole_answer
+from .chat_request import ChatRequest, tool_schemas
+from .connection import connection_of
+from .failures import typed_errors
+from .settings import OpenAIOptions, OpenAISettings, retries_of
+from .stream import Assembler
+from .tokens import cached_tokenizer, count_request
+from .transform import Transformer
+from .wire import WireAnswer
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, AsyncStream
+    from openai.types.chat import ChatCompletionChunk
+
+EVENT_STREAM: Final = "text/event-stream"
+
+
+class OpenAIChatCompletionClient(RequestClient):
+    """A model of OpenAI, Azure, or any server with OpenAI's chat API, such as vLLM, Ollama and llama.cpp.
+
+    Names and behaviour are those of AutoGen's client. Ours differs where that one is broken or silent: an unknown
+    argument is refused and not dropped, reasoning is cut out exactly, a stream that breaks off is an error, and every
+    error is one of `actors.models.errors`.
+
+    The package `openai` is loaded in a thread, with the first request. Requests are made again on rate limits,
+    overload, timeouts and broken connections as `ModelRetries` has it; the retries of the openai package are off.
+
+    Args:
+        model: its name, at OpenAI, at another vendor or on the server.
+        api_key: default: OPENAI_API_KEY; GEMINI_API_KEY and ANTHROPIC_API_KEY for models called gemini-... and
+            claude-...; not needed with a base_url whose server asks for none. May be an async function.
+        base_url: address of the API, mostly ending in /v1; default: OPENAI_BASE_URL, else the vendor's own.
+        organization: sent along for OpenAI's billing.
+        timeout: seconds without a byte from the server.
+        max_retries: further attempts after the first; default: as `retries` or ModelSettings has it.
+        retries: when and how requests are made again.
+        default_headers: sent with every request.
+        http_client: an `httpx2.AsyncClient`, for proxies or certificates of one's own.
+        model_info: what the model can do; needed for models that `actors.models.info` does not know.
+        token_limit: tokens of the model's context, for `remaining_tokens`; default: as `actors.models.info` has it.
+        tokenizer: makes counts of tokens exact; default: tiktoken's when its data are in its cache, else an estimate.
+        parallel_tool_calls: whether one answer may have several calls; None: as the server has it.
+        tool_mode: how tools are used. "native": the API's way. "lenient": calls that the model writes as JSON into
+            its text count, too, and where model_info has no function_calling the tools are described in words.
+            "schema": tools are described in words, and every answer is held to a JSON schema that is either a call or
+            an answer; for models without tool support. Its streams have the text in one piece.
+        include_name_in_message: whether the source of a message is sent as `name`.
+        add_name_prefixes: whether texts of users begin with "<source> said:".
+        include_stream_usage: whether streams ask for their usage; False for a server that refuses that.
+        azure_endpoint: makes it a client of Azure; then `api_version` (or OPENAI_API_VERSION), and a key
+            (AZURE_OPENAI_API_KEY), a token (AZURE_OPENAI_AD_TOKEN) or a provider of tokens are needed.
+        azure_deployment: name of the deployment; default: the model.
+        options: all of these, and any argument of the API, such as temperature, for every request.
+
+    Raises:
+        AuthenticationError: there is no key for a server that needs one.
+        BadRequestError: an option or argument that there is not.
+        SettingValueError: a value that can't work.
+        UnknownModelError: nothing is known of the model, and there is no model_info.
+    """
+
+    def __init__(self, model: str, **options: Unpack[OpenAIOptions]) -> None:
+        self._settings = OpenAISettings.of(model, options)
+        self._connection = connection_of(model, options)
+        self._retries = retries_of(options)
+        self._token_limit = options.get("token_limit")
+        self._tokenizer = options.get("tokenizer")
+        self._openai: AsyncOpenAI | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+        self._usage = RequestUsage(0, 0)
+
+    # Asking
+
+    async def _create(self, request: ModelRequest) -> CreateResult:
+        chat, token = ChatRequest.of(request, self._settings), request.cancellation_token
+        answer = await self._retries.call(lambda: cancellable(self._ask(chat), token), token)
+        return self._finished(chat, answer)
+
+    async def _ask(self, chat: ChatRequest) -> Answer | None:
+        client = await self._opened()
+        with self._typed_errors():
+            response = await client.chat.completions.with_raw_response.create(**chat.arguments)
+            return whole_answer(response.content)
+
+    def _finished(self, chat: ChatRequest, answer: Answer | None) -> CreateResult:
+        if answer is not None:
+            # Paid for, even when the answer turns out not to be what was asked for.
+            self._usage += answer.usage
+        return chat.result(answer)
+
+    def create_stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Tools = (),
+        tool_choice: ToolChoice = "auto",
+        json_output: JsonOutput = None,
+        extra_create_args: Mapping[str, Any] = {},
+        cancellation_token: CancellationToken | None = None,
+        include_usage: bool | None = None,
+    ) -> AsyncGenerator[str | CreateResult, None]:
+        """As every client has it.
+
+        Reasoning that the server sends apart from the text comes between `<think>` and `</think>`.
+
+        Args:
+            messages: the conversation.
+            tools: what the model may call.
+            tool_choice: which of them it has to call.
+            json_output: what the answer has to look like.
+            extra_create_args: further arguments for the API.
+            cancellation_token: ends the request.
+            include_usage: whether to ask for the usage; None: as the client has it.
+        """
+        request = ModelRequest(
+            messages, tools, tool_choice, json_output, extra_create_args, cancellation_token
+        )
+        return self._create_stream(request, include_usage)
+
+    async def _create_stream(
+        self, request: ModelRequest, include_usage: bool | None = None
+    ) -> AsyncGenerator[str | CreateResult, None]:
+        chat = ChatRequest.of(request, self._settings)
+        arguments = chat.stream_arguments(include_usage)
+        assembler, token = Assembler(), request.cancellation_token
+        chunks = self._retries.stream(lambda: self._chunks(arguments, token), token)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                for piece in assembler.add(chunk):
+                    if chat.streams_text:
+                        yield piece
+        if not assembler.is_complete:
+            raise ModelConnectionError(self.model, "the stream ended before the answer was complete")
+        result = self._finished(chat, assembler.answer())
+        if not chat.streams_text and isinstance(result.content, str):
+            yield result.content
+        yield result
+
+    async def _chunks(
+        self, arguments: Mapping[str, Any], token: CancellationToken | None
+    ) -> AsyncGenerator[WireAnswer, None]:
+        stream = await cancellable(self._ask_for_stream(arguments), token)
+        try:
+            items = cancellable_items(stream, token)
+            while (chunk := await self._next_chunk(items)) is not None:
+                yield chunk
+        finally:
+            await stream.close()
+
+    async def _ask_for_stream(self, arguments: Mapping[str, Any]) -> AsyncStream[ChatCompletionChunk]:
+        client = await self._opened()
+        with self._typed_errors():
+            stream: AsyncStream[ChatCompletionChunk] = await client.chat.completions.create(**arguments)
+        kind = stream.response.headers.get("content-type", EVENT_STREAM)
+        if not kind.startswith(EVENT_STREAM):
+            await stream.close()
+            raise BadResponseError(self.model, f"{self._connection.base_url} sent {kind}, which is no stream")
+        return stream
+
+    async def _next_chunk(self, items: AsyncIterator[ChatCompletionChunk]) -> WireAnswer | None:
+        with self._typed_errors():
+            chunk: object = await anext(items, None)
+            # The openai package validates nothing: a chunk may be any JSON value.
+            plain = chunk.model_dump(warnings=False) if isinstance(chunk, BaseModel) else chunk
+            return None if plain is None else WireAnswer.model_validate(plain)
+
+    def _typed_errors(self) -> AbstractContextManager[None]:
+        return typed_errors(self.model, self._connection.base_url, self._connection.secret)
+
+    async def _opened(self) -> AsyncOpenAI:
+        await self._connection.load()
+        if self._closed:
+            raise BadRequestError(self.model, "the client is closed: make another one")
+        loop = asyncio.get_running_loop()
+        if self._openai is None:
+            self._openai, self._loop = self._connection.make(), loop
+        if self._loop is not loop:
+            # Its connections would fail now and then, with "Event loop is closed".
+            raise BadRequestError(self.model, "the client was used in another event loop: make one for each")
+        return self._openai
+
+    async def close(self) -> None:
+        self._closed = True
+        opened, self._openai = self._openai, None
+        if opened is not None:
+            await opened.close()
+
+    # Counting
+
+    def actual_usage(self) -> RequestUsage:
+        return self._usage
+
+    def total_usage(self) -> RequestUsage:
+        return self._usage
+
+    def count_tokens(self, messages: Sequence[LLMMessage], *, tools: Tools = ()) -> int:
+        """How many tokens a request has: exactly with a tokenizer, else an estimate, see `tokens.count_request`."""
+        if self._tokenizer is None:
+            self._tokenizer = cached_tokenizer(self._settings.info["family"])
+        wire = Transformer(self._settings).messages(messages)
+        return count_request(wire, tool_schemas(tools, self.model), self._tokenizer)
+
+    def remaining_tokens(self, messages: Sequence[LLMMessage], *, tools: Tools = ()) -> int:
+        """Tokens that the context has left beyond a request.
+
+        Raises:
+            UnsupportedFeatureError: how long the model's context is, is not known.
+        """
+        limit = self._token_limit
+        if limit is None:
+            known = known_model(self.model)
+            if known is None:
+                reason = "the length of its context is not known: give the client token_limit"
+                raise UnsupportedFeatureError(self.model, reason)
+            limit = known.context
+        return limit - self.count_tokens(messages, tools=tools)
+
+    # What it is
+
+    @property
+    def model_info(self) -> ModelInfo:
+        return self._settings.info
+
+    @property
+    def model(self) -> str:
+        return self._settings.model
+
+    @property
+    def max_completion_tokens(self) -> int | None:
+        arguments = self._settings.create_arguments
+        limit: int | None = arguments.get("max_completion_tokens") or arguments.get("max_tokens")
+        return limit
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        settings = self._settings
+        return {
+            **super().fingerprint(),
+            "address": self._connection.base_url,
+            "tool_mode": settings.tool_mode,
+            "parallel_tool_calls": settings.parallel_tool_calls,
+            "names": (settings.include_name_in_message, settings.add_name_prefixes),
+            # Headers may hold keys, and decide nothing.
+            "arguments": {
+                name: value for name, value in settings.create_arguments.items() if name != "extra_headers"
+            },
+        }
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r}, base_url={self._connection.base_url!r})"
+
+
+class AzureOpenAIChatCompletionClient(OpenAIChatCompletionClient):
+    """AutoGen's name for an OpenAIChatCompletionClient with `azure_endpoint`.
+
+    Args:
+        model: the model of the deployment.
+        options: see there; azure_endpoint may also be set by AZURE_OPENAI_ENDPOINT.
+
+    Raises:
+        SettingValueError: no endpoint.
+    """
+
+    def __init__(self, model: str, **options: Unpack[OpenAIOptions]) -> None:
+        endpoint = options.get("azure_endpoint") or os.environ.get("AZURE_OPENAI_ENDPOINT")
+        if not endpoint:
+            rule = 'given, such as "https://<resource>.openai.azure.com", or set by AZURE_OPENAI_ENDPOINT'
+            raise SettingValueError("azure_endpoint", "None", rule)
+        options["azure_endpoint"] = endpoint
+        super().__init__(model, **options)

@@ -1,0 +1,128 @@
+"""Messages as the chat API takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from memory.llm_messages import (
+    AssistantMessage,
+    FunctionExecutionResultMessage,
+    Image,
+    LLMMessage,
+    SystemMessage,
+    UserMessage,
+)
+
+from ..errors import BadRequestError, UnsupportedFeatureError
+from ..family import ModelFamily
+from .calls_in_text import call_as_text
+from .names import is_name
+from .settings import OpenAISettings
+
+WireDict = dict[str, Any]
+BLANK: Final = " "  # what stands for an empty text where none is taken
+
+
+@dataclass(frozen=True, slots=True)
+class Transformer:
+    """Turns messages into those of the API, as a model and the client's settings have it."""
+
+    settings: OpenAISettings
+
+    def messages(self, messages: Sequence[LLMMessage], instructions: str | None = None) -> list[WireDict]:
+        """The messages of a request.
+
+        Args:
+            messages: the conversation.
+            instructions: a further system message, of the client's own.
+
+        Raises:
+            BadRequestError: a source is no name that the API takes.
+            UnsupportedFeatureError: an image for a model that sees none.
+        """
+        wire = [part for message in messages for part in self._message(message)]
+        if instructions is not None:
+            wire.append({"role": "system", "content": instructions})
+        if instructions is not None or not self.settings.info.get("multiple_system_messages", False):
+            wire = _one_system_message(wire)
+        return self._as_the_family_has_it(wire)
+
+    def _message(self, message: LLMMessage) -> Iterator[WireDict]:
+        if isinstance(message, SystemMessage):
+            yield {"role": "system", "content": message.content}
+        elif isinstance(message, UserMessage):
+            yield {"role": "user", "content": self._user_content(message), **self._name(message.source)}
+        elif isinstance(message, AssistantMessage):
+            yield {"role": "assistant", **self._name(message.source), **self._assistant_content(message)}
+        else:
+            yield from self._results(message)
+
+    def _user_content(self, message: UserMessage) -> str | list[WireDict]:
+        prefix = f"{message.source} said:\n" if self.settings.add_name_prefixes else ""
+        if isinstance(message.content, str):
+            return prefix + message.content
+        parts: list[WireDict] = [{"type": "text", "text": prefix}] if prefix else []
+        return parts + [self._part(part) for part in message.content]
+
+    def _part(self, part: str | Image) -> WireDict:
+        if isinstance(part, str):
+            return {"type": "text", "text": part}
+        if not self.settings.info["vision"]:
+            raise UnsupportedFeatureError(self.settings.model, "it takes no images (model_info['vision'])")
+        return part.to_openai_format()
+
+    def _assistant_content(self, message: AssistantMessage) -> WireDict:
+        if isinstance(message.content, str):
+            return {"content": message.content}
+        if self.settings.tells_tools_in_text:
+            return {"content": "\n".join(call_as_text(call) for call in message.content)}
+        calls = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.content
+        ]
+        return {"content": message.thought, "tool_calls": calls}
+
+    def _results(self, message: FunctionExecutionResultMessage) -> Iterator[WireDict]:
+        if not self.settings.tells_tools_in_text:
+            for result in message.content:
+                yield {"role": "tool", "tool_call_id": result.call_id, "content": result.content}
+            return
+        told = [
+            f"{'Error' if result.is_error else 'Result'} of {result.name}: {result.content}"
+            for result in message.content
+        ]
+        yield {"role": "user", "content": "\n".join(told)}
+
+    def _name(self, source: str) -> Mapping[str, str]:
+        if not self.settings.include_name_in_message or ModelFamily.is_mistral(self.settings.info["family"]):
+            return {}
+        if not is_name(source):
+            raise BadRequestError(
+                self.settings.model,
+                f"{source!r} can't be the name of a speaker: the API takes letters, digits, _ and -, at most 64. "
+                "Give the agent another name, or the client include_name_in_message=False",
+            )
+        return {"name": source}
+
+    def _as_the_family_has_it(self, wire: list[WireDict]) -> list[WireDict]:
+        """Servers of Anthropic and Google refuse empty texts, Anthropic's also space at the end of the last answer."""
+        family = self.settings.info["family"]
+        if ModelFamily.is_claude(family) and wire and wire[-1]["role"] == "assistant":
+            wire[-1] = {**wire[-1], "content": (wire[-1]["content"] or "").rstrip()}
+        if ModelFamily.is_claude(family) or ModelFamily.is_gemini(family):
+            return [{**message, "content": message["content"] or BLANK} for message in wire]
+        return wire
+
+
+def _one_system_message(wire: list[WireDict]) -> list[WireDict]:
+    """All system messages as one at the start.
+
+    AutoGen refuses them when they don't follow one another; memories, which come last, would never be usable.
+    """
+    texts = [message["content"] for message in wire if message["role"] == "system"]
+    if not texts:
+        return wire
+    others = [message for message in wire if message["role"] != "system"]
+    return [{"role": "system", "content": "\n".join(texts)}, *others]

@@ -1,0 +1,110 @@
+"""Model calls of a handler, recorded before they are used: a crash after the answer does not pay for it again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, ParamSpec
+
+from ..activation import Activation, current
+from ..context import MessageContext
+from .cache import pieces_of
+from .errors import BadResponseError
+from .request import ModelRequest, WrappedChatCompletionClient
+from .types import CreateResult
+
+P = ParamSpec("P")
+DIGITS: Final = 32  # of the request's hash
+
+
+class RecordedChatCompletionClient(WrappedChatCompletionClient):
+    """A client whose answers are recorded for the message that is being handled, as `ctx.once` does it.
+
+    Inside a handler every answer is stored before the handler goes on. When the message is handled again, in the
+    same process or in another, a request that was answered before gets that answer, and no model is asked. Outside a
+    handler, and in tasks that outlive theirs, requests just pass through. Nothing has to be handed over: the message
+    is found by itself.
+
+    A recorded answer belongs to the hash of its request and to its number among the equal ones that were answered, so that
+    several requests at once get their own answers in whatever order they come. A handler that asks something else the
+    second time (because the time of day, or what an agent keeps in memory only, is part of its prompt) asks the model:
+    an answer never goes to another question. Where an answer should count whatever the prompt is, give the step a name:
+    `await ctx.once("plan", client.create, messages)`.
+
+    A stream is recorded as its result: repeated, it gives its text in one piece.
+
+    Put it around everything else, so that repeated answers are neither counted as usage nor held up by a budget:
+    `RecordedChatCompletionClient(MeteredChatCompletionClient(client))`.
+
+    Args:
+        client: the one that is asked.
+    """
+
+    async def _create(self, request: ModelRequest) -> CreateResult:
+        step = self._step(request)
+        if step is None:
+            return await request.create(self.client)
+        return await step.run(request.create, self.client)
+
+    async def _create_stream(self, request: ModelRequest) -> AsyncGenerator[str | CreateResult, None]:
+        step = self._step(request)
+        if step is None:
+            async with aclosing(request.create_stream(self.client)) as items:
+                async for item in items:
+                    yield item
+            return
+        pieces: asyncio.Queue[str | None] = asyncio.Queue()
+        recording = asyncio.ensure_future(step.run(self._drain, request, pieces))
+        recording.add_done_callback(lambda _: pieces.put_nowait(None))
+        has_piece = False
+        try:
+            while (piece := await pieces.get()) is not None:
+                has_piece = True
+                yield piece
+            result = await recording
+        finally:
+            recording.cancel()  # who stops listening stops the stream; nothing is recorded then
+            await asyncio.gather(recording, return_exceptions=True)
+        if not has_piece:
+            for piece in pieces_of(result):
+                yield piece
+        yield result
+
+    async def _drain(self, request: ModelRequest, pieces: asyncio.Queue[str | None]) -> CreateResult:
+        async with aclosing(request.create_stream(self.client)) as items:
+            async for item in items:
+                if isinstance(item, CreateResult):
+                    return item
+                pieces.put_nowait(item)
+        raise BadResponseError(self.model, "the stream ended without a result")
+
+    def _step(self, request: ModelRequest) -> _Step | None:
+        """Where the answer is recorded; None outside a handler, and when it is over."""
+        activation = current.get()
+        if activation is None or activation.is_over or activation.context is None:
+            return None
+        what = f"model:{request.digest(self.client)[:DIGITS]}"
+        return _Step(activation, activation.context, what, activation.take_number(what))
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One recorded request of one run of a handler."""
+
+    activation: Activation
+    context: MessageContext
+    what: str
+    number: int
+
+    async def run(
+        self, function: Callable[P, Awaitable[CreateResult]], *args: P.args, **kwargs: P.kwargs
+    ) -> CreateResult:
+        """The recorded answer, else that of the function."""
+        try:
+            return await self.context.once(f"{self.what}:{self.number}", function, *args, **kwargs)
+        except BaseException:
+            # Nothing is recorded under this number, so the request that comes instead of this one gets it.
+            self.activation.give_back(self.what, self.number)
+            raise

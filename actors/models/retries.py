@@ -1,0 +1,131 @@
+"""Trying again: backoff with full jitter, and never before the server's Retry-After has passed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random as random_module
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from broker.outcome import DeadLetter
+from broker.retry import RetryPolicy
+
+from ..cancellation import CancellationToken
+from .base import ChatCompletionClient
+from .cancelling import cancellable
+from .errors import (
+    ModelConnectionError,
+    ModelError,
+    ModelOverloadedError,
+    ModelTimeoutError,
+    RateLimitError,
+)
+from .request import ModelRequest, WrappedChatCompletionClient
+from .settings import DEFAULTS, ModelSettings
+from .types import CreateResult
+
+T = TypeVar("T")
+
+logger = logging.getLogger("callboard.models")
+
+RETRIED: Final = (RateLimitError, ModelOverloadedError, ModelConnectionError, ModelTimeoutError)
+FULL_JITTER: Final = 1.0  # a pause is anything from 0 to its upper bound
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRetries:
+    """When a request to a model is made again: on rate limits, overload, timeouts and broken connections.
+
+    The pauses are exponential with full jitter (Brooker, "Exponential Backoff And Jitter", AWS 2015), behind
+    whatever the server's Retry-After asks for.
+
+    Attributes:
+        settings: `max_attempts`, `retry_base`, `retry_cap` and `longest_retry_after` count here.
+        sleep: waits so many seconds.
+        random: a number from 0 to 1.
+    """
+
+    settings: ModelSettings = DEFAULTS
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    random: Callable[[], float] = random_module.random
+
+    def pause(self, attempt: int, error: ModelError) -> float | None:
+        """Seconds to wait after attempt number `attempt` (from 1) ended with `error`; None: give up."""
+        settings = self.settings
+        if not isinstance(error, RETRIED) or (error.retry_after or 0.0) > settings.longest_retry_after:
+            return None
+        policy = RetryPolicy(settings.max_attempts, settings.retry_base, settings.retry_cap, FULL_JITTER)
+        outcome = policy.decide(attempt, error, random=self.random)
+        return None if isinstance(outcome, DeadLetter) else outcome.delay
+
+    async def wait(self, attempt: int, error: ModelError, token: CancellationToken | None = None) -> None:
+        """Waits until the next attempt; raises the error when there is none."""
+        seconds = self.pause(attempt, error)
+        if seconds is None:
+            raise error
+        logger.warning(
+            "%s: %s (attempt %d); trying again in %.1f s", error.model, type(error).__name__, attempt, seconds
+        )
+        await cancellable(self._sleep(seconds), token)
+
+    async def _sleep(self, seconds: float) -> None:
+        await self.sleep(seconds)
+
+    async def call(self, function: Callable[[], Awaitable[T]], token: CancellationToken | None = None) -> T:
+        """The result of `function()`, called again as long as it is worth it.
+
+        Raises:
+            ModelError: the last one.
+        """
+        attempt = 1
+        while True:
+            try:
+                return await function()
+            except ModelError as error:
+                await self.wait(attempt, error, token)
+            attempt += 1
+
+    async def stream(
+        self, function: Callable[[], AsyncGenerator[T, None]], token: CancellationToken | None = None
+    ) -> AsyncGenerator[T, None]:
+        """The items of `function()`, called again until there is a first one: what was said can't be unsaid.
+
+        Raises:
+            ModelError: the last one.
+        """
+        attempt = 1
+        while True:
+            has_begun = False
+            try:
+                async with aclosing(function()) as items:
+                    async for item in items:
+                        has_begun = True
+                        yield item
+                return
+            except ModelError as error:
+                if has_begun:
+                    raise
+                await self.wait(attempt, error, token)
+            attempt += 1
+
+
+class RetryingChatCompletionClient(WrappedChatCompletionClient):
+    """A client that makes requests again, see ModelRetries.
+
+    Args:
+        client: the one that is asked.
+        retries: when and how often.
+    """
+
+    def __init__(self, client: ChatCompletionClient, retries: ModelRetries | None = None) -> None:
+        super().__init__(client)
+        self.retries = retries or ModelRetries()
+
+    async def _create(self, request: ModelRequest) -> CreateResult:
+        return await self.retries.call(lambda: request.create(self.client), request.cancellation_token)
+
+    def _create_stream(self, request: ModelRequest) -> AsyncGenerator[str | CreateResult, None]:
+        return self.retries.stream(lambda: request.create_stream(self.client), request.cancellation_token)

@@ -1,0 +1,321 @@
+"""What a tool is, and the classes to derive one from. Names and behaviour are those of `autogen_core.tools`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping
+from functools import cached_property
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+
+from pydantic import BaseModel, ValidationError
+
+from ..cancellation import CancellationToken
+from ..errors import did_you_mean
+from .errors import ToolArgumentsError, ToolStateError
+from .schema import ParametersSchema, ToolSchema, parameters_of
+from .text import to_text
+
+__all__ = [
+    "BaseStreamTool",
+    "BaseTool",
+    "BaseToolWithState",
+    "ParametersSchema",
+    "StreamTool",
+    "Tool",
+    "ToolSchema",
+    "validated",
+]
+
+ArgsT_contra = TypeVar("ArgsT_contra", bound=BaseModel, contravariant=True)
+ReturnT_co = TypeVar("ReturnT_co", covariant=True)
+StreamT_co = TypeVar("StreamT_co", covariant=True)
+StateT = TypeVar("StateT", bound=BaseModel)
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+@runtime_checkable
+class Tool(Protocol):
+    """Something that a model can call by name. `BaseTool` is the class to derive from."""
+
+    @property
+    def name(self) -> str:
+        """What the model calls it by."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it does, for the model."""
+        ...
+
+    @property
+    def schema(self) -> ToolSchema:
+        """Name, description and arguments, as JSON schema."""
+        ...
+
+    def args_type(self) -> type[BaseModel]:
+        """The model of its arguments."""
+        ...
+
+    def return_type(self) -> type[Any]:
+        """The class of what it returns."""
+        ...
+
+    def state_type(self) -> type[BaseModel] | None:
+        """The model of its state; None when it has none."""
+        ...
+
+    def return_value_as_string(self, value: Any) -> str:
+        """What it returned, as text for the model."""
+        ...
+
+    async def run_json(
+        self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
+    ) -> Any:
+        """Run it.
+
+        Args:
+            args: The arguments by name, as plain data.
+            cancellation_token: Cancelled when nobody waits for the result any more.
+            call_id: The id that the model gave to the call.
+
+        Raises:
+            ToolArgumentsError: The arguments don't fit (a ValueError).
+            Exception: What the tool raises.
+        """
+        ...
+
+    async def save_state_json(self) -> Mapping[str, Any]:
+        """Its state as plain data."""
+        ...
+
+    async def load_state_json(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save_state_json` returned."""
+        ...
+
+
+@runtime_checkable
+class StreamTool(Tool, Protocol):
+    """A tool that yields something on the way; the last thing it yields is its result."""
+
+    def run_json_stream(
+        self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
+    ) -> AsyncGenerator[Any, None]:
+        """Run it. Otherwise as `run_json`."""
+        ...
+
+
+class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co]):
+    """A tool with a pydantic model for its arguments; write `run`.
+
+    Args:
+        args_type: One field for each argument.
+        return_type: The class of what `run` returns.
+        name: What the model calls it by.
+        description: What it does, for the model.
+        strict: Describe the arguments by the rules of OpenAI's structured outputs.
+        timeout: Seconds until a workbench stops it; None: as the workbench says.
+
+    Raises:
+        StrictSchemaError: `strict`, and the arguments can't be described so (a ValueError). AutoGen says so when the
+            schema is first asked for, in the middle of a conversation.
+    """
+
+    def __init__(
+        self,
+        args_type: type[ArgsT_contra],
+        return_type: type[ReturnT_co],
+        name: str,
+        description: str,
+        strict: bool = False,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        self._args_type = args_type
+        self._return_type = return_type
+        self._name = name
+        self._description = description
+        self._strict = strict
+        self.timeout = timeout
+        if strict:
+            self._parameters  # noqa: B018 - raises now rather than later
+
+    @property
+    def name(self) -> str:
+        """What the model calls it by."""
+        return self._name
+
+    @property
+    def description(self) -> str:
+        """What it does, for the model."""
+        return self._description
+
+    @property
+    def schema(self) -> ToolSchema:
+        """Name, description and arguments, as JSON schema."""
+        return ToolSchema(
+            name=self._name,
+            description=self._description,
+            parameters=self._parameters,
+            strict=self._strict,
+        )
+
+    @cached_property
+    def _parameters(self) -> ParametersSchema:
+        return self._describe()
+
+    def _describe(self) -> ParametersSchema:
+        """The arguments as JSON schema; for subclasses that have one already."""
+        return parameters_of(cast("type[BaseModel]", self._args_type), self._name, strict=self._strict)
+
+    def args_type(self) -> type[BaseModel]:
+        """The model of its arguments."""
+        return cast("type[BaseModel]", self._args_type)
+
+    def return_type(self) -> type[Any]:
+        """The class of what it returns."""
+        return self._return_type
+
+    def state_type(self) -> type[BaseModel] | None:
+        """The model of its state; None when it has none."""
+        return None
+
+    def return_value_as_string(self, value: Any) -> str:
+        """What it returned, as text for the model; see `to_text`."""
+        return to_text(value, self._name)
+
+    @abstractmethod
+    async def run(self, args: ArgsT_contra, cancellation_token: CancellationToken) -> ReturnT_co:
+        """Do what the tool is for; to be written by subclasses."""
+        ...
+
+    async def run_json(
+        self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
+    ) -> Any:
+        """Check the arguments and run it; see `Tool.run_json`."""
+        return await self.run(
+            cast("ArgsT_contra", validated(self.args_type(), args, self._name)), cancellation_token
+        )
+
+    async def save_state_json(self) -> Mapping[str, Any]:
+        """Its state as plain data: none."""
+        return {}
+
+    async def load_state_json(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save_state_json` returned."""
+
+
+class BaseStreamTool(
+    BaseTool[ArgsT_contra, ReturnT_co], StreamTool, Generic[ArgsT_contra, StreamT_co, ReturnT_co]
+):
+    """A tool that yields something on the way; write `run_stream`, whose last item is the result."""
+
+    @abstractmethod
+    def run_stream(
+        self, args: ArgsT_contra, cancellation_token: CancellationToken
+    ) -> AsyncGenerator[StreamT_co | ReturnT_co, None]:
+        """Do what the tool is for; to be written by subclasses as an async generator."""
+        ...
+
+    async def run(self, args: ArgsT_contra, cancellation_token: CancellationToken) -> ReturnT_co:
+        """The last item of `run_stream`; AutoGen has it written a second time."""
+        last: Any = None
+        async for item in self.run_stream(args, cancellation_token):
+            last = item
+        return cast("ReturnT_co", last)
+
+    async def run_json_stream(
+        self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
+    ) -> AsyncGenerator[StreamT_co | ReturnT_co, None]:
+        """Check the arguments and run it; see `StreamTool.run_json_stream`."""
+        checked = cast("ArgsT_contra", validated(self.args_type(), args, self._name))
+        async for item in self.run_stream(checked, cancellation_token):
+            yield item
+
+
+class BaseToolWithState(BaseTool[ArgsT_contra, ReturnT_co], ABC, Generic[ArgsT_contra, ReturnT_co, StateT]):
+    """A tool that remembers something; write `save_state` and `load_state` too.
+
+    Args:
+        args_type: One field for each argument.
+        return_type: The class of what `run` returns.
+        state_type: The model of its state.
+        name: What the model calls it by.
+        description: What it does, for the model.
+        strict: See BaseTool.
+        timeout: See BaseTool.
+    """
+
+    def __init__(
+        self,
+        args_type: type[ArgsT_contra],
+        return_type: type[ReturnT_co],
+        state_type: type[StateT],
+        name: str,
+        description: str,
+        strict: bool = False,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        super().__init__(args_type, return_type, name, description, strict, timeout=timeout)
+        self._state_type = state_type
+
+    def state_type(self) -> type[BaseModel] | None:
+        """The model of its state."""
+        return self._state_type
+
+    @abstractmethod
+    def save_state(self) -> StateT:
+        """Its state; to be written by subclasses."""
+        ...
+
+    @abstractmethod
+    def load_state(self, state: StateT) -> None:
+        """Take over a state; to be written by subclasses."""
+        ...
+
+    async def save_state_json(self) -> Mapping[str, Any]:
+        """Its state as plain data."""
+        return self.save_state().model_dump(mode="json")
+
+    async def load_state_json(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save_state_json` returned.
+
+        Raises:
+            ToolStateError: It does not fit the model of the state (a ValueError).
+        """
+        try:
+            loaded = self._state_type.model_validate(state)
+        except ValidationError as error:
+            raise ToolStateError(f"{self._name}: {'; '.join(_problems(error, ()))}") from error
+        self.load_state(loaded)
+
+
+def validated(model: type[ModelT], args: Mapping[str, Any], tool: str) -> ModelT:
+    """The arguments as an instance of their model.
+
+    Raises:
+        ToolArgumentsError: They don't fit; it names each argument and says what is wrong with it.
+    """
+    # Models write all kinds of JSON, and the bus brings whatever it was.
+    if not isinstance(args, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ToolArgumentsError(tool, (f"they have to be one JSON object, not {type(args).__name__}",))
+    try:
+        return model.model_validate(dict(args))
+    except ValidationError as error:
+        names = [field.alias or name for name, field in model.model_fields.items()]
+        raise ToolArgumentsError(tool, _problems(error, names)) from error
+    except RecursionError:
+        raise ToolArgumentsError(tool, ("they are nested too deep",)) from None
+
+
+def _problems(error: ValidationError, names: list[str] | tuple[str, ...]) -> list[str]:
+    """One sentence for each thing that is wrong, without the values, which may be long."""
+    sentences = []
+    for item in error.errors(include_url=False, include_context=False, include_input=False)[:10]:
+        where = ".".join(str(part) for part in item["loc"]) or "the whole"
+        if item["type"] == "extra_forbidden" and len(item["loc"]) == 1:
+            sentences.append(f"{where}: there is no such argument. {did_you_mean(where, names)}")
+        else:
+            sentences.append(f"{where}: {item['msg']}")
+    more = error.error_count() - len(sentences)
+    return [*sentences, f"and {more} more"] if more > 0 else sentences

@@ -1,0 +1,288 @@
+"""A workbench whose tools come and go while it is used."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from ..cancellation import CancellationToken
+from .base import Tool
+from .calling import call, call_stream
+from .documentation import document
+from .errors import (
+    DuplicateToolError,
+    NotAToolError,
+    ToolDisabledError,
+    ToolLimitError,
+    ToolStateError,
+    UnknownToolError,
+)
+from .names import check_description, check_name
+from .ranking import rank
+from .results import ToolResult, error_result
+from .schema import ToolSchema
+from .static import STATE_VERSION, states_of
+from .workbench import StreamWorkbench
+
+MAX_TOOLS: Final = 1000
+MAX_ENABLED: Final = 128  # what OpenAI's API takes in one request
+STATE: Final = "DynamicWorkbenchState"
+
+
+class DynamicWorkbench(StreamWorkbench):
+    """Tools that are added, removed, enabled and disabled at run time, searched for and looked up.
+
+    After the workbench proposal of AutoGen #4721, whose names it keeps, with every check on every way in. Models are
+    shown enabled tools only, and a disabled one can't be called. A call that runs is not disturbed by its tool being
+    removed or disabled. Agents may share one.
+
+    Args:
+        tools: Tools to begin with, all enabled.
+        max_tools: How many tools it may hold.
+        max_enabled: How many of them may be enabled at a time.
+        timeout: Seconds until a call is given up, for tools without a limit of their own; None: no limit.
+
+    Raises:
+        NotAToolError, ToolNameError, ToolDescriptionError, DuplicateToolError, ToolLimitError: As `add_tool`.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Tool] = (),
+        *,
+        max_tools: int = MAX_TOOLS,
+        max_enabled: int = MAX_ENABLED,
+        timeout: float | None = None,
+    ) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._enabled: set[str] = set()
+        self._max_tools = max_tools
+        self._max_enabled = max_enabled
+        self._timeout = timeout
+        for tool in tools:
+            self.add_tool(tool)
+
+    # Coming and going
+
+    def add_tool(self, tool: Tool, enabled: bool = True) -> None:
+        """Add a tool.
+
+        Args:
+            tool: The tool. Its name is an ASCII identifier of at most 64 characters and no keyword, its description
+                has at most 1,024 characters.
+            enabled: Whether models are shown it.
+
+        Raises:
+            NotAToolError: It is none (a TypeError).
+            ToolNameError, ToolDescriptionError: It can't be shown to models (ValueErrors).
+            DuplicateToolError: There is one of its name (a ValueError).
+            ToolLimitError: There are too many (a ValueError).
+        """
+        if not isinstance(tool, Tool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise NotAToolError(type(tool).__name__)
+        name = check_name(tool.name)
+        check_description(name, tool.description)
+        if name in self._tools:
+            raise DuplicateToolError(name)
+        if len(self._tools) >= self._max_tools:
+            raise ToolLimitError("tools in this workbench", self._max_tools)
+        if enabled:
+            self._check_enabled(1)
+        self._tools[name] = tool
+        if enabled:
+            self._enabled.add(name)
+
+    def remove_tool(self, name: str) -> None:
+        """Remove a tool.
+
+        Raises:
+            UnknownToolError: There is none of this name (a LookupError).
+        """
+        self._tool(name)
+        del self._tools[name]
+        self._enabled.discard(name)
+
+    def remove_all_tools(self) -> None:
+        """Remove every tool, and what was known of it."""
+        self._tools.clear()
+        self._enabled.clear()
+
+    def enable_tool(self, name: str) -> None:
+        """Show a tool to models again.
+
+        Raises:
+            UnknownToolError: There is none of this name (a LookupError).
+            ToolLimitError: Too many are enabled (a ValueError).
+        """
+        self._tool(name)
+        if name not in self._enabled:
+            self._check_enabled(1)
+            self._enabled.add(name)
+
+    def disable_tool(self, name: str) -> None:
+        """Show a tool to models no more.
+
+        Raises:
+            UnknownToolError: There is none of this name (a LookupError).
+        """
+        self._tool(name)
+        self._enabled.discard(name)
+
+    def _check_enabled(self, more: int) -> None:
+        if len(self._enabled) + more > self._max_enabled:
+            raise ToolLimitError("enabled tools", self._max_enabled)
+
+    def _tool(self, name: str) -> Tool:
+        try:
+            return self._tools[name]
+        except KeyError:
+            raise UnknownToolError(name, self._tools) from None
+
+    # Looking
+
+    @property
+    def tools(self) -> list[Tool]:
+        """All tools, in the order in which they were added."""
+        return list(self._tools.values())
+
+    @property
+    def enabled_tools(self) -> list[Tool]:
+        """The enabled tools, in the order in which they were added."""
+        return [tool for name, tool in self._tools.items() if name in self._enabled]
+
+    def is_enabled(self, name: str) -> bool:
+        """Whether models are shown a tool.
+
+        Raises:
+            UnknownToolError: There is none of this name (a LookupError).
+        """
+        self._tool(name)
+        return name in self._enabled
+
+    def get_tool_names_for_query(self, query: str, limit: int = 10) -> list[str]:
+        """Names of the tools that fit a text best, disabled ones among them, the best first.
+
+        Args:
+            query: Words to look for in names, descriptions and arguments; rare words count more.
+            limit: How many at most.
+
+        Returns:
+            The names; empty when no word of the query is found.
+        """
+        return rank(query, [tool.schema for tool in self.tools])[:limit]
+
+    def get_tools_for_context(self, messages: Sequence[Any], limit: int = 10) -> list[Tool]:
+        """The enabled tools that fit a conversation best.
+
+        Args:
+            messages: LLM messages; the text of the last one that has any counts.
+            limit: How many at most.
+
+        Returns:
+            The best first; when nothing fits, or no more than `limit` are enabled, in the order of adding.
+        """
+        enabled = self.enabled_tools
+        if len(enabled) <= limit:
+            return enabled
+        by_name = {tool.name: tool for tool in enabled}
+        names = rank(_last_text(messages), [tool.schema for tool in enabled])
+        return [by_name[name] for name in names][:limit] or enabled[:limit]
+
+    def get_tool_documentation(self, name: str) -> str:
+        """What a tool does and takes, as Markdown for a person or a model that plans.
+
+        Raises:
+            UnknownToolError: There is none of this name (a LookupError).
+        """
+        tool = self._tool(name)
+        return document(tool.schema, inspect.getdoc(tool) if tool.__doc__ != type(tool).__doc__ else None)
+
+    # As a workbench
+
+    async def list_tools(self) -> list[ToolSchema]:
+        """The schemas of the enabled tools."""
+        return [tool.schema for tool in self.enabled_tools]
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        cancellation_token: CancellationToken | None = None,
+        call_id: str | None = None,
+    ) -> ToolResult:
+        """Call an enabled tool; see `Workbench.call_tool`."""
+        if (problem := self._problem(name)) is not None:
+            return error_result(name, problem)
+        return await call(self._tools[name], name, arguments, cancellation_token, call_id, self._timeout)
+
+    async def call_tool_stream(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        cancellation_token: CancellationToken | None = None,
+        call_id: str | None = None,
+    ) -> AsyncGenerator[Any, None]:
+        """Call an enabled tool; what it yields on the way, and the ToolResult at the end."""
+        if (problem := self._problem(name)) is not None:
+            yield error_result(name, problem)
+            return
+        tool = self._tools[name]
+        async for item in call_stream(tool, name, arguments, cancellation_token, call_id, self._timeout):
+            yield item
+
+    def _problem(self, name: str) -> UnknownToolError | ToolDisabledError | None:
+        if name in self._enabled:
+            return None
+        return (
+            ToolDisabledError(name)
+            if name in self._tools
+            else UnknownToolError(name, [tool.name for tool in self.enabled_tools])
+        )
+
+    async def reset(self) -> None:
+        """Nothing to reset: tools stay as they were added."""
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """Which tools there are and are enabled, and the state of each; the tools themselves are code."""
+        states = {
+            name: {"enabled": name in self._enabled, "state": dict(await tool.save_state_json())}
+            for name, tool in self._tools.items()
+        }
+        return {"type": STATE, "version": STATE_VERSION, "tools": states}
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save_state` returned. Add the tools that it names first; others stay as they are.
+
+        Raises:
+            ToolStateError: It is no such state, or a tool can't use its part (a ValueError).
+            UnknownToolError: It names a tool that is not here; nothing has changed (a LookupError).
+            ToolLimitError: More tools would be enabled than may be; nothing has changed (a ValueError).
+        """
+        parts = states_of(state, STATE)
+        enabled = set(self._enabled)
+        for name, part in parts.items():
+            self._tool(name)
+            if not isinstance(part.get("enabled"), bool) or not isinstance(part.get("state"), Mapping):
+                raise ToolStateError(f"the part of {name!r} needs 'enabled' and 'state'")
+            (enabled.add if part["enabled"] else enabled.discard)(name)
+        if len(enabled) > self._max_enabled:
+            raise ToolLimitError("enabled tools", self._max_enabled)
+        self._enabled = enabled
+        for name, part in parts.items():
+            await self._tools[name].load_state_json(part["state"])
+
+
+def _last_text(messages: Sequence[Any]) -> str:
+    """The text of the last message that has any."""
+    for message in reversed(messages):
+        content = getattr(message, "content", message)
+        parts = content if isinstance(content, list) else [content]
+        text = " ".join(
+            part if isinstance(part, str) else str(getattr(part, "content", ""))
+            for part in parts
+            if isinstance(part, str) or isinstance(getattr(part, "content", None), str)
+        )
+        if text.strip():
+            return text
+    return ""

@@ -1,0 +1,259 @@
+"""Any typed function as a tool."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any, Self, overload
+
+from pydantic import BaseModel
+
+from ..annotations import local_scope
+from ..cancellation import CancellationToken
+from .base import BaseTool
+from .context import current_tool_context
+from .errors import ToolContextError, ToolDeclarationError
+from .importing import import_function, path_of
+from .signatures import FunctionSignature, name_of, plain_function, read_signature
+
+
+class FunctionToolConfig(BaseModel):
+    """A function tool as plain data.
+
+    Attributes:
+        function: Where the function is: ``module:qualname``. AutoGen has its source text here, and executes it.
+        name: What the model calls it by.
+        description: What it does.
+        strict: See FunctionTool.
+        timeout: See FunctionTool.
+    """
+
+    function: str
+    name: str
+    description: str
+    strict: bool = False
+    timeout: float | None = None
+
+
+class FunctionTool(BaseTool[BaseModel, Any]):
+    """A typed function as a tool.
+
+    Its parameters become the arguments: their types, defaults and ``Annotated`` descriptions; pydantic models,
+    dataclasses, enums and unions are checked and made. A parameter of the class CancellationToken, or named
+    ``cancellation_token``, and one of the class MessageContext are given by us and not shown to the model. An ordinary
+    function runs in a thread of its own, so that it holds nobody up; it can't be stopped from outside, and looks at its
+    token if it runs long.
+
+    Args:
+        func: An ordinary or async function, a method, a partial, or an object with ``__call__``.
+        description: What it does, for the model; "": the first paragraph of its docstring.
+        name: What the model calls it by; None: the function's name.
+        global_imports: Taken for the sake of programs written for AutoGen, and not needed: the function is imported.
+        strict: Describe the arguments by the rules of OpenAI's structured outputs.
+        timeout: Seconds until a workbench gives it up; None: as the workbench says.
+
+    Raises:
+        ToolDeclarationError: A parameter has no type, or one that can't be described (a ValueError).
+        StrictSchemaError: `strict`, and an argument has a default or takes any keys (a ValueError).
+    """
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        description: str = "",
+        name: str | None = None,
+        global_imports: Sequence[object] = (),
+        strict: bool = False,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        if isinstance(func, FunctionTool):
+            func = func.function
+        tool_name = name or name_of(func)
+        _check_callable(func, tool_name)
+        scope = local_scope(func, _caller()) if inspect.isfunction(func) else None
+        self._func = func
+        self._signature: FunctionSignature = read_signature(func, tool_name, scope)
+        self._is_async = inspect.iscoroutinefunction(plain_function(func))
+        super().__init__(
+            self._signature.model,
+            self._signature.returns,
+            tool_name,
+            description or _first_paragraph(func),
+            strict,
+            timeout=timeout,
+        )
+        self.__doc__ = func.__doc__
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function."""
+        return self._func
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function as if it were none of ours."""
+        return self._func(*args, **kwargs)
+
+    async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> Any:
+        """Call the function with checked arguments.
+
+        Raises:
+            ToolContextError: It takes a MessageContext, and there is none here (a RuntimeError).
+            Exception: What the function raises.
+        """
+        ctx = current_tool_context().message
+        if ctx is None and self._signature.needs_context:
+            raise ToolContextError(self.name)
+        positional, named = self._signature.arguments(args, cancellation_token, ctx)
+        call = functools.partial(self._func, *positional, **named)
+        result = call() if self._is_async else await _in_thread(self.name, call)
+        return await result if inspect.isawaitable(result) else result
+
+    def to_config(self) -> FunctionToolConfig:
+        """The tool as plain data.
+
+        Raises:
+            ToolConfigError: The function can't be imported by its name: a lambda, or one inside another function (a
+                ValueError).
+        """
+        return FunctionToolConfig(
+            function=path_of(self._func),
+            name=self.name,
+            description=self.description,
+            strict=self._strict,
+            timeout=self.timeout,
+        )
+
+    @classmethod
+    def from_config(cls, config: FunctionToolConfig, *, modules: Sequence[str] | None = None) -> Self:
+        """The tool again.
+
+        Args:
+            config: What `to_config` returned. It decides which function is imported, so it is to be trusted like
+                code, unless `modules` says what it may name.
+            modules: Modules and packages from which functions may come; None: any.
+
+        Raises:
+            ToolConfigError: There is no such function, or it may not be used (a ValueError).
+        """
+        found = import_function(config.function, modules)
+        function = found.function if isinstance(found, FunctionTool) else found
+        return cls(
+            function,
+            config.description,
+            config.name,
+            strict=config.strict,
+            timeout=config.timeout,
+        )
+
+    def __repr__(self) -> str:
+        return f"<FunctionTool {self.name}>"
+
+
+@overload
+def tool(func: Callable[..., Any]) -> FunctionTool: ...
+
+
+@overload
+def tool(
+    func: None = None,
+    *,
+    name: str | None = ...,
+    description: str = ...,
+    strict: bool = ...,
+    timeout: float | None = ...,
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+
+
+def tool(
+    func: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    description: str = "",
+    strict: bool = False,
+    timeout: float | None = None,
+) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
+    """Decorator: the function becomes a FunctionTool, and can still be called.
+
+    ```python
+    @tool
+    async def weather(city: Annotated[str, "name of the city"]) -> str:
+        \"\"\"How the weather is in a city.\"\"\"
+    ```
+
+    Args:
+        func: The function.
+        name: What the model calls it by; None: the function's name.
+        description: What it does, for the model; "": the first paragraph of its docstring.
+        strict: See FunctionTool.
+        timeout: See FunctionTool.
+
+    Raises:
+        ToolDeclarationError, StrictSchemaError: As FunctionTool.
+    """
+    if func is not None:
+        return FunctionTool(func, description, name, strict=strict, timeout=timeout)
+    return lambda function: FunctionTool(function, description, name, strict=strict, timeout=timeout)
+
+
+def _caller() -> FrameType | None:
+    """The nearest frame outside of this module: where the function is being defined, if annotations need its names."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals is globals():
+        frame = frame.f_back
+    return frame
+
+
+async def _in_thread(name: str, call: Callable[[], Any]) -> Any:
+    """Runs a function in a thread of its own.
+
+    Not in the loop's pool: functions that hang would fill it, everybody else's among them, and keep the process from
+    ending.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            result, error = context.run(call), None
+        except BaseException as raised:  # noqa: BLE001 - it is raised again where it is awaited
+            result, error = None, raised
+        try:
+            loop.call_soon_threadsafe(_settle, done, result, error)
+        except RuntimeError:
+            return  # the loop is closed: nobody waits any more
+
+    threading.Thread(target=run, name=f"callboard-tool-{name}", daemon=True).start()
+    return await done
+
+
+def _settle(done: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(result)
+    elif isinstance(error, StopIteration):
+        done.set_exception(RuntimeError(f"the function raised {error!r}"))  # a future refuses a StopIteration
+    else:
+        done.set_exception(error)
+
+
+def _check_callable(func: object, name: str) -> None:
+    if not callable(func) or inspect.isclass(func):
+        raise ToolDeclarationError(name, "it is no function")
+    plain = plain_function(func)
+    if inspect.isasyncgenfunction(plain) or inspect.isgeneratorfunction(plain):
+        raise ToolDeclarationError(name, "it yields: derive a class from BaseStreamTool, or return a list")
+
+
+def _first_paragraph(func: Callable[..., Any]) -> str:
+    if isinstance(func, functools.partial):
+        func = func.func
+    return " ".join((inspect.getdoc(func) or "").partition("\n\n")[0].split())

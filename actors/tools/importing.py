@@ -1,0 +1,83 @@
+"""Functions by name: `module:qualname`. Nothing else of a configuration is ever executed."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .errors import ToolConfigError
+
+
+def path_of(function: Callable[..., Any]) -> str:
+    """Where a function can be imported from.
+
+    Raises:
+        ToolConfigError: Nowhere (a ValueError).
+    """
+    name = getattr(function, "__qualname__", None)
+    if name is None or isinstance(function, functools.partial) or inspect.ismethod(function):
+        raise ToolConfigError(
+            repr(function), "only a function of a module can be named; write one that calls it"
+        )
+    module = _module_of(function, name)
+    target = f"{module}:{name}"
+    if "<" in name:
+        raise ToolConfigError(
+            target, "it can't be imported: define it at the top level of a module, with a name"
+        )
+    found: Any = import_function(target)
+    # A script that is imported is there twice, once as __main__.
+    is_twice = function.__module__ == "__main__"
+    if not is_twice and found is not function and getattr(found, "function", None) is not function:
+        raise ToolConfigError(target, "another object has this name now")
+    return target
+
+
+def _module_of(function: Callable[..., Any], name: str) -> str:
+    module = function.__module__
+    if module != "__main__":
+        return module
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    if spec is None:
+        raise ToolConfigError(
+            f"__main__:{name}", "other processes have another __main__: put it into a module of its own"
+        )
+    found: str = spec.name
+    return found.removesuffix(".__main__")
+
+
+def import_function(target: str, modules: Sequence[str] | None = None) -> Callable[..., Any]:
+    """The function, or the tool made of it by @tool, that a text names.
+
+    Args:
+        target: ``module:qualname``.
+        modules: Modules and packages from which it may come; None: any.
+
+    Raises:
+        ToolConfigError: It has another form, may not be used, or is not there (a ValueError).
+    """
+    module, _, name = target.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
+        raise ToolConfigError(target, "write module:function")
+    if modules is not None and not any(module == one or module.startswith(f"{one}.") for one in modules):
+        raise ToolConfigError(target, f"functions may only come from {', '.join(modules) or 'nowhere'}")
+    found = _imported(module, target)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise ToolConfigError(target, f"there is no {part!r} in it")
+        found = getattr(found, part)
+    if not callable(found) or inspect.isclass(found):
+        raise ToolConfigError(target, f"it is a {type(found).__name__}, no function")
+    function: Callable[..., Any] = found
+    return function
+
+
+def _imported(module: str, target: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except Exception as error:  # importing a user's module may raise anything
+        raise ToolConfigError(target, f"it can't be imported: {type(error).__name__}: {error}") from error

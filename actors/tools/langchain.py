@@ -1,0 +1,68 @@
+"""A tool of LangChain as one of ours. LangChain need not be known here: what is used of it is its documented interface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, cast, runtime_checkable
+
+from pydantic import BaseModel, ConfigDict
+
+from ..cancellation import CancellationToken
+from .base import BaseTool
+from .errors import NotAToolError
+from .json_model import given_arguments, model_from_schema
+from .schema import ParametersSchema, to_parameters
+
+
+@runtime_checkable
+class LangChainTool(Protocol):
+    """What is needed of a LangChain `BaseTool`; ``args_schema`` is a pydantic model, a JSON schema, or None."""
+
+    name: str
+    description: str
+    args_schema: Any
+
+    async def ainvoke(self, input: Any, config: Any = None) -> Any:
+        """Run it with a dict of its arguments."""
+        ...
+
+
+class _OneInput(BaseModel):
+    """The arguments of a tool that takes one text."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    input: str
+
+
+class LangChainToolAdapter(BaseTool[BaseModel, Any]):
+    """A tool of LangChain.
+
+    Args:
+        langchain_tool: The tool.
+
+    Raises:
+        NotAToolError: It is none (a TypeError).
+    """
+
+    def __init__(self, langchain_tool: LangChainTool) -> None:
+        if not isinstance(langchain_tool, LangChainTool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise NotAToolError(type(langchain_tool).__name__)
+        self._tool = langchain_tool
+        name, given = langchain_tool.name, langchain_tool.args_schema
+        self._json_schema: Mapping[str, Any] | None = given if isinstance(given, Mapping) else None
+        model = model_from_schema(given, name) if isinstance(given, Mapping) else given or _OneInput
+        super().__init__(cast("type[BaseModel]", model), object, name, langchain_tool.description)
+
+    def _describe(self) -> ParametersSchema:
+        if self._json_schema is None:
+            return super()._describe()
+        return to_parameters(dict(self._json_schema), self.name)
+
+    async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> Any:
+        """Run it with checked arguments."""
+        if self._json_schema is not None:
+            return await self._tool.ainvoke(given_arguments(args, self._json_schema))
+        if isinstance(args, _OneInput):
+            return await self._tool.ainvoke(args.input)
+        return await self._tool.ainvoke({name: getattr(args, name) for name in type(args).model_fields})

@@ -1,0 +1,142 @@
+"""One connection to an MCP server, held open by a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import importlib
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from .mcp_errors import McpConnectionError
+from .mcp_params import McpServerParams, StdioServerParams, StreamableHttpServerParams
+from .missing import MissingPackageError
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+logger = logging.getLogger("callboard.actors")
+
+CLOSING: Final = 10.0  # seconds that a server gets to end before its task is cancelled
+
+
+class McpSession:
+    """A connection.
+
+    The `mcp` package ties a connection to the task that opened it, so one task opens it, waits, and closes it; calls
+    may come from any task.
+
+    Args:
+        params: The server.
+    """
+
+    def __init__(self, params: McpServerParams) -> None:
+        self._params = params
+        self._closing = asyncio.Event()
+        self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self, timeout: float) -> Client:
+        """Connect, and greet the server.
+
+        Args:
+            timeout: Seconds.
+
+        Raises:
+            McpConnectionError: There is no such server, it ends at once, does not answer in time, or refuses.
+            MissingPackageError: `mcp` is not installed (an ImportError).
+        """
+        try:
+            # It takes a second or two, in which other agents of this process go on.
+            await asyncio.to_thread(importlib.import_module, "mcp")
+        except ImportError as error:
+            raise MissingPackageError("mcp", "mcp") from error
+        # In an empty context: it outlives the handler that happens to need it first.
+        self._task = asyncio.create_task(self._hold(), context=contextvars.Context(), name="callboard-mcp")
+        try:
+            async with asyncio.timeout(timeout):
+                return await asyncio.shield(self._ready)
+        except TimeoutError as error:
+            await self.close()
+            raise McpConnectionError(self._params.label, f"no answer within {timeout:g} s") from error
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """End the connection, and the server's process if there is one."""
+        self._closing.set()
+        task = self._task
+        if task is None:
+            return
+        if not self._ready.done() or self._ready.cancelled():
+            task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=CLOSING)
+        if not done:
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def _hold(self) -> None:
+        from mcp import Client
+
+        try:
+            async with Client(_transport(self._params)) as client:
+                self._ready.set_result(client)
+                await self._closing.wait()
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a transport raises, in groups
+            reason = _reason(error)
+            if not self._ready.done():
+                self._ready.set_exception(McpConnectionError(self._params.label, reason))
+            else:
+                logger.warning(
+                    "the connection to the MCP server %s ended badly: %s", self._params.label, reason
+                )
+        finally:
+            if not self._ready.done():
+                self._ready.cancel()
+
+
+def _transport(params: McpServerParams) -> Any:
+    return _stdio(params) if isinstance(params, StdioServerParams) else _http(params)
+
+
+@asynccontextmanager
+async def _stdio(params: StdioServerParams) -> AsyncIterator[Any]:
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    server = StdioServerParameters(
+        command=params.command,
+        args=list(params.args),
+        env=dict(params.env) if params.env is not None else None,
+        cwd=params.cwd,
+        encoding=params.encoding,
+        encoding_error_handler=params.encoding_error_handler,
+    )
+    async with stdio_client(server) as streams:
+        yield streams
+
+
+@asynccontextmanager
+async def _http(params: StreamableHttpServerParams) -> AsyncIterator[Any]:
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    timeout = httpx2.Timeout(params.timeout, read=params.sse_read_timeout)
+    async with (
+        httpx2.AsyncClient(headers=dict(params.headers or {}), timeout=timeout) as client,
+        streamable_http_client(
+            params.url, http_client=client, terminate_on_close=params.terminate_on_close
+        ) as streams,
+    ):
+        yield streams
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost error of a group, in a sentence."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error) or type(error).__name__

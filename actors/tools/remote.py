@@ -1,0 +1,155 @@
+"""Tools that run in another process: calls are requests on the bus, answered by an agent type of their own."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, create_model
+
+from broker.ids import AgentId
+
+from ..cancellation import CancellationToken
+from ..context import MessageHandlerContext
+from ..errors import OutsideContextError
+from ..instantiation import AgentInstantiationContext
+from ..runtime_protocol import AgentRuntime
+from .base import Tool
+from .context import current_tool_context
+from .errors import ToolRuntimeError
+from .results import ToolResult
+from .schema import ToolSchema
+
+SLOTS: Final = 256
+"""Agent keys over which the calls are spread: so many can run at once, each agent runs one at a time."""
+
+
+class ToolCallRequest(BaseModel):
+    """Asks the tools' agent type to run a tool; the response is a ToolResult.
+
+    Attributes:
+        name: The tool's own name.
+        arguments: Its arguments by name.
+        call_id: The id that the model gave to the call; None: none.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    arguments: dict[str, Any]
+    call_id: str | None = None
+
+
+class _AnyArguments(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class RemoteTool(Tool):
+    """A tool of another process, as one that can be called here.
+
+    Errors on the way, such as that no worker runs for it or that its process died too often, are raised; a workbench
+    makes results of them. A request whose process dies is run again by another one: a tool that must not do something
+    twice takes a MessageContext and uses its ``once`` or ``message_id``.
+
+    Args:
+        schema: What the model is told of it.
+        on: Agent type that runs it; see ToolAgent.
+        runtime: What it is reached by. None: that of the agent in whose constructor it is made, else the one of
+            `tool_context`.
+        timeout: Seconds to wait for the result; None: `request_timeout` of the settings.
+    """
+
+    def __init__(
+        self,
+        schema: ToolSchema,
+        on: str,
+        *,
+        runtime: AgentRuntime | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        if runtime is None and AgentInstantiationContext.is_in_factory_call():
+            runtime = AgentInstantiationContext.current_runtime()
+        self._schema = schema
+        self._on = on
+        self._runtime = runtime
+        self.timeout = timeout
+
+    @property
+    def name(self) -> str:
+        """What the model calls it by."""
+        return self._schema["name"]
+
+    @property
+    def description(self) -> str:
+        """What it does, for the model."""
+        return self._schema.get("description", "")
+
+    @property
+    def schema(self) -> ToolSchema:
+        """Name, description and arguments, as JSON schema."""
+        return self._schema
+
+    def args_type(self) -> type[BaseModel]:
+        """A model that takes anything: the process that has the tool checks the arguments."""
+        return create_model(f"{self.name}args", __base__=_AnyArguments)
+
+    def return_type(self) -> type[Any]:
+        """ToolResult."""
+        return ToolResult
+
+    def state_type(self) -> type[BaseModel] | None:
+        """None: what a tool elsewhere remembers is not ours."""
+        return None
+
+    def return_value_as_string(self, value: Any) -> str:
+        """The text of the result."""
+        return value.to_text() if isinstance(value, ToolResult) else str(value)
+
+    async def run_json(
+        self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
+    ) -> ToolResult:
+        """Ask the other process to run it.
+
+        Raises:
+            ToolRuntimeError: No runtime is known here (a RuntimeError).
+            UndeliverableException: No such agent type is declared.
+            RequestTimeoutError: Nobody answered in time (a TimeoutError).
+            MaxRuntimeError: It ran longer than its agent type may.
+        """
+        runtime: Any = self._runtime or current_tool_context().runtime
+        if runtime is None:
+            raise ToolRuntimeError(self.name)
+        runtime.add_message_types((ToolCallRequest, ToolResult))
+        request = ToolCallRequest(name=self.name, arguments=dict(args), call_id=call_id)
+        sender = _sender()
+        options = {} if self.timeout is None else {"timeout": self.timeout}
+        response: ToolResult = await runtime.send_message(
+            request,
+            AgentId(self._on, _slot(sender, request)),
+            sender=sender,
+            cancellation_token=cancellation_token,
+            **options,
+        )
+        return response
+
+    async def save_state_json(self) -> Mapping[str, Any]:
+        """Nothing: what a tool elsewhere remembers is not ours."""
+        return {}
+
+    async def load_state_json(self, state: Mapping[str, Any]) -> None:
+        """Nothing to take over."""
+
+
+def _sender() -> AgentId | None:
+    try:
+        return MessageHandlerContext.agent_id()
+    except OutsideContextError:
+        return None
+
+
+def _slot(sender: AgentId | None, request: ToolCallRequest) -> str:
+    """The agent key for a call: the same when the caller's handler runs again, so that it is the same request."""
+    what = request.call_id or json.dumps([request.name, request.arguments], sort_keys=True, default=repr)
+    return str(zlib.crc32(f"{sender} {what}".encode(errors="replace")) % SLOTS)

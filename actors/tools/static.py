@@ -1,0 +1,146 @@
+"""Workbenches with a fixed list of tools."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
+
+from ..cancellation import CancellationToken
+from ..runtime_protocol import AgentRuntime
+from .base import Tool
+from .calling import call, call_stream
+from .errors import DuplicateToolError, NotAToolError, ToolStateError, UnknownToolError
+from .overrides import Overrides, ToolOverride
+from .remote import RemoteTool
+from .results import ToolResult, error_result
+from .schema import ToolSchema
+from .workbench import StreamWorkbench, Workbench
+
+STATE_VERSION = "1.0.0"
+
+
+class StaticWorkbench(Workbench):
+    """A fixed list of tools.
+
+    Args:
+        tools: The tools.
+        tool_overrides: Other names and descriptions, by the tools' own names.
+        timeout: Seconds until a call is given up, for tools without a limit of their own; None: no limit.
+        on: Agent type that runs the tools, in processes of its own; None: they run here. See ToolAgent.
+        runtime: What that agent type is reached by; see RemoteTool.
+
+    Raises:
+        NotAToolError: Something else is among the tools (a TypeError).
+        DuplicateToolError: Two tools have one name (a ValueError). AutoGen calls the first of them.
+        UnknownToolError, ToolOverrideError: An override fits no tool, or makes two have one name.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        tool_overrides: Mapping[str, ToolOverride] | None = None,
+        *,
+        timeout: float | None = None,
+        on: str | None = None,
+        runtime: AgentRuntime | None = None,
+    ) -> None:
+        self._tools = tools_by_name(tools)
+        self._overrides = Overrides(tool_overrides)
+        self._overrides.check(self._tools)
+        self._timeout = timeout
+        if on is not None:
+            self._tools = {
+                name: RemoteTool(tool.schema, on, runtime=runtime, timeout=_own_limit(tool, timeout))
+                for name, tool in self._tools.items()
+            }
+
+    async def list_tools(self) -> list[ToolSchema]:
+        """The schemas of the tools, with overrides."""
+        return [self._overrides.shown(tool.schema) for tool in self._tools.values()]
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        cancellation_token: CancellationToken | None = None,
+        call_id: str | None = None,
+    ) -> ToolResult:
+        """Call a tool; see `Workbench.call_tool`."""
+        tool = self._tools.get(self._overrides.own_name(name))
+        if tool is None:
+            return self._unknown(name)
+        return await call(tool, name, arguments, cancellation_token, call_id, self._timeout)
+
+    def _unknown(self, name: str) -> ToolResult:
+        shown = [self._overrides.shown_name(own) for own in self._tools]
+        return error_result(name, UnknownToolError(name, shown))
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """The states of the tools."""
+        states = {name: dict(await tool.save_state_json()) for name, tool in self._tools.items()}
+        return {"type": "StaticWorkbenchState", "version": STATE_VERSION, "tools": states}
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take over the states of the tools that are here; those of others are ignored, as in AutoGen.
+
+        Raises:
+            ToolStateError: It is no such state, or a tool can't use its part (a ValueError).
+        """
+        for name, part in states_of(state, "StaticWorkbenchState").items():
+            if name in self._tools:
+                await self._tools[name].load_state_json(part)
+
+
+class StaticStreamWorkbench(StaticWorkbench, StreamWorkbench):
+    """A fixed list of tools, some of which yield something on the way. Otherwise as StaticWorkbench."""
+
+    async def call_tool_stream(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        cancellation_token: CancellationToken | None = None,
+        call_id: str | None = None,
+    ) -> AsyncGenerator[Any, None]:
+        """Call a tool; what it yields on the way, and the ToolResult at the end."""
+        tool = self._tools.get(self._overrides.own_name(name))
+        if tool is None:
+            yield self._unknown(name)
+            return
+        async for item in call_stream(tool, name, arguments, cancellation_token, call_id, self._timeout):
+            yield item
+
+
+def tools_by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
+    """The tools by their names.
+
+    Raises:
+        NotAToolError: Something else is among them (a TypeError).
+        DuplicateToolError: Two have one name (a ValueError).
+    """
+    found: dict[str, Tool] = {}
+    for tool in tools:
+        if not isinstance(tool, Tool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise NotAToolError(type(tool).__name__)
+        if tool.name in found:
+            raise DuplicateToolError(tool.name)
+        found[tool.name] = tool
+    return found
+
+
+def states_of(state: Mapping[str, Any], kind: str) -> Mapping[str, Mapping[str, Any]]:
+    """The states of tools in the saved state of a workbench.
+
+    Raises:
+        ToolStateError: It is none of this kind of workbench (a ValueError).
+    """
+    given, states = state.get("type"), state.get("tools", {})
+    if given != kind:
+        raise ToolStateError(f"it is of the type {given!r}, not {kind!r}")
+    if not isinstance(states, Mapping) or not all(isinstance(part, Mapping) for part in states.values()):
+        raise ToolStateError("'tools' has to map the name of each tool to its state")
+    return states
+
+
+def _own_limit(tool: Tool, timeout: float | None) -> float | None:
+    own: float | None = getattr(tool, "timeout", None)
+    return timeout if own is None else own

@@ -1,0 +1,125 @@
+"""The agent type that runs tools for others, in processes of its own and with limits of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+from memory.llm_messages import FunctionCall, FunctionExecutionResult
+
+from ..context import MessageContext
+from ..declaration import AgentDeclaration, AgentOptions, AgentSettings
+from ..handlers import rpc
+from ..routed import RoutedAgent
+from .base import Tool
+from .context import tool_context
+from .errors import ToolArgumentsError
+from .remote import ToolCallRequest
+from .results import ToolResult, error_result
+from .static import StaticWorkbench
+from .workbench import Workbench
+
+if TYPE_CHECKING:
+    from ..app import App
+
+
+class ToolAgent(RoutedAgent):
+    """Runs tools for others: a ToolCallRequest gets a ToolResult, a FunctionCall a FunctionExecutionResult.
+
+    Whatever a tool does comes back as a result that a model can read; AutoGen's ToolAgent raises, and across processes
+    its callers can't tell the errors apart.
+
+    Args:
+        description: What it is for.
+        tools: The tools, or a workbench that has them.
+        timeout: Seconds until a call is given up; None: no limit but the `max_runtime` of the agent type.
+    """
+
+    def __init__(
+        self, description: str, tools: Sequence[Tool] | Workbench, *, timeout: float | None = None
+    ) -> None:
+        super().__init__(description)
+        self._workbench = tools if isinstance(tools, Workbench) else StaticWorkbench(tools, timeout=timeout)
+
+    @property
+    def workbench(self) -> Workbench:
+        """What it calls the tools through."""
+        return self._workbench
+
+    @classmethod
+    def declare(
+        cls,
+        app: App,
+        type: str,
+        tools: Sequence[Tool] | Workbench,
+        *,
+        description: str = "Runs tools for other agents.",
+        processes: int = 1,
+        timeout: float | None = None,
+        **settings: Unpack[AgentOptions],
+    ) -> AgentDeclaration:
+        """Declare an agent type of an App that runs these tools.
+
+        Args:
+            app: The App.
+            type: The agent type, which is what ``on=`` of a workbench names.
+            tools: The tools, or a workbench. All agents of a process share them.
+            description: What it is for.
+            processes: How many processes `callboard up` runs for it.
+            timeout: Seconds until a call is given up; None: no limit but `max_runtime`.
+            **settings: The fields of AgentSettings: `max_runtime`, `concurrency` and so on.
+
+        Raises:
+            DuplicateAgentTypeError: The type is declared already (a ValueError).
+            NotAToolError, DuplicateToolError: See StaticWorkbench.
+            UnknownSettingError, SettingValueError: A setting does not exist, or has a value that can't work.
+        """
+        workbench = tools if isinstance(tools, Workbench) else StaticWorkbench(tools, timeout=timeout)
+        return app.register(
+            type,
+            lambda: cls(description, workbench),
+            expected_class=cls,
+            processes=processes,
+            settings=AgentSettings.of(settings),
+        )
+
+    @rpc
+    async def on_request(self, message: ToolCallRequest, ctx: MessageContext) -> ToolResult:
+        """Run a tool."""
+        return await self._call(message.name, message.arguments, message.call_id, ctx)
+
+    @rpc
+    async def on_function_call(self, message: FunctionCall, ctx: MessageContext) -> FunctionExecutionResult:
+        """Run a tool for a model's call; images in the result become the text "[image]"."""
+        try:
+            result = await self._call(message.name, _arguments(message), message.id, ctx)
+        except ToolArgumentsError as error:
+            result = error_result(message.name, error)
+        text = result.to_text(replace_image="[image]")
+        return FunctionExecutionResult(
+            content=text, name=message.name, call_id=message.id, is_error=result.is_error
+        )
+
+    async def _call(
+        self, name: str, arguments: Mapping[str, Any], call_id: str | None, ctx: MessageContext
+    ) -> ToolResult:
+        with tool_context(ctx, runtime=self.runtime):
+            return await self._workbench.call_tool(name, arguments, ctx.cancellation_token, call_id)
+
+
+def _arguments(call: FunctionCall) -> Mapping[str, Any]:
+    """The arguments that a model wrote; no text at all stands for none.
+
+    Raises:
+        ToolArgumentsError: They are no JSON object (a ValueError).
+    """
+    if not call.arguments.strip():
+        return {}
+    try:
+        found = json.loads(call.arguments)
+    except (ValueError, RecursionError) as error:
+        raise ToolArgumentsError(call.name, (f"they are not valid JSON: {error}",)) from error
+    if not isinstance(found, dict):
+        raise ToolArgumentsError(call.name, (f"they have to be one JSON object, not {type(found).__name__}",))
+    return found

@@ -1,0 +1,36 @@
+-- A request to an agent that waits, further up in the same chain of requests, and is declared reentrant: it goes to the
+-- activation that waits, not to the inbox, where it would wait for that activation to end.
+--
+-- nested:<type>:<message>  stream  the requests that came to the activation of that message, in order; goes with its commit
+-- call:<ask>               hash    the request that the activation waits for; `to` is its process, also after it moved
+-- reply:<process>          stream  the activation's process gets a notice: id of the ask, type `nested`
+--
+-- ARGV: dedupe window (ms), idempotency id, waiting process, type and message of the activation, ask,
+--   id, type, key, from, head, body of the request, and when the body points to its bytes: blob, bytes
+-- Returns 'added', 'duplicate' (it was sent before: the reply comes again), or 'gone' (nobody waits for the ask any more).
+
+local function nest()
+  local window, idem, process, agent_type, message, ask = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+  local id, body = ARGV[7], ARGV[12]
+  if seen(idem, window) then
+    wait_again(id, process, window)
+    return 'duplicate'
+  end
+  -- An agent that asks itself waits for this very request.
+  local to = ask == id and process or call('HGET', P .. 'call:' .. ask, 'to')
+  if not to then
+    unsee(idem, window)
+    return 'gone'
+  end
+  begin_call(id, process, window)
+  if ARGV[13] then claims = { [ARGV[13]] = ARGV[14] } end
+  local suffix = 'nested:' .. agent_type .. ':' .. message
+  local entry = call('XADD', P .. suffix, '*', 'id', id, 'type', ARGV[8], 'key', ARGV[9], 'from', ARGV[10],
+    'at', text(now()), 'head', ARGV[11], 'body', body)
+  call('PEXPIRE', P .. suffix, text(window))
+  if claims then keep_claim(body, suffix .. ' ' .. entry) end
+  send_notice(to, ask)
+  return 'added'
+end
+
+register('nest', nest, true)

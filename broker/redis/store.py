@@ -1,0 +1,75 @@
+"""Values and tables by name, with a lifetime, for what is not delivery: caches and counters of an application."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..settings import BrokerSettings
+from .endpoint import Endpoint
+from .keys import Keys
+from .link import Link
+
+
+class RedisStore:
+    """A store in a namespace, shared by everybody who uses that namespace.
+
+    Args:
+        link: the connection, such as `runtime.transport.admin`.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    @classmethod
+    def at(cls, url: str, settings: BrokerSettings | None = None) -> RedisStore:
+        """A store with a connection of its own, made when it is first used; `close` ends it.
+
+        Args:
+            url: redis://, rediss://, unix:// or memory://.
+            settings: namespace and timeouts.
+        """
+        chosen = settings or BrokerSettings()
+        return cls(Link(Endpoint.parse(url), Keys(chosen.namespace), chosen, "callboard-store"))
+
+    async def get(self, name: str) -> bytes | None:
+        """The value of a name; None: there is none."""
+        value: bytes | None = await self._link.command("GET", self._key(name))
+        return value
+
+    async def set(self, name: str, value: bytes, seconds: float) -> None:
+        """Keeps a value for so long."""
+        await self._link.command("SET", self._key(name), value, "PX", _ms(seconds))
+
+    async def table(self, name: str) -> Mapping[str, bytes]:
+        """The fields of a table."""
+        flat = await self._link.command("HGETALL", self._key(name))
+        return {field.decode(): value for field, value in zip(flat[::2], flat[1::2], strict=True)}
+
+    async def add(self, name: str, amounts: Mapping[str, float], seconds: float) -> None:
+        """Adds numbers to fields of a table, each atomically, and keeps the table for so long from now."""
+        for field, amount in amounts.items():
+            await self._link.command("HINCRBYFLOAT", self._key(name), field, repr(amount))
+        await self._keep(name, seconds)
+
+    async def put(self, name: str, field: str, value: bytes, seconds: float) -> None:
+        """Sets one field of a table and keeps the table for so long from now."""
+        await self._link.command("HSET", self._key(name), field, value)
+        await self._keep(name, seconds)
+
+    async def remove(self, name: str, field: str) -> None:
+        """Removes one field of a table."""
+        await self._link.command("HDEL", self._key(name), field)
+
+    async def _keep(self, name: str, seconds: float) -> None:
+        await self._link.command("PEXPIRE", self._key(name), _ms(seconds))
+
+    def _key(self, name: str) -> str:
+        return self._link.keys.of(f"store:{name}")
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._link.close()
+
+
+def _ms(seconds: float) -> int:
+    return max(1, int(seconds * 1000))

@@ -1,0 +1,235 @@
+"""What a memory is: AutoGen's interface, with its names."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from abc import ABC, abstractmethod
+from asyncio import Future, ensure_future
+from collections.abc import Coroutine, Sequence
+from enum import Enum
+from typing import Any, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from .errors import ContentKindError
+from .image import Image
+from .llm_messages import LLMMessage, SystemMessage
+
+T = TypeVar("T")
+FutureT = TypeVar("FutureT", bound="Future[Any]")
+
+
+class MemoryMimeType(Enum):
+    """What a content is. Other MIME types are given as text."""
+
+    TEXT = "text/plain"
+    JSON = "application/json"
+    MARKDOWN = "text/markdown"
+    IMAGE = "image/*"
+    BINARY = "application/octet-stream"
+
+
+class MemoryContent(BaseModel):
+    """One thing to remember.
+
+    AutoGen's can't be read back from JSON, not even with plain text; this one can, whatever it holds.
+
+    Attributes:
+        content: text, bytes, plain data for JSON, or an image.
+        mime_type: what it is.
+        metadata: anything about it. `id` names the record in stores that have ids; what a query found has `id`
+            and, from a vector store, `score`.
+    """
+
+    model_config = ConfigDict(frozen=True, ser_json_bytes="base64")
+
+    content: str | bytes | dict[str, Any] | Image
+    mime_type: MemoryMimeType | str
+    metadata: dict[str, Any] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, given: Any, info: ValidationInfo) -> Any:
+        """The MIME type says what a map or a text is: JSON has no bytes, and an image looks like other data."""
+        if not isinstance(given, dict):
+            return given
+        content, mime_type = given.get("content"), mime_name(given.get("mime_type") or "")
+        if isinstance(content, dict) and mime_type.startswith("image/"):
+            return {**given, "content": Image.model_validate(content)}
+        if isinstance(content, str) and info.mode == "json" and mime_type == MemoryMimeType.BINARY.value:
+            return {**given, "content": _from_base64(content)}
+        return given
+
+    @field_validator("mime_type")
+    @classmethod
+    def _known(cls, mime_type: MemoryMimeType | str) -> MemoryMimeType | str:
+        """What has a name is always given by it, also where it came as text."""
+        known: MemoryMimeType | str = next(
+            (kind for kind in MemoryMimeType if kind.value == mime_type), mime_type
+        )
+        return known
+
+    @property
+    def text(self) -> str:
+        """The content as text: JSON is written out.
+
+        Raises:
+            ContentKindError: it is an image or bytes.
+        """
+        if isinstance(self.content, str):
+            return self.content
+        if isinstance(self.content, dict):
+            return json.dumps(self.content, ensure_ascii=False)
+        raise ContentKindError(mime_name(self.mime_type), type(self.content).__name__)
+
+
+def _from_base64(content: str) -> bytes | str:
+    try:
+        return base64.b64decode(content, altchars=b"-_", validate=True)
+    except binascii.Error:
+        return content
+
+
+def mime_name(mime_type: MemoryMimeType | str) -> str:
+    """A MIME type as text."""
+    return mime_type.value if isinstance(mime_type, MemoryMimeType) else mime_type
+
+
+class MemoryQueryResult(BaseModel):
+    """What a query found, the best first.
+
+    Attributes:
+        results: the contents.
+    """
+
+    results: list[MemoryContent] = Field(default_factory=list)
+
+
+class UpdateContextResult(BaseModel):
+    """What was added to a model context.
+
+    Attributes:
+        memories: the contents.
+    """
+
+    memories: MemoryQueryResult
+
+
+class Cancellation(Protocol):
+    """What a memory needs of `actors.CancellationToken`."""
+
+    def is_cancelled(self) -> bool:
+        """Whether it was cancelled."""
+        ...
+
+    def link_future(self, future: FutureT) -> FutureT:
+        """Cancel the future when the token is cancelled."""
+        ...
+
+
+class ModelContext(Protocol):
+    """What a memory needs of a `ChatCompletionContext`."""
+
+    async def get_messages(self) -> list[LLMMessage]:
+        """The messages that the model would see."""
+        ...
+
+    async def add_message(self, message: LLMMessage) -> None:
+        """Add a message at the end."""
+        ...
+
+
+class Memory(ABC):
+    """What an agent remembers beyond its conversation.
+
+    Everything is asynchronous. `cancellation_token` is one of `actors`, or anything with its methods.
+    """
+
+    @abstractmethod
+    async def update_context(self, model_context: ModelContext) -> UpdateContextResult:
+        """Add what is relevant now to a model context, as one system message.
+
+        Args:
+            model_context: Looked at, and added to.
+
+        Returns:
+            What was added.
+        """
+
+    @abstractmethod
+    async def query(
+        self,
+        query: str | MemoryContent,
+        cancellation_token: Cancellation | None = None,
+        **kwargs: Any,
+    ) -> MemoryQueryResult:
+        """What is remembered about something.
+
+        Args:
+            query: What to look for.
+            cancellation_token: Ends the wait.
+            **kwargs: What an implementation understands beyond that.
+        """
+
+    @abstractmethod
+    async def add(self, content: MemoryContent, cancellation_token: Cancellation | None = None) -> None:
+        """Remember something."""
+
+    @abstractmethod
+    async def clear(self) -> None:
+        """Forget everything."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Let go of files and connections. Nothing is forgotten."""
+
+
+async def cancellable(token: Cancellation | None, work: Coroutine[Any, Any, T]) -> T:
+    """Awaits `work`, which is cancelled together with the token."""
+    if token is None:
+        return await work
+    return await token.link_future(ensure_future(work))
+
+
+async def add_to_context(
+    model_context: ModelContext, title: str, memories: Sequence[MemoryContent]
+) -> UpdateContextResult:
+    """Adds a numbered list of memories to a context as one system message; without any, nothing.
+
+    Args:
+        model_context: Where to.
+        title: The line above the list.
+        memories: Contents; what has no text is only named.
+    """
+    if memories:
+        lines = [f"{number}. {_shown(memory)}" for number, memory in enumerate(memories, 1)]
+        await model_context.add_message(SystemMessage(content="\n".join((f"\n{title}:", *lines))))
+    return UpdateContextResult(memories=MemoryQueryResult(results=list(memories)))
+
+
+async def last_text(model_context: ModelContext) -> str:
+    """The text of the last message in a context, to look for; "" when there is none."""
+    messages = await model_context.get_messages()
+    if not messages:
+        return ""
+    content = messages[-1].content
+    if isinstance(content, str):
+        return content
+    return "\n".join(_text_of(part) for part in content).strip()
+
+
+def _shown(memory: MemoryContent) -> str:
+    if isinstance(memory.content, bytes | Image):
+        return f"({mime_name(memory.mime_type)})"
+    return memory.text
+
+
+def _text_of(part: Any) -> str:
+    """The text in a part of a message; a picture has none."""
+    if isinstance(part, str):
+        return part
+    if isinstance(part, Image):
+        return ""
+    return str(getattr(part, "content", None) or getattr(part, "arguments", ""))

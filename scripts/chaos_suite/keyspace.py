@@ -1,0 +1,45 @@
+"""Which keys may be left in a namespace where everything is at rest, and which of them have to expire.
+
+It says the same as the catalogues in broker/redis/lua/, on purpose a second time: a key that somebody adds there and that
+nobody ever removes is found here. Whoever adds a kind of key adds a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, Literal
+
+from .evidence import StoredKey
+
+Rule = Literal["stays", "expires", "goes"]
+
+# stays: bounded, or the user's own. expires: has a TTL. goes: is removed when its work is done.
+KINDS: Final[tuple[tuple[str, Rule], ...]] = (
+    (r"clock|epoch|topics|prefixes|types|config|workers|events|control|accepts", "stays"),
+    (r"paused|cancelled", "stays"),  # until somebody resumes; as long as requests may wait
+    (r"(topic|inbox|dead|streams|fresh|bell|cursor|stats):[^:]+", "stays"),
+    (r"state:[^:]+:.+", "stays"),
+    (r"worker:.+", "stays"),
+    (r"dedupe:\d+|sent:.+|call:.+|once:[^:]+:.+|reply:.+|rate:.+", "expires"),
+    (r"(busy|parked|ready|suspects|early|tries):[^:]+", "goes"),
+    (r"wait:[^:]+:.*|own:.+|timers|timer:.+", "goes"),
+    (r"shelved:[^:]+|urgent|newer", "goes"),
+)
+_COMPILED = tuple((re.compile(pattern), rule) for pattern, rule in KINDS)
+
+
+def wrong_keys(keys: Iterable[StoredKey]) -> list[str]:
+    """What is wrong with each key that nobody owns."""
+    return [wrong for key in keys if (wrong := _wrong(key))]
+
+
+def _wrong(key: StoredKey) -> str:
+    rule = next((rule for pattern, rule in _COMPILED if pattern.fullmatch(key.name)), None)
+    if rule is None:
+        return f"{key.name} is of no known kind"
+    if rule == "goes":
+        return f"{key.name} should be gone"
+    if rule == "expires" and key.ttl is None:
+        return f"{key.name} never expires"
+    return ""

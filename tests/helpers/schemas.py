@@ -1,0 +1,12 @@
+"""Looking into schemas of tools."""
+
+from __future__ import annotations
+
+from actors.tools import ParametersSchema, ToolSchema
+
+
+def parameters(schema: ToolSchema) -> ParametersSchema:
+    """The arguments of a tool, which a schema may be without."""
+    found = schema.get("parameters")
+    assert found is not None, schema
+    return found

@@ -1,0 +1,101 @@
+"""A Chroma server takes memories of several processes at once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from memory import (
+    ChromaDBVectorMemory,
+    HashingEmbedder,
+    HttpChromaDBVectorMemoryConfig,
+    MemoryContent,
+    MemoryMimeType,
+)
+from memory.errors import StoreUnavailableError
+from tests.helpers.eventually import eventually
+from tests.helpers.processes import Process, python
+from tests.helpers.servers import free_port
+
+pytestmark = [
+    pytest.mark.slow,
+    # Chroma's HTTP client leaves its sockets to the garbage collector, which complains when it comes by.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+ADD = """
+import asyncio, sys
+from memory import *
+
+async def main(url, start):
+    config = HttpChromaDBVectorMemoryConfig.from_url(url, agent="shared")
+    memory = ChromaDBVectorMemory(config, HashingEmbedder())
+    for first in range(start, start + 100, 10):
+        await memory.add_many([
+            MemoryContent(content=f"fact {n}", mime_type="text/plain", metadata={"id": f"n{n}"})
+            for n in range(first, first + 10)
+        ])
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+"""
+
+
+class Server:
+    """`chroma run` on a free port."""
+
+    def __init__(self, folder: Path) -> None:
+        self._port = free_port()
+        self.url = f"http://127.0.0.1:{self._port}"
+        words = ("run", "--path", str(folder), "--host", "127.0.0.1", "--port", str(self._port))
+        self.process = Process(python("-c", "from chromadb.cli.cli import app; app()", *words))
+
+    def memory(self) -> ChromaDBVectorMemory:
+        config = HttpChromaDBVectorMemoryConfig.from_url(self.url, agent="shared", k=1)
+        return ChromaDBVectorMemory(config, HashingEmbedder())
+
+    async def answers(self) -> bool:
+        memory = self.memory()
+        try:
+            await memory.stats()
+        except StoreUnavailableError:
+            return False
+        finally:
+            await memory.close()
+        return True
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    made = Server(tmp_path / "store")
+    try:
+        await eventually(made.answers, 90, what=made.process.output)
+        yield made
+    finally:
+        made.process.close()
+
+
+async def test_processes_share_it_and_it_may_go_away(server: Server) -> None:
+    adders = [Process(python("-c", ADD, server.url, str(start))) for start in (0, 100)]
+    try:
+        for adder in adders:
+            assert await adder.ended(120) == 0, adder.output()
+    finally:
+        for adder in adders:
+            adder.close()
+    memory, other = server.memory(), server.memory()
+    assert sorted(await memory.ids()) == sorted(f"n{n}" for n in range(200))
+    for number in range(200):
+        assert (await memory.query(f"fact {number}")).results[0].content == f"fact {number}"
+
+    await other.clear()
+    assert (await memory.query("fact 1")).results == []
+    await memory.add(MemoryContent(content="a new fact", mime_type=MemoryMimeType.TEXT))
+    assert (await other.stats()).count == 1
+
+    server.process.kill()
+    with pytest.raises(StoreUnavailableError, match=f"the memory at {server.url} can't be reached"):
+        await memory.query("fact 1")
+    await memory.close()
+    await other.close()

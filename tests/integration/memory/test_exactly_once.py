@@ -1,0 +1,145 @@
+"""What agents remember in their handlers is remembered once, whoever is killed in between."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from actors import TopicId
+from actors.runtime import RedisAgentRuntime
+from memory import ChromaDBVectorMemory, HashingEmbedder, PersistentChromaDBVectorMemoryConfig
+from tests.helpers.eventually import eventually
+from tests.helpers.ledger import Ledger
+from tests.helpers.memories import SHARED, Lesson, app, fact
+from tests.helpers.processes import Process, python
+from tests.helpers.rigging import SHORT_LEASE
+from tests.helpers.servers import ServerProcess
+
+EACH = 2_000
+IN_A_LESSON = 10
+PATIENCE = 240.0  # seconds until everything is stored, on a machine that does other things as well
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    with ServerProcess() as running:
+        yield running
+
+
+class School:
+    """A namespace with lessons to learn, and the processes that do."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.namespace = f"school-{os.urandom(4).hex()}"
+        self.store = folder / "store"
+        self.ledger = Ledger(url, self.namespace, folder / "ledger")
+        self.runtime = RedisAgentRuntime.from_app(app, url, namespace=self.namespace, types=())
+        self._url = url
+        self._processes: list[Process] = []
+
+    def worker(self, agent_type: str) -> Process:
+        command = ("-m", "actors.cli", "worker", "tests.helpers.memories:app", "--url", self._url)
+        environ = {**SHORT_LEASE, "MEMORY_PATH": str(self.store), "LEDGER": str(self.ledger.file)}
+        process = Process(
+            python(*command, "--namespace", self.namespace, "--type", agent_type), environ=environ
+        )
+        self._processes.append(process)
+        return process
+
+    async def teach(self) -> None:
+        """Lessons for both types: the facts 0 to 1,999 for one, the others for the other."""
+        for topic, start in (("left", 0), ("right", EACH)):
+            for first in range(start, start + EACH, IN_A_LESSON):
+                lesson = Lesson(first=first, count=IN_A_LESSON)
+                await self.runtime.publish_message(lesson, TopicId(topic, f"k{first // 10 % 7}"))
+
+    def stored(self) -> int:
+        """Messages that the service has carried out."""
+        return self.ledger.stats("memory").get("done", 0)
+
+    async def is_learned(self) -> None:
+        lessons = 2 * EACH // IN_A_LESSON
+
+        def done() -> bool:
+            return self.stored() >= lessons
+
+        await eventually(
+            done, PATIENCE, what=lambda: [self.stored(), *(p.output()[-2000:] for p in self._processes)]
+        )
+
+    def texts(self) -> Counter[str]:
+        """What the files of the store hold, without Chroma."""
+        with sqlite3.connect(self.store / "chroma.sqlite3") as database:
+            query = "select string_value from embedding_metadata where key = 'chroma:document'"
+            return Counter(text for (text,) in database.execute(query))
+
+    async def end(self) -> None:
+        for process in self._processes:
+            process.close()
+        await self.runtime.close()
+        self.ledger.close()
+
+
+@pytest.fixture
+async def school(server: ServerProcess, tmp_path: Path) -> AsyncIterator[School]:
+    made = School(server.url, tmp_path)
+    await made.runtime.open()
+    yield made
+    await made.end()
+
+
+async def check_that_all_is_known(school: School) -> None:
+    """Each fact is stored once, and a search finds it."""
+    assert school.texts() == Counter(fact(number) for number in range(2 * EACH))
+    assert (
+        school.ledger.letters("memory")
+        == school.ledger.letters("left")
+        == school.ledger.letters("right")
+        == []
+    )
+    config = PersistentChromaDBVectorMemoryConfig(
+        persistence_path=school.store, namespace=app.namespace, agent=SHARED, lock_patience=30, k=1
+    )
+    memory = ChromaDBVectorMemory(config, HashingEmbedder())
+    try:
+        assert len(await memory.ids()) == 2 * EACH
+        found = [(await memory.query(fact(number))).results[0].content for number in range(2 * EACH)]
+    finally:
+        await memory.close()
+    assert [number for number, text in enumerate(found) if text != fact(number)] == []
+
+
+@pytest.mark.slow
+async def test_what_two_processes_remember_at_once_is_all_there(school: School) -> None:
+    await school.teach()
+    workers = [school.worker(agent_type) for agent_type in ("memory", "left", "right")]
+
+    await school.is_learned()
+
+    for worker in workers:
+        worker.kill()
+    await check_that_all_is_known(school)
+
+
+@pytest.mark.slow
+async def test_killing_an_actor_and_the_service_loses_nothing_and_repeats_nothing(school: School) -> None:
+    await school.teach()
+    service, left, right = (school.worker(agent_type) for agent_type in ("memory", "left", "right"))
+
+    await eventually(lambda: school.stored() > 20, PATIENCE, what=service.output)
+    left.kill()
+    service.kill()
+    service, left = school.worker("memory"), school.worker("left")
+    await eventually(lambda: school.stored() > 150, PATIENCE, what=service.output)
+    service.kill()
+    service = school.worker("memory")
+    await school.is_learned()
+
+    for worker in (service, left, right):
+        worker.kill()
+    await check_that_all_is_known(school)

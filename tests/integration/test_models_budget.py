@@ -1,0 +1,60 @@
+"""Budgets and ledgers on a server, shared by clients with connections of their own, as processes have them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from actors.models import (
+    Budget,
+    CreateResult,
+    MeteredChatCompletionClient,
+    ReplayChatCompletionClient,
+    UsageLedger,
+    UserMessage,
+)
+from actors.models.errors import BudgetExceededError
+from broker import BrokerSettings
+from broker.redis.store import RedisStore
+from memory.llm_messages import LLMMessage
+from tests.helpers.rigging import Site
+
+QUESTION = [UserMessage(content="one two three", source="user")]  # 3 tokens
+SHORT = {"max_tokens": 7}
+
+
+async def slowly(messages: Sequence[LLMMessage]) -> str:
+    await asyncio.sleep(0.01)
+    return "one two three four"
+
+
+async def test_many_clients_at_once_spend_what_there_is_and_no_more(site: Site) -> None:
+    settings = BrokerSettings(namespace=site.namespace)
+    stores = [RedisStore.at(site.url, settings) for _ in range(4)]
+    clients = []
+    for store in stores:
+        model = ReplayChatCompletionClient(default=slowly)
+        model.set_cached_bool_value(False)
+        budgets = [Budget(tokens=100)]
+        clients.append(MeteredChatCompletionClient(model, UsageLedger(store), budgets=budgets))
+
+    async def work(client: MeteredChatCompletionClient) -> int:
+        answers = 0
+        for _ in range(20):
+            try:
+                answer = await client.create(QUESTION, extra_create_args=SHORT)
+            except BudgetExceededError:
+                continue
+            assert isinstance(answer, CreateResult)
+            answers += 1
+        return answers
+
+    answers = sum(await asyncio.gather(*map(work, clients)))
+    answers += await work(clients[0])  # at once they may refuse each other what one alone still gets
+    ledger = clients[0].ledger
+    spent = await ledger.spent()
+    assert (spent.requests, spent.tokens) == (answers, answers * 7)
+    assert 90 < spent.tokens <= 100
+    assert await ledger.held("total") == (0, 0)
+    for store in stores:
+        store.close()

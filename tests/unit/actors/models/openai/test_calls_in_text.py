@@ -1,0 +1,180 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from actors.models.openai.calls_in_text import (
+    call_as_text,
+    instructions,
+    read_calls,
+    read_reply,
+    reply_schema,
+)
+from memory.llm_messages import FunctionCall
+
+NAMES = ("add", "search")
+ADD = {"name": "add", "arguments": {"a": 1}}
+
+
+class Point(BaseModel):
+    x: int
+
+
+class Line(BaseModel):
+    start: Point
+
+
+def found(text: str) -> list[tuple[str, Any]]:
+    calls, _ = read_calls(text, NAMES)
+    return [(call.name, json.loads(call.arguments)) for call in calls]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "add", "arguments": {"a": 1}}',
+        ' \n{"name": "add", "parameters": {"a": 1}}\n',
+        '{"tool": "add", "args": {"a": 1}}',
+        '{"name": "add", "arguments": "{\\"a\\": 1}"}',
+        '[{"name": "add", "arguments": {"a": 1}}]',
+        '{"tool_calls": [{"id": "x", "type": "function", "function": {"name": "add", "arguments": "{\\"a\\": 1}"}}]}',
+        '```json\n{"name": "add", "arguments": {"a": 1}}\n```',
+        '```\n{"name": "add", "arguments": {"a": 1}}\n```',
+        'I will add.\n```json\n{"name": "add", "arguments": {"a": 1}}\n```\nThat is it.',
+        '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>',
+        'Let me see. <tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>',
+    ],
+)
+def test_calls_are_found_however_they_are_written(text: str) -> None:
+    assert found(text) == [("add", {"a": 1})]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "plain text",
+        '{"name": "add", "arguments": {"a": 1',
+        '{"name": "unknown", "arguments": {}}',
+        '{"name": "add", "arguments": [1]}',
+        '{"name": "add", "arguments": "not json"}',
+        '{"name": 5, "arguments": {}}',
+        'For example {"name": "add", "arguments": {"a": 1}} would add.',
+        '{"name": "add", "description": "Adds.", "parameters": {"type": "object"}}',
+        '{"name": "add", "arguments": {"a": 1}} and more',
+        "[1, 2]",
+        '```json\n{"result": 3}\n```',
+        "```python\nadd(1)\n```",
+        "<tool_call>add(1)</tool_call>",
+    ],
+)
+def test_what_is_no_call_stays_text(text: str) -> None:
+    assert read_calls(text, NAMES) == ((), text)
+
+
+def test_several_calls_and_the_text_around_them() -> None:
+    second = '{"name": "search", "arguments": {"q": "x"}}'
+    text = f'First.\n<tool_call>{{"name": "add"}}</tool_call>\n<tool_call>{second}</tool_call>'
+
+    calls, rest = read_calls(text, NAMES)
+
+    assert [(call.name, call.arguments) for call in calls] == [("add", "{}"), ("search", '{"q": "x"}')]
+    assert len({call.id for call in calls}) == 2
+    assert rest == "First."
+
+
+def test_calls_one_per_line() -> None:
+    assert found('{"name": "add", "arguments": {}}\n{"name": "search", "arguments": {}}') == [
+        ("add", {}),
+        ("search", {}),
+    ]
+
+
+def test_an_id_is_kept() -> None:
+    calls, _ = read_calls('{"id": "x7", "function": {"name": "add", "arguments": {}}}', NAMES)
+    assert calls[0].id == "x7"
+
+
+ARGUMENTS = st.dictionaries(
+    st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=4)
+)
+
+
+@given(ARGUMENTS)
+def test_a_call_shown_to_the_model_reads_as_the_same_call(arguments: dict[str, Any]) -> None:
+    call = FunctionCall(id="1", name="add", arguments=json.dumps(arguments))
+
+    assert found(call_as_text(call)) == [("add", arguments)]
+
+
+@given(st.text())
+def test_any_text_can_be_read(text: str) -> None:
+    calls, rest = read_calls(text, NAMES)
+    assert calls or rest == text
+
+
+def test_arguments_that_are_no_json_are_shown_as_they_are() -> None:
+    assert (
+        call_as_text(FunctionCall(id="1", name="add", arguments="{oops"))
+        == '{"name": "add", "arguments": "{oops"}'
+    )
+
+
+def test_the_instructions_name_tools_and_format() -> None:
+    tool = {"name": "add", "description": "Adds.", "parameters": {"type": "object"}, "strict": False}
+
+    text = instructions([tool], as_schema=False, required=False)
+
+    assert '{"name": "add", "description": "Adds.", "parameters": {"type": "object"}}' in text
+    assert '"arguments"' in text
+    assert '{"answer"' not in text
+    assert '{"answer"' in instructions([tool], as_schema=True, required=False)
+    assert "Call a tool now" in instructions([tool], as_schema=True, required=True)
+
+
+def test_a_reply_is_a_call_or_an_answer() -> None:
+    tools: list[dict[str, Any]] = [{"name": "add", "parameters": Line.model_json_schema()}, {"name": "stop"}]
+
+    schema = reply_schema(tools, None, required=False)
+
+    add, stop, answer = schema["anyOf"]
+    assert add["properties"]["name"] == {"const": "add"}
+    assert add["properties"]["arguments"]["properties"]["start"] == {"$ref": "#/$defs/add.Point"}
+    assert list(schema["$defs"]) == ["add.Point"]
+    assert stop["properties"]["arguments"] == {"type": "object", "properties": {}}
+    assert answer["properties"] == {"answer": {"type": "string"}}
+    assert add["required"] == ["name", "arguments"]
+    assert add["additionalProperties"] is False
+
+
+def test_a_reply_that_has_to_be_a_call_is_no_answer() -> None:
+    assert len(reply_schema([{"name": "add"}], None, required=True)["anyOf"]) == 1
+
+
+def test_the_answer_of_a_reply_may_have_a_schema() -> None:
+    schema = reply_schema([{"name": "add"}], Line.model_json_schema(), required=False)
+
+    assert schema["anyOf"][1]["properties"]["answer"]["properties"]["start"] == {
+        "$ref": "#/$defs/answer.Point"
+    }
+    assert "answer.Point" in schema["$defs"]
+
+
+@pytest.mark.parametrize(
+    ("text", "calls", "answer"),
+    [
+        ('{"answer": "yes"}', 0, "yes"),
+        ('{"answer": {"x": 1}}', 0, '{"x": 1}'),
+        ('```json\n{"answer": "yes"}\n```', 0, "yes"),
+        (json.dumps(ADD), 1, ""),
+        ("the schema was ignored", 0, "the schema was ignored"),
+        (f"```json\n{json.dumps(ADD)}\n```", 1, ""),
+        ('{"answer": "cut of', 0, '{"answer": "cut of'),
+    ],
+)
+def test_a_reply_is_read(text: str, calls: int, answer: str) -> None:
+    read, rest = read_reply(text, NAMES)
+    assert (len(read), rest) == (calls, answer)

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from actors import CancellationToken
+from actors.models import (
+    ModelRetries,
+    ModelSettings,
+    ReplayChatCompletionClient,
+    RetryingChatCompletionClient,
+)
+from actors.models.errors import (
+    AuthenticationError,
+    BadResponseError,
+    ModelConnectionError,
+    ModelError,
+    ModelOverloadedError,
+    ModelTimeoutError,
+    RateLimitError,
+)
+from actors.models.replay import Answer, Streamed
+
+from .asking import HELLO, stream_of
+
+SETTINGS = ModelSettings(max_attempts=4, retry_base=1.0, retry_cap=3.0, longest_retry_after=60.0)
+
+
+class Pauses:
+    """Remembers pauses instead of making them."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+@pytest.fixture
+def pauses() -> Pauses:
+    return Pauses()
+
+
+def retrying(
+    pauses: Pauses, *answers: Answer, random: Callable[[], float] = lambda: 0.0
+) -> RetryingChatCompletionClient:
+    """A client with a script; `random` 0 is the longest pause."""
+    retries = ModelRetries(SETTINGS, pauses, random)
+    return RetryingChatCompletionClient(ReplayChatCompletionClient(answers), retries)
+
+
+BUSY = ModelOverloadedError("m", "busy", 503)
+SLOW = RateLimitError("m", "slow", 429, 7.0)
+
+
+async def test_pauses_double_below_a_cap(pauses: Pauses) -> None:
+    client = retrying(
+        pauses, BUSY, ModelTimeoutError("m", "late"), ModelConnectionError("m", "gone"), "at last"
+    )
+    assert (await client.create(HELLO)).content == "at last"
+    assert pauses.seconds == [1.0, 2.0, 3.0]
+
+
+async def test_jitter_is_full(pauses: Pauses) -> None:
+    client = retrying(pauses, BUSY, BUSY, "a", random=lambda: 1.0)
+    await client.create(HELLO)
+    assert pauses.seconds == [0.0, 0.0]
+
+
+async def test_retry_after_is_waited_for_before_the_jitter(pauses: Pauses) -> None:
+    await retrying(pauses, SLOW, SLOW, "a").create(HELLO)
+    assert pauses.seconds == [8.0, 9.0]
+
+
+async def test_the_last_error_is_raised(pauses: Pauses) -> None:
+    client = retrying(pauses, BUSY, BUSY, BUSY, SLOW, "too late")
+    with pytest.raises(RateLimitError):
+        await client.create(HELLO)
+    assert len(pauses.seconds) == 3
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AuthenticationError("m", "no"),
+        BadResponseError("m", "odd"),
+        RateLimitError("m", "slow", 429, 61.0),
+        ModelError("m", "?"),
+    ],
+)
+async def test_what_does_not_get_better_is_raised_at_once(pauses: Pauses, error: ModelError) -> None:
+    with pytest.raises(type(error)):
+        await retrying(pauses, error, "a").create(HELLO)
+    assert pauses.seconds == []
+
+
+async def test_other_errors_are_not_ours(pauses: Pauses) -> None:
+    with pytest.raises(KeyError):
+        await retrying(pauses, KeyError("x"), "a").create(HELLO)
+
+
+async def test_a_stream_is_begun_again_before_its_first_piece(pauses: Pauses) -> None:
+    pieces, result = await stream_of(retrying(pauses, BUSY, Streamed([SLOW]), "all is well"))
+    assert pieces == ["all ", "is ", "well"]
+    assert result.content == "all is well"
+    assert pauses.seconds == [1.0, 9.0]
+
+
+async def test_what_was_said_is_not_said_again(pauses: Pauses) -> None:
+    client = retrying(pauses, Streamed(["one ", ModelConnectionError("m", "gone")]), "a")
+    items = client.create_stream(HELLO)
+    assert await anext(items) == "one "
+    with pytest.raises(ModelConnectionError):
+        await anext(items)
+    assert pauses.seconds == []
+
+
+async def test_a_stream_gives_up_too(pauses: Pauses) -> None:
+    with pytest.raises(ModelOverloadedError):
+        await stream_of(retrying(pauses, BUSY, BUSY, BUSY, BUSY))
+    assert len(pauses.seconds) == 3
+
+
+async def test_a_pause_ends_with_the_token() -> None:
+    began = asyncio.Event()
+
+    async def forever(seconds: float) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    client = RetryingChatCompletionClient(ReplayChatCompletionClient([BUSY]), ModelRetries(SETTINGS, forever))
+    token = CancellationToken()
+    task = asyncio.create_task(client.create(HELLO, cancellation_token=token))
+    await began.wait()
+    token.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_retry_is_told_without_what_was_asked(
+    pauses: Pauses, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        await retrying(pauses, SLOW, "a").create(HELLO)
+    assert caplog.messages == ["m: RateLimitError (attempt 1); trying again in 8.0 s"]
+
+
+def test_by_default_a_few_attempts_are_made() -> None:
+    retries = ModelRetries()
+    assert retries.pause(4, BUSY) is not None
+    assert retries.pause(5, BUSY) is None

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from actors import App, MessageContext, RedisAgentRuntime, RoutedAgent, rpc
+from actors.errors import OutsideContextError
+from actors.models import MemoryStore, RuntimeStore
+from actors.models.stores import Store
+from broker import AgentId, BrokerSettings
+from broker.redis.store import RedisStore
+from tests.helpers.runtimes import Answer, Ask
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(params=["memory", "redis"])
+async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
+    if request.param == "memory":
+        yield MemoryStore()
+        return
+    made = RedisStore.at(f"memory://stores-{os.urandom(4).hex()}", BrokerSettings(namespace="stores"))
+    yield made
+    made.close()
+
+
+async def test_values(store: Store) -> None:
+    assert await store.get("a") is None
+    await store.set("a", b"\x00one", 60)
+    await store.set("a", b"two", 60)
+    assert await store.get("a") == b"two"
+
+
+async def test_tables(store: Store) -> None:
+    assert await store.table("t") == {}
+    await store.put("t", "x", b"1", 60)
+    await store.put("t", "y", b"2", 60)
+    await store.remove("t", "x")
+    await store.remove("t", "z")
+    await store.remove("u", "z")
+    assert await store.table("t") == {"y": b"2"}
+
+
+async def test_numbers_add_up(store: Store) -> None:
+    for _ in range(10):
+        await store.add("n", {"usd": 0.0000001, "tokens": 3}, 60)
+    await store.add("n", {"usd": 1.0}, 60)
+    table = await store.table("n")
+    assert float(table["usd"]) == pytest.approx(1.000001)
+    assert float(table["tokens"]) == 30
+
+
+async def test_in_memory_everything_has_its_time() -> None:
+    clock = Clock()
+    store = MemoryStore(clock=clock)
+    await store.set("a", b"1", 10)
+    await store.add("t", {"x": 1}, 10)
+    clock.now = 9
+    await store.add("t", {"x": 1}, 10)
+    clock.now = 10
+    assert await store.get("a") is None
+    assert await store.table("t") == {"x": b"2.0"}
+    clock.now = 19
+    assert await store.table("t") == {}
+
+
+async def test_in_memory_what_was_used_longest_ago_goes() -> None:
+    store = MemoryStore(max_entries=2)
+    await store.set("a", b"1", 10)
+    await store.set("b", b"2", 10)
+    await store.get("a")
+    await store.set("c", b"3", 10)
+    assert [await store.get(name) for name in "abc"] == [b"1", None, b"3"]
+
+
+async def test_a_runtime_store_is_the_server_of_the_handler() -> None:
+    store = RuntimeStore()
+    app = App("stores")
+
+    @app.agent("keeper")
+    class Keeper(RoutedAgent):
+        def __init__(self) -> None:
+            super().__init__("keeps")
+
+        @rpc
+        async def on_ask(self, message: Ask, ctx: MessageContext) -> Answer:
+            await store.set("a", b"1", 60)
+            await store.put("t", "x", b"1", 60)
+            await store.add("t", {"y": 2}, 60)
+            await store.remove("t", "x")
+            value = await store.get("a")
+            return Answer(text=f"{value!r} {dict(await store.table('t'))}")
+
+    async with RedisAgentRuntime.from_app(app, f"memory://stores-{os.urandom(4).hex()}") as runtime:
+        runtime.start()
+        answer = await runtime.send_message(Ask(), AgentId("keeper", "a"))
+        assert answer.text == "b'1' {'y': b'2'}"
+        assert await RedisStore(runtime.transport.admin).get("a") == b"1"
+
+
+async def test_outside_a_handler_there_is_no_runtime_store() -> None:
+    with pytest.raises(OutsideContextError, match="RuntimeStore"):
+        await RuntimeStore().get("a")

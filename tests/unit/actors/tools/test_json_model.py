@@ -1,0 +1,94 @@
+"""Models from JSON schemas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.tools.base import validated
+from actors.tools.errors import ToolArgumentsError
+from actors.tools.json_model import given_arguments, model_from_schema
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "user-id": {"type": "integer", "minimum": 1},
+        "class": {"type": "string", "minLength": 2, "pattern": "^a"},
+        "schema": {"enum": ["x", "y", None]},
+        "kind": {"const": "k"},
+        "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 2},
+        "home": {"$ref": "#/$defs/Home"},
+        "free": {"type": "object"},
+        "either": {"anyOf": [{"type": "integer"}, {"type": "boolean"}]},
+        "many": {"type": ["number", "null"]},
+        "whatever": True,
+        "page": {"type": "integer", "default": 7},
+        "odd": {"enum": [1.5]},
+        "strange": {"type": "nonsense"},
+    },
+    "required": ["user-id"],
+    "$defs": {
+        "Home": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+
+
+def given(**arguments: Any) -> dict[str, Any]:
+    model = model_from_schema(SCHEMA, "t")
+    return given_arguments(validated(model, arguments, "t"), SCHEMA)
+
+
+def test_what_is_given_and_what_has_a_default_comes_out() -> None:
+    assert given(**{"user-id": "3"}) == {"user-id": 3, "page": 7}
+    full = {
+        "user-id": 1,
+        "class": "ab",
+        "schema": "x",
+        "kind": "k",
+        "tags": ["a"],
+        "home": {"city": "Oslo"},
+        "free": {"a": [1]},
+        "either": True,
+        "many": 2.5,
+        "whatever": {"x": 1},
+        "page": 1,
+        "odd": 1.5,
+        "strange": "x",
+    }
+    assert given(**full) == full
+
+
+def test_null_for_something_optional_is_as_if_it_were_not_there() -> None:
+    assert given(**{"user-id": 1, "class": None, "home": None}) == {"user-id": 1, "page": 7}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({}, "user-id: Field required"),
+        ({"user-id": 0}, "user-id: Input should be greater than or equal to 1"),
+        ({"class": "b"}, "class: String should have at least 2 characters"),
+        ({"class": "bb"}, "class: String should match pattern"),
+        ({"schema": "z"}, "schema: Input should be 'x', 'y' or None"),
+        ({"kind": "x"}, "kind: Input should be 'k'"),
+        ({"tags": ["a", "b", "c"]}, "tags: List should have at most 2 items"),
+        ({"tags": [1]}, "tags.0: Input should be a valid string"),
+        ({"home": {}}, "home.city: Field required"),
+        ({"home": {"city": "x", "z": 1}}, "home.z: Extra inputs are not permitted"),
+        ({"free": 3}, "free: Input should be a valid dictionary"),
+        ({"clas": "ab"}, "clas: there is no such argument. Did you mean 'class'?"),
+    ],
+)
+def test_what_does_not_fit_is_named(arguments: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ToolArgumentsError) as caught:
+        given(
+            **({"user-id": 1} if arguments else {}), **{k: v for k, v in arguments.items() if k != "user-id"}
+        ) if ("user-id" not in arguments) else given(**arguments)
+    assert problem in str(caught.value)
+
+
+def test_a_schema_may_take_anything() -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": True}
+    model = model_from_schema(schema, "t")
+    assert given_arguments(validated(model, {"a": 1}, "t"), schema) == {"a": 1}

@@ -1,0 +1,98 @@
+"""What is asked for at the same time runs together, and everybody gets their own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memory import EmbeddingModel, HashingEmbedder
+from memory.batching import LARGEST_BATCH, BatchingEmbedder
+
+if TYPE_CHECKING:
+    from memory.embedder import Vectors
+
+
+class Slow:
+    """Runs when the test says so, and notes what ran together."""
+
+    def __init__(self) -> None:
+        self._inner = HashingEmbedder(32)
+        self.batches: list[list[str]] = []
+        self.gate = asyncio.Event()
+        self.error: Exception | None = None
+
+    async def load(self) -> EmbeddingModel:
+        return await self._inner.load()
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        self.batches.append(list(texts))
+        await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        return await self._inner.embed(texts)
+
+
+async def ask(embedder: BatchingEmbedder, *calls: list[str]) -> list[asyncio.Task[Vectors]]:
+    tasks = [asyncio.create_task(embedder.embed(texts)) for texts in calls]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    return tasks
+
+
+async def test_what_came_while_one_ran_runs_as_one() -> None:
+    slow = Slow()
+    embedder = BatchingEmbedder(slow)
+    tasks = await ask(embedder, ["a"])
+    tasks += await ask(embedder, ["b", "c"], ["d"])
+    slow.gate.set()
+
+    vectors = await asyncio.gather(*tasks)
+
+    assert slow.batches == [["a"], ["b", "c", "d"]]
+    expected = await HashingEmbedder(32).embed(["b", "c", "d"])
+    assert (vectors[1] == expected[:2]).all()
+    assert (vectors[2] == expected[2:]).all()
+    assert (await embedder.load()).name == "hashing-32"
+
+
+async def test_a_batch_has_an_end() -> None:
+    slow = Slow()
+    embedder = BatchingEmbedder(slow)
+    many = [str(number) for number in range(LARGEST_BATCH)]
+    tasks = await ask(embedder, ["a"])
+    tasks += await ask(embedder, many, ["b"])
+    slow.gate.set()
+    await asyncio.gather(*tasks)
+
+    assert slow.batches == [["a"], many, ["b"]]
+
+
+async def test_an_error_reaches_everybody_in_the_batch_and_nobody_else() -> None:
+    slow = Slow()
+    embedder = BatchingEmbedder(slow)
+    slow.error = OSError("no")
+    slow.gate.set()
+    tasks = await ask(embedder, ["a"], ["b"])
+    assert [type(error) for error in await asyncio.gather(*tasks, return_exceptions=True)] == [
+        OSError,
+        OSError,
+    ]
+
+    slow.error = None
+    assert len(await embedder.embed(["c"])) == 1
+
+
+async def test_who_is_cancelled_takes_nobody_along() -> None:
+    slow = Slow()
+    embedder = BatchingEmbedder(slow)
+    tasks = await ask(embedder, ["a"])
+    tasks += await ask(embedder, ["b"], ["c"])
+    tasks[1].cancel()
+    slow.gate.set()
+
+    assert len(await tasks[0]) == len(await tasks[2]) == 1
+    with pytest.raises(asyncio.CancelledError):
+        await tasks[1]
