@@ -38,8 +38,8 @@ OF_COMMITS: Final = (
     Mutation(
         "acknowledged and not done: reply dropped",
         STEP,
-        "  send_reply(process, id, kind, from, head, body)\nend",
-        "end",
+        "  if not void then reply_to_call(process, call_id, id, kind, from, head, body) end\n",
+        "",
         (f"{COMMIT}test_everything_of_a_commit_is_there_afterwards{ON}",),
         quick=False,
     ),
@@ -108,7 +108,7 @@ OF_COMMITS: Final = (
     Mutation(
         "once not cleared",
         STEP,
-        "  call('DEL', record)\n",
+        "  call('DEL', record, P .. 'nested:' .. string.sub(record, #P + 6))\n",
         "",
         (f"{WORLD}test_records_go_with_their_message{ON}",),
     ),
@@ -197,7 +197,7 @@ OF_PUBLISHING: Final = (
     Mutation(
         "a letter is replayed twice",
         f"{SCRIPTS}/replay.lua",
-        "if status == 'done' then call('XDEL', letters, ARGV[i]) end",
+        "        call('XDEL', letters, ARGV[i])\n",
         "",
         (f"{REAPING}test_replaying_a_letter_twice_sends_it_once{ON}",),
     ),
@@ -226,14 +226,14 @@ OF_PUBLISHING: Final = (
     ),
     Mutation(
         "a lost group begins at the end",
-        STEP,
+        COMMON,
         "create_group(suffix, agent_type, cursor)",
         "create_group(suffix, agent_type, '$')",
         (f"{LOSS}test_a_group_that_was_destroyed_goes_on_where_it_was{ON}",),
     ),
     Mutation(
         "a lost group begins at the first entry",
-        STEP,
+        COMMON,
         "create_group(suffix, agent_type, cursor)",
         "create_group(suffix, agent_type, '0')",
         (f"{LOSS}test_a_group_that_was_destroyed_goes_on_where_it_was{ON}",),
@@ -241,8 +241,8 @@ OF_PUBLISHING: Final = (
     ),
     Mutation(
         "a lost group forgets what is pending",
-        STEP,
-        "if cursor ~= '0' then adopt(agent_type, suffix) end",
+        COMMON,
+        "if cursor ~= '0' then adopt(agent_type, suffix, taken or {}) end",
         "",
         (f"{TRIMMING}test_entries_whose_group_came_back_are_not_trimmed_away{ON}",),
         quick=False,
