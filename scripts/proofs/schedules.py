@@ -38,6 +38,9 @@ def run_schedules(count: int, seed: str, jobs: int) -> bool:
             pool.shutdown(cancel_futures=True)
             print(f"WRONG\n{error}")
             return False
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+            raise
     print(f"{done:,} schedules with {moves:,} moves, none wrong, {time.monotonic() - began:.0f} s")
     return True
 

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from tests.helpers.servers import binary
 
@@ -17,6 +17,18 @@ ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("actors", "broker", "memory", "tests")
 BACKEND = "redis-unix" if binary("redis") else "embedded-unix"
 SCRIPTS = "broker/redis/lua"
+COMMON, STEP, BEAT = f"{SCRIPTS}/common.lua", f"{SCRIPTS}/step.lua", f"{SCRIPTS}/beat.lua"
+FENCING = "contract/test_fencing.py::"
+ACTIVATION = "contract/test_activation.py::"
+COMMIT = "contract/test_commit.py::"
+REAPING = "contract/test_reaping.py::"
+ORDER = "contract/test_order.py::"
+PUBLISH = "contract/test_publish.py::"
+TRIMMING = "contract/test_trimming.py::"
+LOSS = "contract/test_server_loss.py::"
+SCHEDULES = "contract/model/test_schedules.py::"
+WORLD = "contract/model/test_world.py::"
+ON = "[{backend}]"
 
 
 class Mutation(NamedTuple):
@@ -122,7 +134,10 @@ class Workplace:
         code, output = json.loads(answer)
         return int(code), str(output)
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Ends the process that runs the tests."""
         if self._runner is not None:
             self._runner.communicate(timeout=30)

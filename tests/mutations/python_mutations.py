@@ -37,6 +37,7 @@ PYTHON_MUTATIONS: Final = (
         "        self._finished.clear()\n",
         "",
         (f"{FAULTS}test_what_ended_while_the_server_said_no_is_not_committed",),
+        quick=False,
     ),
     Mutation(
         "a commit whose answer was lost is sent again unasked",
@@ -44,6 +45,7 @@ PYTHON_MUTATIONS: Final = (
         "again = [item for item in sent if item[1].reference in held]",
         "again = list(sent)",
         (f"{FAULTS}test_commits_whose_answer_was_lost_are_counted_or_sent_again",),
+        quick=False,
     ),
     Mutation(
         "a commit whose answer was lost is forgotten",
@@ -59,6 +61,7 @@ PYTHON_MUTATIONS: Final = (
         "            if reference not in known:\n                self._boxes.add(delivery)\n",
         "            pass\n",
         (f"{FAULTS}test_entries_of_a_lost_answer_are_adopted",),
+        quick=False,
     ),
     Mutation(
         "a drain does not wait for what runs",
@@ -66,6 +69,7 @@ PYTHON_MUTATIONS: Final = (
         "while not (self._draining and not self._boxes.held and not self._finished):",
         "while not self._draining:",
         (f"{DRAIN}test_a_drain_lets_what_runs_end_and_gives_back_the_rest",),
+        quick=False,
     ),
     Mutation(
         "a draining worker is handed more",
@@ -81,6 +85,7 @@ PYTHON_MUTATIONS: Final = (
         "if self._draining or self._wait_empty:",
         "if self._draining:",
         (f"{CONSUMER}test_a_suspect_is_handled_alone",),
+        quick=False,
     ),
     Mutation(
         "a key is let go with its first commit",
@@ -103,6 +108,7 @@ PYTHON_MUTATIONS: Final = (
         "if outcome.once_of is not None:",
         "if False:",
         ("contract/model/test_world.py::test_records_go_with_their_message[{backend}]",),
+        quick=False,
     ),
     Mutation(
         "the last entry of a mailbox comes first",
@@ -110,6 +116,7 @@ PYTHON_MUTATIONS: Final = (
         "        mailbox.queue.append(delivery)\n",
         "        mailbox.queue.appendleft(delivery)\n",
         (f"{CONSUMER}test_entries_of_a_key_are_handled_one_after_the_other_in_order",),
+        quick=False,
     ),
     Mutation(
         "two handlers of one key at once",
@@ -117,6 +124,7 @@ PYTHON_MUTATIONS: Final = (
         "if len(mailbox.queue) == 1 and mailbox.task is None and not mailbox.closing:",
         "if not mailbox.closing:",
         ("unit/broker/test_mailbox.py::test_a_mailbox_that_is_worked_on_is_not_offered_again",),
+        quick=False,
     ),
     Mutation(
         "one attempt too many",
@@ -124,6 +132,7 @@ PYTHON_MUTATIONS: Final = (
         "if attempt >= self.max_attempts:",
         "if attempt > self.max_attempts:",
         ("unit/broker/test_retry.py::test_the_last_attempt_ends_it",),
+        quick=False,
     ),
     Mutation(
         "the heart does not beat",
@@ -138,6 +147,7 @@ PYTHON_MUTATIONS: Final = (
         'if answer[0] == b"FENCED":',
         'if answer[0] == b"":',
         (f"{HEARTBEAT}test_a_worker_that_is_not_known_is_told_with_every_beat",),
+        quick=False,
     ),
     Mutation(
         "the lane overlooks that it is fenced",
@@ -145,6 +155,7 @@ PYTHON_MUTATIONS: Final = (
         "            raise FencedError(self.worker)\n",
         '            answer[:] = [b"OK", b"0", b"", b"", [], []]\n            return\n',
         ("contract/test_fencing.py::test_nothing_of_a_reaped_workers_turn_is_written[{backend}]",),
+        quick=False,
     ),
     Mutation(
         "a batch sent again has a new number",
@@ -167,6 +178,7 @@ PYTHON_MUTATIONS: Final = (
         "        self.agents.forget_persistent()",
         "        return",
         (f"{HOST}test_after_a_lost_lease_persistent_agents_are_loaded_again",),
+        quick=False,
     ),
     Mutation(
         "a state that did not come along is taken for none",
@@ -197,6 +209,7 @@ PYTHON_MUTATIONS: Final = (
         "if name in self._recorded:",
         "if False:",
         (f"{ONCE}test_the_result_is_recorded_and_found_in_the_next_attempt",),
+        quick=False,
     ),
     Mutation(
         "what a handler publishes leaves before its commit",
@@ -204,6 +217,7 @@ PYTHON_MUTATIONS: Final = (
         "if activation is not None and not now:",
         "if False:",
         (f"{SENDING}test_what_a_handler_publishes_waits_for_its_commit",),
+        quick=False,
     ),
     Mutation(
         "every attempt sends other ids",

@@ -5,16 +5,17 @@ from __future__ import annotations
 import queue
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from .commit_mutations import COMMIT_MUTATIONS
 from .mutation import ROOT, Mutation, Verdict, Workplace
 from .python_mutations import PYTHON_MUTATIONS
-from .scripts_mutations import SCRIPT_MUTATIONS
+from .work_mutations import WORK_MUTATIONS
 
-ALL = (*SCRIPT_MUTATIONS, *PYTHON_MUTATIONS)
+ALL = (*WORK_MUTATIONS, *COMMIT_MUTATIONS, *PYTHON_MUTATIONS)
 QUICK = [mutation for mutation in ALL if mutation.quick]
 AT_ONCE = 2
 
@@ -35,7 +36,8 @@ def test_the_list_is_long_and_has_no_name_twice() -> None:
 def test_the_tests_pass_where_nothing_is_broken(tmp_path: Path) -> None:
     """Else what follows would prove nothing."""
     tests = sorted({test for mutation in QUICK for test in mutation.test_ids})
-    verdict = Workplace(tmp_path / "whole").run("nothing", tests)
+    with Workplace(tmp_path / "whole") as place:
+        verdict = place.run("nothing", tests)
     assert not verdict.failed, verdict.output
 
 
@@ -48,20 +50,15 @@ def test_every_quick_mutation_is_caught(tmp_path: Path) -> None:
 def try_all(mutations: list[Mutation], folder: Path, at_once: int) -> Iterator[Verdict]:
     """Tries mutations, several at once, each in a copy of its own."""
     free: queue.Queue[Workplace] = queue.Queue()
-    for number in range(at_once):
-        free.put(Workplace(folder / f"copy{number}"))
-
-    @contextmanager
-    def workplace() -> Iterator[Workplace]:
-        taken = free.get()
-        try:
-            yield taken
-        finally:
-            free.put(taken)
 
     def try_one(mutation: Mutation) -> Verdict:
-        with workplace() as place:
+        place = free.get()
+        try:
             return place.try_out(mutation)
+        finally:
+            free.put(place)
 
-    with ThreadPoolExecutor(at_once) as pool:
+    with ExitStack() as places, ThreadPoolExecutor(at_once) as pool:
+        for number in range(at_once):
+            free.put(places.enter_context(Workplace(folder / f"copy{number}")))
         yield from pool.map(try_one, mutations)
