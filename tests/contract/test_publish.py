@@ -62,7 +62,7 @@ async def test_an_id_is_known_over_the_turn_of_a_window(rig: Rig) -> None:
 
     async def publish(number: int) -> int:
         values = _values("topic:visits", str(number), once="x")
-        return len(await rig.run("publish", "p", number, window, 1000, 1, *values))
+        return len(await rig.run("publish", "p", number, window, 1000, 0, 0, 1, *values))
 
     began = await bucket()
     assert await publish(1) == 2
