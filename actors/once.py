@@ -72,9 +72,9 @@ class Recorder:
             return self._decode(self._recorded[name], call)
         result = await call()
         data = self._encode(result)
-        await self._transport.record(self._agent_type, self._message_id, name, data)
-        self._recorded[name] = data
-        return result
+        kept = await self._transport.record(self._agent_type, self._message_id, name, data)
+        self._recorded[name] = kept
+        return result if kept == data else self._decode(kept, call)
 
     def _encode(self, result: Any) -> bytes:
         entry = self._registry.entry_for(result)

@@ -263,10 +263,15 @@ class RedisTransport:
         names = flat[::2]
         return {name[1:].decode(): flat[2 * i + 1] for i, name in enumerate(names) if name.startswith(b".")}
 
-    async def record(self, agent_type: str, message_id: str, name: str, result: bytes) -> None:
-        """Keeps a result until the message is committed, at most for the dedupe window."""
+    async def record(self, agent_type: str, message_id: str, name: str, result: bytes) -> bytes:
+        """Keeps a result until the message is committed, at most for the dedupe window.
+
+        Returns:
+            The result that is kept: another one when another worker was first.
+        """
         window = int(self.settings.dedupe_window * 1000)
-        await self.admin.run("record", (agent_type, message_id, name, result, window))
+        kept: bytes = await self.admin.run("record", (agent_type, message_id, name, result, window))
+        return kept
 
     async def stored_keys(self, agent_type: str) -> list[str]:
         """The keys of the persistent agents of a type."""

@@ -199,8 +199,8 @@ PYTHON_MUTATIONS: Final = (
     Mutation(
         "an effect is used and not recorded",
         "actors/once.py",
-        "        await self._transport.record(self._agent_type, self._message_id, name, data)\n",
-        "",
+        "        kept = await self._transport.record(self._agent_type, self._message_id, name, data)\n",
+        "        kept = data\n",
         (f"{ONCE}test_the_result_is_recorded_and_found_in_the_next_attempt",),
     ),
     Mutation(

@@ -30,10 +30,10 @@ class Transport:
         self.reads += 1
         return dict(self.records)
 
-    async def record(self, agent_type: str, message_id: str, name: str, result: bytes) -> None:
+    async def record(self, agent_type: str, message_id: str, name: str, result: bytes) -> bytes:
         if self.is_down:
             raise ConnectionError("down")
-        self.records[name] = result
+        return self.records.setdefault(name, result)
 
 
 class Effect:
@@ -73,6 +73,22 @@ async def test_the_result_is_recorded_and_found_in_the_next_attempt(transport: T
     second = _recorder(transport)
     assert await second("pay", effect) == 1
     assert (effect.made, other.made, transport.reads) == (1, 1, 2)
+
+
+async def test_of_two_workers_that_made_an_effect_both_use_the_result_that_was_first(
+    transport: Transport,
+) -> None:
+    """One of them was paused past its lease in the middle of it."""
+    zombie, successor = _recorder(transport), _recorder(transport)
+    late = Effect()
+    late.go_on.clear()
+    waiting = asyncio.ensure_future(zombie("pay", late))
+    await late.began.wait()
+    effect = Effect()
+    effect.made = 6
+    assert await successor("pay", effect) == 7
+    late.go_on.set()
+    assert await waiting == 7
 
 
 async def test_calls_at_once_share_one_effect(transport: Transport) -> None:

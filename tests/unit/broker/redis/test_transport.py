@@ -167,6 +167,7 @@ async def test_recorded_results_are_kept_by_name_and_expire(transport: RedisTran
     assert await transport.recorded("counter", "m1") == {}
     await transport.record("counter", "m1", "pay", b"\x01")
     await transport.record("counter", "m1", "mail", b"\x02")
+    assert await transport.record("counter", "m1", "pay", b"\x03") == b"\x01", "the first one stays"
     assert await transport.recorded("counter", "m1") == {"pay": b"\x01", "mail": b"\x02"}
     left = await transport.admin.command("PTTL", transport.keys.of("once:counter:m1"))
     assert 0 < left <= 86_400_000

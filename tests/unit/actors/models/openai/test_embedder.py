@@ -43,7 +43,8 @@ async def server() -> AsyncIterator[OpenAIServer]:
 
 
 def embedder(server: OpenAIServer, **options: Any) -> OpenAIEmbedder:
-    return OpenAIEmbedder(**{"model": "small", "base_url": server.url, "retries": QUICK, **options})
+    model = options.pop("model", "small")
+    return OpenAIEmbedder(model, base_url=server.url, retries=QUICK, **options)
 
 
 async def test_texts_come_back_in_their_order_with_length_one(server: OpenAIServer) -> None:
