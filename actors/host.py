@@ -130,7 +130,7 @@ class AgentHost:
         await self._declare()
 
     def accepts(self) -> dict[str, int]:
-        return {entry.name: entry.version for entry in self._registry}
+        return self._registry.versions()
 
     def cancel(self, message_id: str) -> None:
         """Ends the handler of a request, or keeps it from beginning."""

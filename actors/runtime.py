@@ -214,7 +214,8 @@ class RedisAgentRuntime:
 
     async def _declare(self, transport: RedisTransport) -> None:
         types = self._agents.settings_of_types(transport.settings.max_attempts)
-        await transport.declare(types, [_declared(subscription) for subscription in self._subscriptions])
+        subscriptions = [_declared(subscription) for subscription in self._subscriptions]
+        await transport.declare(types, subscriptions, self.registry.versions())
 
     async def close(self) -> None:
         """Stops, closes the agents, ends every connection. A throw-away namespace is deleted. Safe to repeat."""

@@ -76,7 +76,7 @@ class Wait:
     Attributes:
         message: its wire name.
         version: its version.
-        otherwise: what it becomes when no worker ever said that it knows the message.
+        otherwise: what it becomes when no process ever said that it knows the message in this version.
     """
 
     message: str

@@ -150,6 +150,10 @@ class MessageRegistry:
         """
         return self.entry(name).decode(body, version, limits)
 
+    def versions(self) -> dict[str, int]:
+        """The version of every message that is known, by wire name."""
+        return {entry.name: entry.version for entry in self._by_name.values()}
+
     def is_known(self, name: str) -> bool:
         """Whether a class of this wire name is registered."""
         return name in self._by_name

@@ -32,6 +32,7 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "hget": (KEY, "f"),
     "hgetall": (KEY,),
     "hincrby": (KEY, "f", "1"),
+    "hincrbyfloat": (KEY, "f", "1"),
     "hkeys": (KEY,),
     "hlen": (KEY,),
     "hmget": (KEY, "f"),
@@ -147,7 +148,7 @@ REPLIES: Final = ("del", "xread", "xtrim")
 """What they run on the stream of their own replies; on other streams a publisher can't read."""
 
 PUBLISHER_KEYS: Final = (
-    *("", "cancelled", "clock", "config", "control", "prefixes", "timers", "topics", "types"),
+    *("", "accepts", "cancelled", "clock", "config", "control", "prefixes", "timers", "topics", "types"),
     *(
         "bell:*",
         "blob:*",

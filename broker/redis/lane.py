@@ -74,8 +74,7 @@ class WorkerLane:
         settings = self._link.settings
         host, pid = socket.gethostname(), os.getpid()
         lease = int(settings.lease * 1000)
-        known = " ".join(f"{name} {version}" for name, version in (accepts or {}).items())
-        arguments = (f"{host}:{pid}", lease, " ".join(agent_types), host, pid, known)
+        arguments = (f"{host}:{pid}", lease, " ".join(agent_types), host, pid, as_words(accepts or {}))
         answer = await self._link.run("join", arguments)
         self.worker = answer[0].decode()
         self._calls = 0
@@ -191,6 +190,11 @@ class WorkerLane:
     def close(self) -> None:
         self._link.close()
         self._bell.close()
+
+
+def as_words(accepts: Mapping[str, int]) -> str:
+    """Messages and their versions, as the functions take them."""
+    return " ".join(f"{name} {version}" for name, version in accepts.items())
 
 
 def is_sendable(done: Done) -> bool:

@@ -21,7 +21,7 @@ from .endpoint import Endpoint
 from .follower import StreamFollower
 from .heartbeat import Heartbeat
 from .keys import CONTROL, Keys, reply
-from .lane import WorkerLane
+from .lane import WorkerLane, as_words
 from .link import Link, Revive
 from .nested import NestedRequests
 from .publisher import Posting, Publisher
@@ -103,9 +103,17 @@ class RedisTransport:
     # Declaring
 
     async def declare(
-        self, types: Mapping[str, Mapping[str, Any]], subscriptions: Iterable[Declared]
+        self,
+        types: Mapping[str, Mapping[str, Any]],
+        subscriptions: Iterable[Declared],
+        accepts: Mapping[str, int] | None = None,
     ) -> None:
         """Makes agent types and subscriptions known, all at once. Safe to repeat.
+
+        Args:
+            types: what others need to know of each type.
+            subscriptions: who hears what.
+            accepts: the messages that this process knows, with their versions.
 
         Raises:
             NamespaceMismatchError: the namespace was made with another number of shards.
@@ -117,6 +125,7 @@ class RedisTransport:
         arguments.append(len(listed))
         for subscription in listed:
             arguments += subscription
+        arguments.append(as_words(accepts or {}))
         answer = await self.admin.run("declare", arguments)
         if isinstance(answer, list):
             raise NamespaceMismatchError(self.settings.namespace, int(answer[1]), SHARDS)

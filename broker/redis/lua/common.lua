@@ -39,7 +39,7 @@
 -- cancelled             zset    id of a cancelled request -> until when it matters (ms)
 -- urgent                hash    `<type> <key>` -> ref of the reset that goes before everything else of that agent
 -- newer                 hash    `<type> <key>` -> `<message> <version>` that its first entry waits for a worker to know
--- accepts               hash    message -> highest version that some worker ever said it knows
+-- accepts               hash    message -> highest version that some process ever said it knows
 -- rate:<type>           string  `<tokens> <ms>`: what is left of a type's rate limit
 
 local call -- redis.call, which does not exist while a library is loaded
@@ -520,6 +520,17 @@ local function fire_due()
   end
   first = next_due()
   return first and text(first) or ''
+end
+
+-- Versions -------------------------------------------------------------------------------------------
+
+-- What some process knows: a message in a version that nobody ever knew is junk, another one waits for its worker.
+local function remember_accepted(line)
+  for name, version in string.gmatch(line, '(%S+) (%d+)') do
+    if tonumber(call('HGET', P .. 'accepts', name) or 0) < tonumber(version) then
+      call('HSET', P .. 'accepts', name, version)
+    end
+  end
 end
 
 -- Reaping --------------------------------------------------------------------------------------------

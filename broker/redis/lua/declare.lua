@@ -4,7 +4,8 @@
 -- worker keys: see common.lua
 --
 -- ARGV: shards, number of types, then for each: type, settings as JSON,
---   number of subscriptions, then for each: type, 'topic' or 'prefix', name, start ('' default, '0', '$' or an id)
+--   number of subscriptions, then for each: type, 'topic' or 'prefix', name, start ('' default, '0', '$' or an id),
+--   and the messages that the process knows (`<message> <version> <message> <version> ...`)
 -- Returns 'OK' or {'MISMATCH', shards of the namespace}.
 
 local at -- reading position in ARGV
@@ -61,6 +62,7 @@ local function declare()
       subscribe_topic(agent_type, name, start)
     end
   end
+  remember_accepted(read() or '')
   return 'OK'
 end
 

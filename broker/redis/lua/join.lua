@@ -8,13 +8,10 @@
 -- ARGV: host:pid, lease (ms), types (space separated), host, pid, accepts (`<message> <version> <message> <version> ...`)
 -- Returns {worker, server ms}.
 
--- Message -> version, of those that are known as far as nobody knew them before.
-local function remember_accepted(line)
+-- Message -> version.
+local function known_messages(line)
   local known = {}
-  for name, version in string.gmatch(line, '(%S+) (%d+)') do
-    known[name] = tonumber(version)
-    if tonumber(call('HGET', P .. 'accepts', name) or 0) < known[name] then call('HSET', P .. 'accepts', name, version) end
-  end
+  for name, version in string.gmatch(line, '(%S+) (%d+)') do known[name] = tonumber(version) end
   return known
 end
 
@@ -38,7 +35,8 @@ local function join()
   for agent_type in string.gmatch(ARGV[3], '%S+') do
     call('SUNIONSTORE', P .. 'fresh:' .. agent_type, P .. 'fresh:' .. agent_type, P .. 'streams:' .. agent_type)
   end
-  wake_newer(words(ARGV[3]), remember_accepted(ARGV[6]))
+  remember_accepted(ARGV[6])
+  wake_newer(words(ARGV[3]), known_messages(ARGV[6]))
   event('joined', worker, ARGV[3])
   return { worker, text(now()) }
 end

@@ -18,7 +18,7 @@
 --     M  the worker holds more entries of this key: nothing
 --     T  this entry was tried before: nothing
 --     W  it waits for a worker that knows its message in this version: message, version, then as D, which it becomes
---        when no worker ever said that it knows the message
+--        when no process ever said that it knows the message in this version
 --     X  only unless the request was cancelled, else S, P, O and I of it are dropped: message id
 --     K  what ctx.once recorded and what the handler sent at once is forgotten: message id
 --     S  state: version, data
@@ -328,7 +328,7 @@ end
 local function write_wait(i)
   local group, name, version = commit_group[i], read(), read()
   local newest = tonumber(call('HGET', P .. 'accepts', name) or 0)
-  if tonumber(version) == 1 and newest == 0 then
+  if newest < tonumber(version) then
     redis.pcall('XACK', P .. group.suffix, group.type, commit_id[i])
     return write_dead(i)
   end
