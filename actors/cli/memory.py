@@ -298,6 +298,8 @@ def query(
 ) -> None:
     """Look something up by what it means, best first.
 
+    The number in front is the score: 1 is the same text, and about 0.6 and more is worth reading.
+
     callboard memory query "what happens when a worker dies?"
     callboard memory query "retry" -k 3 --where source=docs/delivery.md --json
     """
@@ -332,6 +334,8 @@ def stats(
     as_json: AsJson = False,
 ) -> None:
     """Show every memory of a store: whose it is, how much is in it, and which model made its vectors.
+
+    Vectors of different models can't be compared, so a memory is always used with the model named here.
 
     callboard memory stats
     callboard memory stats --chroma http://127.0.0.1:8000 --json
