@@ -300,8 +300,8 @@ def query(
 
     The number in front is the score: 1 is the same text, and about 0.6 and more is worth reading.
 
-    callboard memory query "what happens when a worker dies?"
-    callboard memory query "retry" -k 3 --where source=docs/delivery.md --json
+      callboard memory query "what happens when a worker dies?"
+      callboard memory query "retry" -k 3 --where source=docs/delivery.md --json
     """
     from .messages import parse_fields
     from .sessions import run
@@ -337,8 +337,8 @@ def stats(
 
     Vectors of different models can't be compared, so a memory is always used with the model named here.
 
-    callboard memory stats
-    callboard memory stats --chroma http://127.0.0.1:8000 --json
+      callboard memory stats
+      callboard memory stats --chroma http://127.0.0.1:8000 --json
     """
     from .sessions import run
 
@@ -373,8 +373,10 @@ def clear(
 ) -> None:
     """Forget everything that an agent remembers, or what came from one document.
 
-    callboard memory clear --agent writer/default
-    callboard memory clear --source docs/delivery.md --yes
+    Asks first, unless --yes is given.
+
+      callboard memory clear --agent writer/default
+      callboard memory clear --source docs/delivery.md --yes
     """
     from memory.importing import SOURCE
 
