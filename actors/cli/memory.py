@@ -298,7 +298,7 @@ def query(
 ) -> None:
     """Look something up by what it means, best first.
 
-    The number in front is the score: 1 is the same text, and about 0.6 and more is worth reading.
+    The number in front is the score: 1 is the same text, 0.5 has nothing in common with what was asked.
 
       callboard memory query "what happens when a worker dies?"
       callboard memory query "retry" -k 3 --where source=docs/delivery.md --json
