@@ -298,8 +298,10 @@ def query(
 ) -> None:
     """Look something up by what it means, best first.
 
-    callboard memory query "what happens when a worker dies?"
-    callboard memory query "retry" -k 3 --where source=docs/delivery.md --json
+    The number in front is the score: 1 is the same text, 0.5 has nothing in common with what was asked.
+
+      callboard memory query "what happens when a worker dies?"
+      callboard memory query "retry" -k 3 --where source=docs/delivery.md --json
     """
     from .messages import parse_fields
     from .sessions import run
@@ -333,8 +335,10 @@ def stats(
 ) -> None:
     """Show every memory of a store: whose it is, how much is in it, and which model made its vectors.
 
-    callboard memory stats
-    callboard memory stats --chroma http://127.0.0.1:8000 --json
+    Vectors of different models can't be compared, so a memory is always used with the model named here.
+
+      callboard memory stats
+      callboard memory stats --chroma http://127.0.0.1:8000 --json
     """
     from .sessions import run
 
@@ -369,8 +373,10 @@ def clear(
 ) -> None:
     """Forget everything that an agent remembers, or what came from one document.
 
-    callboard memory clear --agent writer/default
-    callboard memory clear --source docs/delivery.md --yes
+    Asks first, unless --yes is given.
+
+      callboard memory clear --agent writer/default
+      callboard memory clear --source docs/delivery.md --yes
     """
     from memory.importing import SOURCE
 
