@@ -52,9 +52,9 @@ def cached_tokenizer(family: str) -> Tokenizer | None:
     name = "cl100k_base" if family in (ModelFamily.GPT_4, ModelFamily.GPT_35) else "o200k_base"
     if not (_cache_folder() / CACHED_AS[name]).is_file():
         return None
-    import tiktoken
-
-    return tiktoken.get_encoding(name)
+    # Not an import statement: it is optional, and whoever checks types may not have it.
+    tokenizer: Tokenizer = importlib.import_module("tiktoken").get_encoding(name)
+    return tokenizer
 
 
 def _cache_folder() -> Path:

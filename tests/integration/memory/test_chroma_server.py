@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import gc
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,14 @@ pytestmark = [
     # Chroma's HTTP client leaves its sockets to the garbage collector, which complains when it comes by.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """So that it comes by here, and not in the next test."""
+    yield
+    gc.collect()
+
 
 ADD = """
 import asyncio, sys
