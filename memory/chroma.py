@@ -41,7 +41,9 @@ MODEL, DIMENSION = "callboard.model", "callboard.dimension"
 NAMESPACE, AGENT = "callboard.namespace", "callboard.agent"
 # With Chroma's own 16 neighbours, a few of some thousand texts that are alike are found by no search at all.
 NEIGHBOURS: Final = 32
-CANDIDATES: Final = 100  # looked at for each vector that is added; Chroma's default
+CANDIDATES: Final = (
+    200  # looked at for each vector that is added; with Chroma's 100 a few could not be found again
+)
 LARGEST_DELETE: Final = 5_000  # ids in one call
 
 
