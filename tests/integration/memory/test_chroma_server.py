@@ -95,9 +95,10 @@ async def test_processes_share_it_and_it_may_go_away(server: Server) -> None:
             adder.close()
     memory, other = server.memory(), server.memory()
     assert sorted(await memory.ids()) == sorted(f"n{n}" for n in range(200))
-    firsts = [(await memory.query(f"fact {number}")).results[0].content for number in range(200)]
-    # All are there, as their ids say; the search is an approximate one, and these texts are hardly told apart.
-    assert sum(first == f"fact {number}" for number, first in enumerate(firsts)) >= 195
+    for number in range(200):
+        [found] = (await memory.query(f"fact {number}")).results
+        # Two texts may have one hash; then either is as good.
+        assert (found.metadata or {})["score"] > 0.999
 
     await other.clear()
     assert (await memory.query("fact 1")).results == []
