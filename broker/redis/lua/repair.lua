@@ -90,6 +90,10 @@ local function end_worker(worker, crashed)
       local holder = call('HGET', P .. 'busy:' .. agent_type, key)
       if not (holder and is_living(holder) and contains(runners_of(agent_type, key), holder)) then
         call('HSET', P .. 'busy:' .. agent_type, key, worker)
+      else
+        -- Another runs the agent by now: what this one held waits behind it.
+        park_in_front(agent_type, key, { suffix .. ' ' .. id })
+        call('HDEL', own, fields[i])
       end
     else
       call('HDEL', own, fields[i])
@@ -149,6 +153,9 @@ end
 
 -- Marks a key that no worker runs as what it is: free, or to be taken because something is parked behind it.
 local function settle(agent_type, key)
+  local marked = call('HGET', P .. 'busy:' .. agent_type, key)
+  -- Without a lease it still holds what it took: that goes back first, in its order.
+  if marked and not is_living(marked) and may_commit(marked) then end_worker(marked, false) end
   sort_parked(agent_type, key)
   local holder = call('HGET', P .. 'busy:' .. agent_type, key)
   local length = count_parked(agent_type, key)

@@ -45,8 +45,8 @@ class Transport:
     async def recorded(self, agent_type: str, message_id: str) -> dict[str, bytes]:
         return self.recordings
 
-    async def record(self, agent_type: str, message_id: str, name: str, result: bytes) -> None:
-        self.recordings[name] = result
+    async def record(self, agent_type: str, message_id: str, name: str, result: bytes) -> bytes:
+        return self.recordings.setdefault(name, result)
 
 
 class Worker(RoutedAgent):
