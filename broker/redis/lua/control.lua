@@ -1,7 +1,7 @@
 -- What goes before all queued work: cancel a request, pause and resume, reset an agent. Workers hear of it on the
 -- stream `control`; what must hold for work that nobody has taken yet stands in keys of its own.
 --
--- control  stream  fields do, of, more: `cancel` <request id>; `pause` and `make way` <target>
+-- control  stream  fields do, of: `cancel` <request id>; `pause` and `make way` <target>
 -- paused, shelved:<type>, cancelled, urgent: see common.lua
 --
 -- ARGV: 'cancel', request id, until (ms)

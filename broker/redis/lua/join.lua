@@ -8,19 +8,11 @@
 -- ARGV: host:pid, lease (ms), types (space separated), host, pid, accepts (`<message> <version> <message> <version> ...`)
 -- Returns {worker, server ms}.
 
--- Message -> version.
-local function known_messages(line)
-  local known = {}
-  for name, version in string.gmatch(line, '(%S+) (%d+)') do known[name] = tonumber(version) end
-  return known
-end
-
 local function wake_newer(types, known)
   local waiting = call('HGETALL', P .. 'newer')
   for i = 1, #waiting, 2 do
     local agent_type, key = string.match(waiting[i], '^(%S+) (.*)$')
-    local name, version = string.match(waiting[i + 1], '^(%S+) (%d+)$')
-    if contains(types, agent_type) and (known[name] or 0) >= tonumber(version)
+    if contains(types, agent_type) and knows(known, waiting[i + 1])
       and call('HGET', P .. 'busy:' .. agent_type, key) == '' then
       make_ready(agent_type, key)
     end
@@ -36,7 +28,7 @@ local function join()
     call('SUNIONSTORE', P .. 'fresh:' .. agent_type, P .. 'fresh:' .. agent_type, P .. 'streams:' .. agent_type)
   end
   remember_accepted(ARGV[6])
-  wake_newer(words(ARGV[3]), known_messages(ARGV[6]))
+  wake_newer(words(ARGV[3]), versions_of(ARGV[6]))
   event('joined', worker, ARGV[3])
   return { worker, text(now()) }
 end

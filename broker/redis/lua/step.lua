@@ -88,14 +88,8 @@ end
 
 -- Whether the worker knows the message that the first entry of the key waits for.
 local function is_known(line)
-  if not accepted then
-    accepted = {}
-    for name, version in string.gmatch(call('HGET', P .. 'worker:' .. worker, 'accepts') or '', '(%S+) (%d+)') do
-      accepted[name] = tonumber(version)
-    end
-  end
-  local name, version = string.match(line, '^(%S+) (%d+)$')
-  return (accepted[name] or 0) >= tonumber(version)
+  accepted = accepted or versions_of(call('HGET', P .. 'worker:' .. worker, 'accepts') or '')
+  return knows(accepted, line)
 end
 
 local function add_state(agent_type, key)
@@ -371,14 +365,10 @@ local function write_effects(i, mode)
 end
 
 -- Whether a living worker of the type knows the message in this version.
-local function somebody_knows(agent_type, name, version)
+local function somebody_knows(agent_type, line)
   for _, other in ipairs(call('ZRANGE', P .. 'workers', 0, -1)) do
     local known = call('HMGET', P .. 'worker:' .. other, 'types', 'accepts')
-    if contains(words(known[1] or ''), agent_type) then
-      for its_name, its_version in string.gmatch(known[2] or '', '(%S+) (%d+)') do
-        if its_name == name and tonumber(its_version) >= tonumber(version) then return true end
-      end
-    end
+    if contains(words(known[1] or ''), agent_type) and knows(versions_of(known[2] or ''), line) then return true end
   end
   return false
 end
@@ -386,7 +376,7 @@ end
 local function wait_for_newer(agent_type, key, line)
   call('HSET', P .. 'newer', agent_type .. ' ' .. key, line)
   any_newer = true
-  if somebody_knows(agent_type, string.match(line, '^(%S+) (%d+)$')) then
+  if somebody_knows(agent_type, line) then
     make_ready(agent_type, key)
   else
     call('HSET', P .. 'busy:' .. agent_type, key, '')
