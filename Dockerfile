@@ -5,8 +5,8 @@ COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY actors actors
 COPY broker broker
 COPY memory memory
-RUN pip install --no-cache-dir -c constraints.txt . && useradd --system callboard
 COPY examples examples
+RUN pip install --no-cache-dir -c constraints.txt . && useradd --system callboard
 # So that `examples.digest:app` is found whatever the command is started with.
 ENV PYTHONPATH=/app
 USER callboard

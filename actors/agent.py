@@ -5,18 +5,18 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, Unpack, final
 
-from broker.errors import DuplicateSubscriptionError
-from broker.ids import TOPIC_TYPE, AgentId, AgentType, TopicId
-from broker.subscriptions import TypePrefixSubscription, TypeSubscription
+from callboard.broker.errors import DuplicateSubscriptionError
+from callboard.broker.ids import TOPIC_TYPE, AgentId, AgentType, TopicId
+from callboard.broker.subscriptions import TypePrefixSubscription, TypeSubscription
 
 from .cancellation import CancellationToken
 from .context import MessageContext
-from .errors import AlreadyBoundError, DescriptionError, NotBoundError
+from .errors import AgentAttributeError, MisuseError
 from .instantiation import AgentInstantiationContext
-from .runtime_protocol import Agent, AgentMetadata, AgentRuntime, MessageType
+from .protocol import Agent, AgentMetadata, AgentRuntime, MessageType
+from .send_options import PublishOptions, RequestOptions
 from .state import (
     dump_state,
     find_state_model,
@@ -61,7 +61,7 @@ class BaseAgent(ABC, Agent):
         description: What the agent is for, in a sentence.
 
     Raises:
-        DescriptionError: The description is not a string.
+        ValueError: The description is not a string.
     """
 
     reentrant: ClassVar[bool] = False
@@ -87,7 +87,7 @@ class BaseAgent(ABC, Agent):
             self._id = AgentInstantiationContext.current_agent_id()
         # Programs without a type checker pass other things, and would hear of it much later.
         if not isinstance(description, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise DescriptionError(type(description).__name__)
+            raise ValueError(f"Agent description must be a string, not {type(description).__name__}.")
         self._description = description
 
     @property
@@ -100,12 +100,12 @@ class BaseAgent(ABC, Agent):
         """The agent's address.
 
         Raises:
-            NotBoundError: No runtime has given it one (an AttributeError).
+            AgentAttributeError: No runtime has given it one (an AttributeError).
         """
         try:
             return self._id
         except AttributeError:
-            raise NotBoundError(type(self).__name__) from None
+            raise self._unbound() from None
 
     @property
     def type(self) -> str:
@@ -117,12 +117,12 @@ class BaseAgent(ABC, Agent):
         """The runtime that the agent lives in.
 
         Raises:
-            NotBoundError: It is in none yet (an AttributeError).
+            AgentAttributeError: It is in none yet (an AttributeError).
         """
         try:
             return self._runtime
         except AttributeError:
-            raise NotBoundError(self.__class__.__name__) from None
+            raise self._unbound() from None
 
     @property
     def state(self) -> Any:
@@ -131,7 +131,7 @@ class BaseAgent(ABC, Agent):
         Assigning another instance replaces it.
 
         Raises:
-            StateMissingError: The class has no `State` (an AttributeError).
+            AgentAttributeError: The class has no `State` (an AttributeError).
             StateError: A field of it has no default, or what was assigned is something else (a TypeError).
         """
         return get_state(self)
@@ -144,14 +144,25 @@ class BaseAgent(ABC, Agent):
         """Give the agent its id and runtime; doing it again with the same ones changes nothing.
 
         Raises:
-            AlreadyBoundError: It has others (a RuntimeError).
+            MisuseError: It has others (a RuntimeError).
         """
         if getattr(self, "_id", id) != id:
-            raise AlreadyBoundError(self.__class__.__name__, "ID")
+            raise self._bound_elsewhere("ID")
         if getattr(self, "_runtime", runtime) is not runtime:
-            raise AlreadyBoundError(self.__class__.__name__, "runtime")
+            raise self._bound_elsewhere("runtime")
         self._id = id
         self._runtime = runtime
+
+    def _unbound(self) -> AgentAttributeError:
+        return AgentAttributeError(
+            f"This {self.__class__.__name__} belongs to no runtime yet: register it, or make it in a registered "
+            "factory."
+        )
+
+    def _bound_elsewhere(self, what: str) -> MisuseError:
+        return MisuseError(
+            f"Agent is already bound to a different {what}: make another {self.__class__.__name__}, don't share one."
+        )
 
     @final
     async def on_message(self, message: Any, ctx: MessageContext) -> Any:
@@ -170,7 +181,7 @@ class BaseAgent(ABC, Agent):
         *,
         cancellation_token: CancellationToken | None = None,
         message_id: str | None = None,
-        claim_check: bool | None = None,
+        **options: Unpack[RequestOptions],
     ) -> Any:
         """Send a request to another agent and wait for its response; see `AgentRuntime.send_message`.
 
@@ -180,7 +191,7 @@ class BaseAgent(ABC, Agent):
             cancellation_token: Pass `ctx.cancellation_token` on, so that cancelling reaches this request as
                 well.
             message_id: An id of your own; None: one that is the same in every attempt.
-            claim_check: Whether its bytes are kept beside the stream.
+            **options: See RequestOptions.
 
         Returns:
             The response.
@@ -191,7 +202,7 @@ class BaseAgent(ABC, Agent):
             sender=self.id,
             cancellation_token=cancellation_token,
             message_id=message_id,
-            claim_check=claim_check,
+            **options,
         )
 
     async def publish_message(
@@ -201,10 +212,7 @@ class BaseAgent(ABC, Agent):
         *,
         cancellation_token: CancellationToken | None = None,
         message_id: str | None = None,
-        delay: float | None = None,
-        at: datetime | None = None,
-        now: bool = False,
-        claim_check: bool | None = None,
+        **options: Unpack[PublishOptions],
     ) -> None:
         """Publish a message to a topic; see `AgentRuntime.publish_message`.
 
@@ -213,10 +221,7 @@ class BaseAgent(ABC, Agent):
             topic_id: Where to.
             cancellation_token: Cancels the call as long as the message has not left.
             message_id: An id of your own; None: one that is the same in every attempt.
-            delay: Seconds to wait before it is delivered.
-            at: When to deliver it, with a time zone.
-            now: True sends at once instead of together with everything else this handler did.
-            claim_check: Whether its bytes are kept beside the stream.
+            **options: See PublishOptions.
         """
         await self.runtime.publish_message(
             message,
@@ -224,10 +229,7 @@ class BaseAgent(ABC, Agent):
             sender=self.id,
             cancellation_token=cancellation_token,
             message_id=message_id,
-            delay=delay,
-            at=at,
-            now=now,
-            claim_check=claim_check,
+            **options,
         )
 
     async def save_state(self) -> Mapping[str, Any]:
@@ -254,7 +256,7 @@ class BaseAgent(ABC, Agent):
 
     @classmethod
     def class_subscriptions(cls) -> tuple[UnboundSubscription, ...]:
-        """What decorators subscribe this class to; not what they say of its base classes."""
+        """The subscriptions that decorators declare on this class, without those of its base classes."""
         return tuple(cls._unbound_subscriptions())
 
     @classmethod

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
-from broker.ids import AGENT_TYPE, AgentType
+from callboard.broker.ids import AGENT_TYPE, AgentType
 
 from .closure import Closure, ClosureAgent, UnknownTypePolicy, closure_message_types, closure_signature
 from .declaration import (
@@ -22,13 +22,14 @@ from .declaration import (
     name_subscriptions,
 )
 from .errors import DuplicateAgentTypeError, SettingValueError, UnknownAgentTypeError
-from .runtime_protocol import MessageType
+from .protocol import MessageType
 
 if TYPE_CHECKING:
-    from broker.settings import BrokerSettings
+    from callboard.broker.retry import RetryPolicy
+    from callboard.broker.settings import BrokerSettings
+    from callboard.runtime.runtime import RedisAgentRuntime
 
     from .intervention import InterventionHandler
-    from .runtime import RedisAgentRuntime
 
 __all__ = ["AgentDeclaration", "AgentOptions", "AgentSettings", "App"]
 
@@ -50,16 +51,24 @@ class App:
         name: Letters, digits, ``_``, ``-`` and ``.``.
         namespace: What keeps it apart from others on one server. None: the one in `settings`, else the name.
         settings: Everything else about its use of the server; None: from the environment.
+        retry: When a message that failed is tried again, for agent types that say nothing else; None: as the
+            settings say.
 
     Raises:
         SettingValueError: The name or the namespace has other characters (a ValueError).
     """
 
     def __init__(
-        self, name: str, *, namespace: str | None = None, settings: BrokerSettings | None = None
+        self,
+        name: str,
+        *,
+        namespace: str | None = None,
+        settings: BrokerSettings | None = None,
+        retry: RetryPolicy | None = None,
     ) -> None:
         self.name = name
         self.settings = settings
+        self.retry = retry
         self._namespace = namespace
         self._declarations: dict[str, AgentDeclaration] = {}
         self._messages: dict[MessageType, None] = {}
@@ -91,7 +100,7 @@ class App:
         try:
             return self._declarations[agent_type]
         except KeyError:
-            raise UnknownAgentTypeError(agent_type, self._declarations) from None
+            raise UnknownAgentTypeError(agent_type, list(self._declarations)) from None
 
     def __contains__(self, agent_type: object) -> bool:
         return agent_type in self._declarations
@@ -127,10 +136,10 @@ class App:
 
         Raises:
             DuplicateAgentTypeError: The type is declared already (a ValueError).
-            AgentClassError: The decorated thing is no class of agents (a TypeError).
-            AgentArgumentsError: Its constructor needs arguments (a TypeError).
-            UnknownSettingError, SettingValueError: A setting does not exist, or has a value that can't work.
-            SubscriptionKindError, InvalidIdError: A topic is not a topic type.
+            AgentDeclarationError: The decorated thing is no class of agents, its constructor needs arguments, a setting
+                does not exist, or a topic is no text (a TypeError).
+            SettingValueError: A setting has a value that can't work.
+            InvalidIdError: A topic is not a topic type.
         """
         limits = AgentSettings.of(settings)
         named = name_subscriptions(AgentType(type).type, topics, prefixes)
@@ -177,8 +186,8 @@ class App:
 
         Raises:
             DuplicateAgentTypeError: The type is declared already (a ValueError).
-            AgentClassError: `expected_class` is no class of agents (a TypeError).
-            SubscriptionKindError, InvalidIdError: A topic is not a topic type.
+            AgentDeclarationError: `expected_class` is no class of agents, or a topic is no text (a TypeError).
+            InvalidIdError: A topic is not a topic type.
         """
         check_agent_class(type, expected_class)
         return self._declare(
@@ -223,8 +232,8 @@ class App:
         Raises:
             HandlerDeclarationError: The function can't be a closure (an AssertionError).
             DuplicateAgentTypeError: The type is declared already (a ValueError).
-            UnknownSettingError, SettingValueError: A setting does not exist, or has a value that can't work.
-            SubscriptionKindError, InvalidIdError: A topic is not a topic type.
+            AgentDeclarationError, SettingValueError: A setting does not exist, or has a value that can't work.
+            AgentDeclarationError, InvalidIdError: A topic is not a topic type.
         """
         limits = AgentSettings.of(settings)
         named = name_subscriptions(AgentType(type).type, topics, prefixes)
@@ -271,9 +280,9 @@ class App:
         """All message classes of the app by wire name.
 
         Raises:
-            MessageNameTakenError: Two of them have one name.
+            MessageDeclarationError: Two of them have one name.
         """
-        from broker.registry import MessageRegistry
+        from callboard.broker.encoding.registry import MessageRegistry
 
         registry = MessageRegistry()
         return {registry.name_of(cls): cls for cls in self.message_classes()}
@@ -300,8 +309,8 @@ class App:
         Yields:
             The runtime, started; it is drained and closed at the end.
         """
-        # Imported here: whoever only declares does not need the Redis half.
-        from .runtime import RedisAgentRuntime
+        # Imported here: a module that only declares agents does not need the Redis half.
+        from callboard.runtime.runtime import RedisAgentRuntime
 
         runtime = RedisAgentRuntime.from_app(
             self,

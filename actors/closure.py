@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias, Unpack, cast
 
-from broker.ids import AgentId, AgentType, TopicId
-from broker.subscriptions import Subscription
+from callboard.broker.ids import AgentId, AgentType, TopicId
+from callboard.broker.subscriptions import Subscription
 
 from .agent import BaseAgent
 from .annotations import ANY, HandlerSignature, HandlerTypes, local_scope
 from .cancellation import CancellationToken
 from .context import MessageContext
-from .errors import ClosureInstantiationError, HandlerInputError
+from .errors import CantHandleException, MisuseError
 from .instantiation import AgentInstantiationContext
-from .runtime_protocol import AgentRuntime, MessageType
+from .protocol import AgentRuntime, MessageType
+from .send_options import PublishOptions, RequestOptions
 from .subscriptions import bind_subscriptions
 
 __all__ = [
@@ -30,11 +30,11 @@ __all__ = [
 ]
 
 UnknownTypePolicy: TypeAlias = Literal["error", "warn", "ignore"]
-"""What a closure agent does with a message of a class that its function does not declare."""
+"""How a closure agent treats a message of a class that its function does not declare."""
 
 
 class ClosureContext(Protocol):
-    """What a closure gets as its first argument: the agent that it is the body of."""
+    """The first argument of a closure: the agent whose body the closure is."""
 
     @property
     def id(self) -> AgentId:
@@ -48,7 +48,7 @@ class ClosureContext(Protocol):
         *,
         cancellation_token: CancellationToken | None = None,
         message_id: str | None = None,
-        claim_check: bool | None = None,
+        **options: Unpack[RequestOptions],
     ) -> Any:
         """As `BaseAgent.send_message`."""
         ...
@@ -60,10 +60,7 @@ class ClosureContext(Protocol):
         *,
         cancellation_token: CancellationToken | None = None,
         message_id: str | None = None,
-        delay: float | None = None,
-        at: datetime | None = None,
-        now: bool = False,
-        claim_check: bool | None = None,
+        **options: Unpack[PublishOptions],
     ) -> None:
         """As `BaseAgent.publish_message`."""
         ...
@@ -97,7 +94,7 @@ class ClosureAgent(BaseAgent):
         signature: The declared types, where they have been read already.
 
     Raises:
-        ClosureInstantiationError: It is made outside of a runtime (a RuntimeError).
+        MisuseError: It is made outside of a runtime (a RuntimeError).
         HandlerDeclarationError: The function can't be a closure (an AssertionError).
     """
 
@@ -110,7 +107,10 @@ class ClosureAgent(BaseAgent):
         signature: HandlerSignature | None = None,
     ) -> None:
         if not AgentInstantiationContext.is_in_factory_call():
-            raise ClosureInstantiationError
+            raise MisuseError(
+                "ClosureAgent must be instantiated within the context of an AgentRuntime. "
+                "Use ClosureAgent.register_closure(), or closure() of an App."
+            )
         super().__init__(description)
         self._closure = closure
         self._signature = signature or closure_signature(closure, depth=2)
@@ -122,8 +122,10 @@ class ClosureAgent(BaseAgent):
         if isinstance(message, self._accepts):
             return await self._closure(cast("ClosureContext", self), message, ctx)
         accepted = ", ".join(cls.__name__ for cls in self._accepts)
-        error = HandlerInputError(self._signature.name, type(message).__name__, accepted)
-        # Nobody waits for an event, but a requester must not take silence for an answer.
+        error = CantHandleException(
+            f"Message type {type(message).__name__} not in target types {accepted} of {self._signature.name}."
+        )
+        # An event has no requester; a requester must not take silence for an answer.
         if self._unknown_type_policy == "error" or ctx.is_rpc:
             raise error
         if self._unknown_type_policy == "warn":

@@ -1,26 +1,28 @@
-"""What an App says of one agent type, as plain values."""
+"""The declaration of one agent type in an App, as plain values."""
 
 from __future__ import annotations
 
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, TypeAlias, TypedDict
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict
 
-from broker.ids import AgentType
-from broker.subscriptions import Subscription, TypePrefixSubscription, TypeSubscription
+from callboard.broker.ids import AgentType
+from callboard.broker.subscriptions import Subscription, TypePrefixSubscription, TypeSubscription
 
 from .agent import BaseAgent
 from .errors import (
-    AgentArgumentsError,
-    AgentClassError,
+    AgentDeclarationError,
     SettingValueError,
-    SubscriptionKindError,
-    UnknownSettingError,
+    did_you_mean,
 )
-from .runtime_protocol import Agent, MessageType
+from .protocol import Agent, MessageType
 from .subscriptions import bind_subscriptions_now, direct_message_prefix
+
+if TYPE_CHECKING:
+    from callboard.broker.retry import RetryPolicy
+    from callboard.broker.settings import BrokerSettings
 
 AgentClass: TypeAlias = type[Agent]
 Factory: TypeAlias = Callable[[], Agent | Awaitable[Agent]]
@@ -40,6 +42,8 @@ class AgentSettings:
         retry_on_request: Whether a failing request is tried again before its error goes back to the caller.
         reentrant: Whether an agent that waits for a reply can be asked by those who work on it. Such a request runs
             while the handler waits, on the same object, and is committed with that handler's message.
+        retry: When a message that failed is tried again; None: as the App says, else as the settings say. Where
+            `max_attempts` is given too, that counts.
 
     Raises:
         SettingValueError: A value is out of range (a ValueError).
@@ -51,12 +55,22 @@ class AgentSettings:
     rate_limit: float | None = None
     retry_on_request: bool = False
     reentrant: bool = False
+    retry: RetryPolicy | None = None
+
+    def retry_policy(self, usual: RetryPolicy) -> RetryPolicy:
+        """When a message of this type that failed is tried again, if `usual` is the policy of the other types."""
+        policy = self.retry or usual
+        return policy if self.max_attempts is None else replace(policy, max_attempts=self.max_attempts)
 
     def __post_init__(self) -> None:
         _check_at_least_one("max_attempts", self.max_attempts)
         _check_at_least_one("concurrency", self.concurrency)
         if self.max_runtime is not None and not self.max_runtime > 0:
             raise SettingValueError("max_runtime", repr(self.max_runtime), "a number of seconds above 0")
+        if self.retry is not None and not hasattr(self.retry, "decide"):
+            raise SettingValueError(
+                "retry", repr(self.retry), "a RetryPolicy, such as RetryPolicy(max_attempts=5)"
+            )
         if self.rate_limit is not None and not 0 < self.rate_limit < math.inf:
             raise SettingValueError(
                 "rate_limit", repr(self.rate_limit), "a number of messages a second above 0"
@@ -67,12 +81,14 @@ class AgentSettings:
         """Settings from keyword arguments.
 
         Raises:
-            UnknownSettingError: There is none of a name (a TypeError).
+            AgentDeclarationError: There is none of a name (a TypeError).
         """
         known = [spec.name for spec in fields(cls)]
         for name in options:
             if name not in known:
-                raise UnknownSettingError(name, known)
+                raise AgentDeclarationError(
+                    f"There is no agent setting {name!r}. {did_you_mean(name, known)}"
+                )
         return cls(**options)
 
 
@@ -85,6 +101,7 @@ class AgentOptions(TypedDict, total=False):
     rate_limit: float | None
     retry_on_request: bool
     reentrant: bool
+    retry: RetryPolicy | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,10 +131,10 @@ class AgentDeclaration:
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:
-        """What it subscribes to, each once: as declared, by its class's decorators, and its direct messages.
+        """Its subscriptions, each once: those declared, those of its class's decorators, and its direct messages.
 
         Raises:
-            AsyncSubscriptionError: A class subscription has to be awaited (a TypeError).
+            AgentDeclarationError: A class subscription has to be awaited (a TypeError).
         """
         direct = TypePrefixSubscription(direct_message_prefix(self.type), self.type)
         by_class: list[Subscription] = []
@@ -126,13 +143,45 @@ class AgentDeclaration:
         return tuple(dict.fromkeys((*self.named, *by_class, direct)))
 
 
+class Declarations(Protocol):
+    """Everything that an App declares, as a runtime takes it over."""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that its processes use unless they are told another."""
+        ...
+
+    @property
+    def settings(self) -> BrokerSettings | None:
+        """Its use of the server; None: from the environment."""
+        ...
+
+    @property
+    def retry(self) -> RetryPolicy | None:
+        """When a message that failed is tried again; None: as the settings say."""
+        ...
+
+    @property
+    def declarations(self) -> tuple[AgentDeclaration, ...]:
+        """The agent types, in the order in which they were declared."""
+        ...
+
+    def __getitem__(self, agent_type: str) -> AgentDeclaration:
+        """The declaration of one agent type; raises UnknownAgentTypeError when there is none."""
+        ...
+
+    def message_classes(self) -> tuple[MessageType, ...]:
+        """All message classes, each once."""
+        ...
+
+
 def name_subscriptions(
     agent_type: str, topics: Topics, prefixes: Iterable[str] = ()
 ) -> tuple[Subscription, ...]:
     """Subscriptions of an agent type from topic types, prefixes of topic types, and subscriptions.
 
     Raises:
-        SubscriptionKindError: Something else is among them (a TypeError).
+        AgentDeclarationError: Something else is among them (a TypeError).
         InvalidIdError: A topic type has characters that it can't have (a ValueError).
     """
     _check_list(agent_type, topics)
@@ -143,9 +192,13 @@ def name_subscriptions(
 
 def _check_list(agent_type: str, given: object) -> None:
     if isinstance(given, str):
-        raise SubscriptionKindError(agent_type, repr(given), f"give a list, [{given!r}]")
+        raise _not_topics(agent_type, given, f"give a list, [{given!r}]")
     if not isinstance(given, Iterable):
-        raise SubscriptionKindError(agent_type, repr(given), "give a list of topic types")
+        raise _not_topics(agent_type, given, "give a list of topic types")
+
+
+def _not_topics(agent_type: str, given: object, advice: str) -> AgentDeclarationError:
+    return AgentDeclarationError(f"Agent type {agent_type!r} can't subscribe to {given!r}: {advice}.")
 
 
 def _subscription(agent_type: str, given: str | Subscription) -> Subscription:
@@ -153,11 +206,9 @@ def _subscription(agent_type: str, given: str | Subscription) -> Subscription:
         return TypeSubscription(given, agent_type)
     # Without a type checker anything may be in the list.
     if not isinstance(given, Subscription):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise SubscriptionKindError(
-            agent_type, repr(given), "a topic type is a string, or give a subscription"
-        )
+        raise _not_topics(agent_type, given, "a topic type is a string, or give a subscription")
     if given.agent_type != agent_type:
-        raise SubscriptionKindError(agent_type, repr(given), "this subscription is for another agent type")
+        raise _not_topics(agent_type, given, "this subscription is for another agent type")
     return given
 
 
@@ -165,26 +216,33 @@ def check_agent_class(agent_type: str, agent_class: object) -> None:
     """Check that something is a class of agents.
 
     Raises:
-        AgentClassError: It is not (a TypeError).
+        AgentDeclarationError: It is not (a TypeError).
     """
     # Agent has properties, and issubclass() refuses such protocols.
     needed = ("on_message", "bind_id_and_runtime", "save_state", "load_state", "close")
     if not isinstance(agent_class, type) or not all(hasattr(agent_class, name) for name in needed):
         given = agent_class.__name__ if isinstance(agent_class, type) else repr(agent_class)
-        raise AgentClassError(agent_type, given)
+        raise AgentDeclarationError(
+            f"{given} can't be agent type {agent_type!r}: it is not a subclass of Agent. "
+            "Derive it from RoutedAgent, or use closure() for a function."
+        )
 
 
 def factory_of(agent_type: str, agent_class: Callable[..., Agent], description: str | None) -> Factory:
     """A factory for a class whose constructor takes nothing, or a description.
 
     Raises:
-        AgentArgumentsError: It needs something else (a TypeError).
+        AgentDeclarationError: It needs something else (a TypeError).
     """
     parameters = inspect.signature(agent_class).parameters.values()
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [p.name for p in parameters if p.default is inspect.Parameter.empty and p.kind not in variadic]
     if not set(needed) <= {"description"}:
-        raise AgentArgumentsError(agent_type, _class_name(agent_class), ", ".join(needed))
+        name = _class_name(agent_class)
+        raise AgentDeclarationError(
+            f"{name} needs the arguments {', '.join(needed)}: instead of @agent, use "
+            f"register({agent_type!r}, lambda: {name}(...), expected_class={name})."
+        )
     takes_description = any(p.name == "description" for p in parameters)
     if not takes_description or (description is None and not needed):
         return agent_class

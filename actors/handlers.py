@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast, overload
 
 from .annotations import ANY, HandlerSignature, local_scope
 from .context import MessageContext
-from .errors import HandlerDeclarationError, HandlerInputError, HandlerResultError
+from .errors import CantHandleException, HandlerDeclarationError, HandlerResultError
 
 __all__ = ["Handler", "event", "find_handler", "message_handler", "rpc"]
 
@@ -85,11 +85,13 @@ class Handler:
         """Check the type of a message that is about to be passed to it.
 
         Raises:
-            HandlerInputError: It does not fit, and the handler is strict (a CantHandleException).
+            CantHandleException: It does not fit, and the handler is strict.
         """
         if isinstance(message, self.accepts):
             return
-        error = HandlerInputError(self.name, type(message).__name__, _names(self.accepts))
+        error = CantHandleException(
+            f"Message type {type(message).__name__} not in target types {_names(self.accepts)} of {self.name}."
+        )
         if self.strict:
             raise error
         logger.warning("%s", error)
@@ -113,7 +115,7 @@ class Handler:
 
 
 def find_handler(attribute: object) -> Handler | None:
-    """What a decorator of this module left on a class attribute; None when there was none."""
+    """The handler that a decorator of this module left on a class attribute; None when it has no decorator."""
     # vars() and not getattr(): a mock has every attribute.
     found = getattr(attribute, "__dict__", {}).get(_HANDLER)
     return found if isinstance(found, Handler) else None

@@ -1,4 +1,4 @@
-"""What a factory, a constructor or a subscription callback can ask about the registration it runs in."""
+"""The agent or agent type that is being made, for its factory, its constructor or a subscription callback."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, ClassVar
 
 from .context import ContextScope
-from .errors import OutsideContextError, StaticClassError
+from .errors import MisuseError, OutsideContextError
 
 if TYPE_CHECKING:
-    from broker.ids import AgentId, AgentType
+    from callboard.broker.ids import AgentId, AgentType
 
-    from .runtime_protocol import AgentRuntime
+    from .protocol import AgentRuntime
 
 
 class AgentInstantiationContext:
@@ -26,7 +26,7 @@ class AgentInstantiationContext:
     _current: ClassVar[ContextVar[tuple[AgentRuntime, AgentId]]] = ContextVar("callboard_agent_instantiation")
 
     def __init__(self) -> None:
-        raise StaticClassError(type(self).__name__)
+        raise MisuseError(f"{type(self).__name__} cannot be instantiated: call its class methods.")
 
     @classmethod
     def populate_context(
@@ -73,7 +73,7 @@ class SubscriptionInstantiationContext:
     _current: ClassVar[ContextVar[AgentType]] = ContextVar("callboard_subscription_instantiation")
 
     def __init__(self) -> None:
-        raise StaticClassError(type(self).__name__)
+        raise MisuseError(f"{type(self).__name__} cannot be instantiated: call its class methods.")
 
     @classmethod
     def populate_context(cls, ctx: AgentType) -> ContextScope[AgentType]:

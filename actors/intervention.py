@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, Protocol, final
 
-from broker.ids import AgentId
+from callboard.broker.ids import AgentId
 
 from .context import MessageContext
 from .errors import MessageDroppedException
@@ -34,7 +34,7 @@ class InterventionHandler(Protocol):
 
     Every method returns the message to go on with, the same or another, or `DropMessage`. Returning None is
     taken for a forgotten `return`: a RuntimeWarning says so, and the message goes on unchanged. What a method
-    raises reaches whoever sent the message.
+    raises reaches the sender of the message.
     """
 
     async def on_send(
@@ -55,7 +55,7 @@ class InterventionHandler(Protocol):
         Args:
             message: The response; None is one that goes through without a warning.
             sender: The agent that answered.
-            recipient: Who asked; None when nobody inside the runtime did.
+            recipient: The agent that asked; None when the request came from outside the runtime's agents.
 
         Dropping it raises MessageDroppedException at the requester.
         """

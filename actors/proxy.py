@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
-from broker.ids import AgentId
+from callboard.broker.ids import AgentId
 
 from .cancellation import CancellationToken
-from .runtime_protocol import AgentMetadata, AgentRuntime
+from .protocol import AgentMetadata, AgentRuntime
+from .send_options import RequestOptions
 
 
 class AgentProxy:
@@ -40,7 +41,7 @@ class AgentProxy:
         sender: AgentId | None = None,
         cancellation_token: CancellationToken | None = None,
         message_id: str | None = None,
-        claim_check: bool | None = None,
+        **options: Unpack[RequestOptions],
     ) -> Any:
         """Send the agent a request and wait for its response; see `AgentRuntime.send_message`."""
         return await self._runtime.send_message(
@@ -49,7 +50,7 @@ class AgentProxy:
             sender=sender,
             cancellation_token=cancellation_token,
             message_id=message_id,
-            claim_check=claim_check,
+            **options,
         )
 
     async def save_state(self) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from .agent import BaseAgent
 from .annotations import ANY
 from .context import MessageContext
-from .errors import NoHandlerError
+from .errors import CantHandleException
 from .handlers import Handler, find_handler
 
 __all__ = ["RoutedAgent", "RoutingTable"]
@@ -122,7 +122,11 @@ class RoutedAgent(BaseAgent):
     async def _unhandled(self, message: Any, ctx: MessageContext) -> None:
         await self.on_unhandled_message(message, ctx)
         if ctx.is_rpc:
-            raise NoHandlerError(type(self).__name__, type(message).__name__)
+            asked = type(message).__name__
+            raise CantHandleException(
+                f"{type(self).__name__} has no handler for a request of type {asked}. "
+                f"Add a method with @rpc and a parameter `message: {asked}`, or check its `match=`."
+            )
 
     @classmethod
     def _routing(cls) -> RoutingTable:

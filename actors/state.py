@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .errors import StateError, StateMissingError
+from .errors import AgentAttributeError, StateError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -40,12 +40,14 @@ def default_state(agent: Any) -> Any:
     """Make, keep and return the state of an agent that has none yet.
 
     Raises:
-        StateMissingError: The class declares none.
+        AgentAttributeError: The class declares none.
         StateError: A field of the model has no default.
     """
     model = state_model(type(agent))
     if model is None:
-        raise StateMissingError(type(agent).__name__)
+        raise AgentAttributeError(
+            f"{type(agent).__name__} declares no state: add a nested `class State(BaseModel)` with defaults."
+        )
     try:
         state = model()
     except ValueError as error:

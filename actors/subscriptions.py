@@ -6,11 +6,11 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar, overload
 
-from broker.ids import AgentType, TopicId
-from broker.subscriptions import Subscription, TypeSubscription
+from callboard.broker.ids import AgentType, TopicId
+from callboard.broker.subscriptions import Subscription, TypeSubscription
 
 from .context import MessageHandlerContext
-from .errors import AsyncSubscriptionError, NoSubscriptionContextError, OutsideContextError
+from .errors import AgentDeclarationError, CantHandleException, OutsideContextError
 from .instantiation import SubscriptionInstantiationContext
 
 __all__ = [
@@ -40,8 +40,7 @@ class DefaultSubscription(TypeSubscription):
         agent_type: Who subscribes; None takes the type that is being registered.
 
     Raises:
-        NoSubscriptionContextError: `agent_type` is None and nothing is being registered (a
-            CantHandleException).
+        CantHandleException: `agent_type` is None and nothing is being registered.
     """
 
     def __init__(self, topic_type: str = "default", agent_type: str | AgentType | None = None) -> None:
@@ -49,7 +48,10 @@ class DefaultSubscription(TypeSubscription):
             try:
                 agent_type = SubscriptionInstantiationContext.agent_type()
             except OutsideContextError as error:
-                raise NoSubscriptionContextError(type(self).__name__) from error
+                raise CantHandleException(
+                    f"{type(self).__name__}() takes its agent type from the registration it is made in. "
+                    "Give agent_type=, or use it in a decorator or a subscriptions= callback."
+                ) from error
         super().__init__(topic_type, agent_type)
 
 
@@ -129,7 +131,7 @@ def bind_subscriptions_now(
     """The same where nothing can be awaited.
 
     Raises:
-        AsyncSubscriptionError: One of them has to be awaited.
+        AgentDeclarationError: One of them has to be awaited.
     """
     bound: list[Subscription] = []
     with SubscriptionInstantiationContext.populate_context(agent_type):
@@ -138,14 +140,17 @@ def bind_subscriptions_now(
             if inspect.isawaitable(made):
                 if inspect.iscoroutine(made):
                     made.close()
-                raise AsyncSubscriptionError(agent_type.type)
+                raise AgentDeclarationError(
+                    f"Agent type {agent_type.type!r} makes its class subscriptions asynchronously, and an App can't: "
+                    "make them in an ordinary function, or register the class on a runtime."
+                )
             bound.extend(made)
     return bound
 
 
 def direct_message_prefix(agent_type: str) -> str:
-    """What topic types begin with that are meant for one agent type.
+    """The prefix of the topic types that are meant for one agent type.
 
-    The colon keeps agent types apart that begin alike.
+    The colon keeps apart agent types whose names begin alike.
     """
     return f"{agent_type}:"

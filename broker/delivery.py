@@ -1,78 +1,46 @@
-"""One entry of a stream, given to this worker to be handled."""
+"""One entry of a stream, given to a worker to be handled: an envelope and its receipt."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Final, Protocol
 
-if TYPE_CHECKING:
-    from .mailbox import Mailbox
+from .encoding.limits import DEFAULT, Limits
+from .envelope import Envelope, decode
+from .errors import DecodeError
+
+RECEIPT: Final = 4  # values of a delivery before those of its entry: agent type, stream, entry id, tries
+NAME, KEY, AT = 0, 2, 4  # places among the values of an entry
 
 
-class Delivery:
-    """An entry as the server gave it; decoding comes later, and fails alone.
+class Holder(Protocol):
+    """The mailbox of an agent, which holds its deliveries in one worker."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether something of it is handled, waits, or is not committed yet."""
+        ...
+
+
+class Receipt:
+    """Where a delivery came from, and what its commit has to name; bytes as the server gave them.
 
     Attributes:
-        raw_type: agent type, bytes.
+        raw_type: agent type.
         stream: suffix of the stream it came from, such as b"topic:visits".
         entry: id of the entry in that stream.
+        raw_key: key of the agent; made by other programs, it need not be UTF-8.
         tries: b"" or b"<attempts> <first ms> <reason>" of earlier attempts; ends with b" cancelled" for a request that
             was cancelled before it was taken.
-        message_id, message_type, raw_key, sender, at, head, body: the fields of the entry, bytes.
-        state: data of a persistent agent before this message; None when this worker wrote it last.
-        state_version: number of commits that the state has seen.
-        state_unknown: the state has to be asked for (after a lost connection).
-        claim: key suffix of the bytes that the body points to, once that is known.
     """
 
-    __slots__ = (
-        "at",
-        "body",
-        "claim",
-        "entry",
-        "head",
-        "mailbox",
-        "message_id",
-        "message_type",
-        "raw_key",
-        "raw_type",
-        "sender",
-        "state",
-        "state_unknown",
-        "state_version",
-        "stream",
-        "tries",
-    )
+    __slots__ = ("entry", "raw_key", "raw_type", "stream", "tries")
 
-    def __init__(
-        self,
-        raw_type: bytes,
-        stream: bytes,
-        entry: bytes,
-        tries: bytes,
-        message_id: bytes,
-        message_type: bytes,
-        raw_key: bytes,
-        sender: bytes,
-        at: bytes,
-        head: bytes,
-        body: bytes,
-    ) -> None:
-        self.raw_type = raw_type
-        self.stream = stream
-        self.entry = entry
-        self.tries = tries
-        self.message_id = message_id
-        self.message_type = message_type
-        self.raw_key = raw_key
-        self.sender = sender
-        self.at = at
-        self.head = head
-        self.body = body
-        self.state: bytes | None = None
-        self.state_version = 0
-        self.state_unknown = False
-        self.claim: str | None = None
-        self.mailbox: Mailbox | None = None
+    raw_type: bytes
+    stream: bytes
+    entry: bytes
+    raw_key: bytes
+    tries: bytes
 
     @property
     def reference(self) -> tuple[bytes, bytes, bytes]:
@@ -93,3 +61,76 @@ class Delivery:
     def first_tried(self) -> str:
         """When the first attempt was, server ms as text; "" when this is the first."""
         return self.tries.split(b" ", 2)[1].decode() if self.tries else ""
+
+
+class Delivery(Receipt):
+    """An entry as a worker got it. It is a receipt itself: an object less for every message.
+
+    Attributes:
+        envelope: the message; of an entry that can't be decoded, as much as could be read.
+        broken: why it can't be decoded, or None.
+        state: data of a persistent agent before this message; None when this worker wrote it last.
+        state_version: number of commits that the state has seen.
+        state_unknown: the state has to be asked for (after a lost connection).
+        claim: key suffix of the bytes that the body points to, once they were read.
+        mailbox: what holds it in this worker.
+    """
+
+    __slots__ = ("broken", "claim", "envelope", "mailbox", "state", "state_unknown", "state_version")
+
+    def __init__(
+        self,
+        raw_type: bytes,
+        stream: bytes,
+        entry: bytes,
+        tries: bytes,
+        raw_key: bytes,
+        envelope: Envelope,
+        broken: DecodeError | None = None,
+    ) -> None:
+        self.raw_type = raw_type
+        self.stream = stream
+        self.entry = entry
+        self.tries = tries
+        self.raw_key = raw_key
+        self.envelope = envelope
+        self.broken = broken
+        self.state: bytes | None = None
+        self.state_version = 0
+        self.state_unknown = False
+        self.claim: str | None = None
+        self.mailbox: Holder | None = None
+
+
+def read_delivery(values: Sequence[bytes], limits: Limits = DEFAULT) -> Delivery:
+    """A delivery from what the server gives. Never fails: junk becomes a delivery that is `broken`.
+
+    An entry that was added by hand may lack id and time: those in the entry's own id count then.
+
+    Args:
+        values: agent type, stream, entry id, tries, and the seven values of the entry, see envelope.py.
+        limits: what a head may be.
+    """
+    raw_type, stream, entry, tries = values[:RECEIPT]
+    fields = values[RECEIPT:]
+    if not fields[NAME] or not fields[AT]:
+        fields = _completed(entry, fields)
+    try:
+        return Delivery(raw_type, stream, entry, tries, fields[KEY], decode(fields, limits))
+    except DecodeError as error:
+        return Delivery(raw_type, stream, entry, tries, fields[KEY], _salvaged(fields, limits), error)
+
+
+def _completed(entry: bytes, fields: Sequence[bytes]) -> Sequence[bytes]:
+    name, message_type, raw_key, sender, at, head, body = fields
+    return name or entry, message_type, raw_key, sender, at or entry.split(b"-", 1)[0], head, body
+
+
+def _salvaged(fields: Sequence[bytes], limits: Limits) -> Envelope:
+    """What can be read of a broken entry: a requester whose head is whole is told what was wrong with the rest."""
+    name, message_type, raw_key, sender, _, head, body = fields
+    shown = message_type.decode(errors="replace")
+    try:
+        return decode((name, b"", raw_key, sender, b"0", head, body), limits)._replace(type=shown)
+    except DecodeError:
+        return Envelope(name.decode(errors="replace"), shown, raw_key.decode(errors="replace"), None, 0, body)

@@ -1,34 +1,45 @@
-"""A message with everything that travels along with it."""
+"""A message as it travels: its body and what goes along with it, where it goes, and how the entry of a stream holds it.
+
+An entry has seven fields: id, type, key, from, at, head, body. The first five are plain text, to be read with redis-cli.
+`head` holds what is not the default, as msgpack with short names; it is empty for an ordinary event.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
 
-Kind = Literal["event", "request", "reply", "control"]
+from msgpack import Packer
+
+from .encoding.claims import Claim
+from .encoding.limits import DEFAULT, Limits, unpack
+from .encoding.plain import packb
+from .errors import DecodeError, EncodeError
+
+Kind = Literal["event", "request", "reply"]
 Route = tuple[str, str]
 
 
 class Envelope(NamedTuple):
-    """One message as it is in a stream. A NamedTuple: one is made for every message.
+    """One event, request or reply. A NamedTuple: one is made for every message.
 
     Attributes:
-        id: unique; the same in every attempt.
-        type: wire name of the message class.
-        key: key of the agent it is for (the topic's source).
+        id: unique, and the same in every attempt; that of a reply is its request's.
+        type: wire name of the message class; "error" where a reply carries one.
+        key: key of the agent it is for (the topic's source); "" for a reply.
         sender: `type/key` of the agent that sent it, or None.
-        at: when it was published, server ms.
+        at: when it was added to its stream, server ms; the server sets it.
         body: the encoded message.
-        kind: event, request, reply or control.
+        kind: event, request or reply.
         topic: topic type it was published to when the stream does not say it (replayed dead letters).
         reply_to: process that waits for the reply.
         recorded: the reply is kept, because a handler asked that may run again.
         cause: id of the message whose handler sent it.
         chain: agents whose requests led here, the nearest last.
-        deadline: server ms until which somebody waits for it.
+        deadline: server ms until which the requester waits.
+        expires_in: ms after `at` within which the handling of an event has to begin; later it is dropped.
         cancellable: its sender may cancel it.
         version: version of the message class.
-        trace: headers of a trace (W3C names).
         error: a reply that carries an error.
         claimed: the body is a pointer to bytes beside the stream, see claims.py.
         routes: agents of the chain that let requests in while they wait -> the message that each of them handles,
@@ -48,9 +59,296 @@ class Envelope(NamedTuple):
     cause: str | None = None
     chain: tuple[str, ...] = ()
     deadline: int | None = None
+    expires_in: int | None = None
     cancellable: bool = False
     version: int = 1
-    trace: Mapping[str, str] | None = None
     error: bool = False
     claimed: bool = False
     routes: Mapping[str, Route] | None = None
+
+
+class Posting(NamedTuple):
+    """An envelope with where and when it goes: what leaves through the publisher or with a commit.
+
+    Attributes:
+        envelope: the message.
+        stream: suffix of the stream, such as `topic:visits`, `inbox:clerk` or, for a reply, `reply:<process>`.
+        due: 0 for now, a number of ms to wait, or a time of the server's clock in ms.
+        idempotency_id: under which it is accepted once; of a reply: the request's id when the reply is recorded. "" for
+            none.
+        waiting: name of the process that waits for the reply of a recorded request, or "".
+        claim: the bytes that the body points to.
+    """
+
+    envelope: Envelope
+    stream: str
+    due: int = 0
+    idempotency_id: str = ""
+    waiting: str = ""
+    claim: Claim | None = None
+
+
+# The three below make an envelope that is about to be sent. They hand the tuple over whole: Envelope's own constructor
+# takes twice as long, with names for its fields three times, and one is made for every message.
+
+
+def event(
+    id: str,
+    type: str,
+    key: str,
+    sender: str | None,
+    body: bytes,
+    cause: str | None = None,
+    expires_in: int | None = None,
+    version: int = 1,
+    claimed: bool = False,
+) -> Envelope:
+    """An event that is about to be sent."""
+    # fmt: off
+    return tuple.__new__(Envelope, (
+        id, type, key, sender, 0, body,
+        "event", None, None, False, cause, (), None, expires_in, False, version, False, claimed, None,
+    ))
+    # fmt: on
+
+
+def request(
+    id: str,
+    type: str,
+    key: str,
+    sender: str | None,
+    body: bytes,
+    reply_to: str,
+    recorded: bool,
+    chain: tuple[str, ...],
+    deadline: int,
+    cancellable: bool,
+    version: int,
+    claimed: bool,
+    routes: Mapping[str, Route] | None,
+) -> Envelope:
+    """A request that is about to be sent."""
+    # fmt: off
+    return tuple.__new__(Envelope, (
+        id, type, key, sender, 0, body,
+        "request", None, reply_to, recorded, None, chain, deadline, None, cancellable, version, False, claimed, routes,
+    ))
+    # fmt: on
+
+
+def reply(id: str, type: str, sender: str, body: bytes, version: int, claimed: bool) -> Envelope:
+    """The reply to the request `id`."""
+    # fmt: off
+    return tuple.__new__(Envelope, (
+        id, type, "", sender, 0, body,
+        "reply", None, None, False, None, (), None, None, False, version, False, claimed, None,
+    ))
+    # fmt: on
+
+
+# As an entry
+
+FIELDS: Final = ("id", "type", "key", "from", "at", "head", "body")
+SHORT: Final = {
+    "kind": "k",
+    "topic": "t",
+    "reply_to": "r",
+    "recorded": "j",
+    "cause": "c",
+    "chain": "h",
+    "deadline": "d",
+    "expires_in": "l",
+    "cancellable": "q",
+    "version": "v",
+    "error": "e",
+    "claimed": "b",
+    "routes": "w",
+}
+FIRST_OF_HEAD: Final = Envelope._fields.index("kind")
+DEFAULTS: Final = Envelope("", "", "", None, 0, b"")[FIRST_OF_HEAD:]
+KINDS: Final = frozenset({"event", "request", "reply"})
+SHORT_NAMES: Final = tuple(SHORT[name] for name in Envelope._fields[FIRST_OF_HEAD:])
+
+REPLY: Final = Envelope("", "", "", None, 0, b"", "reply")[FIRST_OF_HEAD:]
+REPLY_HEAD: Final = packb({"k": "reply"})
+# An event or a reply with nothing special is most of what travels: no head is packed or unpacked for it.
+PLAIN: Final = {b"": DEFAULTS, REPLY_HEAD: REPLY}
+
+# One packer for all heads takes half of packb's time, which makes one for every call. It keeps its buffer, so it is not
+# for bodies; and it calls nothing of ours, so that no second call can begin before one has ended.
+pack_head: Final[Callable[[dict[str, Any]], bytes]] = Packer().pack
+
+Values = tuple[str, str, str, str, bytes, bytes]
+
+
+def encode(envelope: Envelope) -> Values:
+    """The values of an entry as the scripts take them: id, type, key, from, head, body. They add `at` themselves."""
+    special = envelope[FIRST_OF_HEAD:]
+    head = b"" if special == DEFAULTS else REPLY_HEAD if special == REPLY else head_of(envelope)
+    return envelope[0], envelope[1], envelope[2], envelope[3] or "", head, envelope[5]
+
+
+def head_of(envelope: Envelope) -> bytes:  # noqa: C901 - one `if` per field
+    """What is not the default, packed; b"" when all is.
+
+    Written out: a loop over names and defaults takes three times as long, and every message of a handler has a head.
+
+    Raises:
+        EncodeError: a text of it has half of a surrogate pair.
+    """
+    head: dict[str, Any] = {}
+    (
+        kind,
+        topic,
+        reply_to,
+        recorded,
+        cause,
+        chain,
+        deadline,
+        expires_in,
+        cancellable,
+        version,
+        error,
+        claimed,
+        routes,
+    ) = envelope[FIRST_OF_HEAD:]
+    if kind != "event":
+        head["k"] = kind
+    if topic is not None:
+        head["t"] = topic
+    if reply_to is not None:
+        head["r"] = reply_to
+    if recorded:
+        head["j"] = True
+    if cause is not None:
+        head["c"] = cause
+    if chain:
+        head["h"] = chain
+    if deadline is not None:
+        head["d"] = deadline
+    if expires_in is not None:
+        head["l"] = expires_in
+    if cancellable:
+        head["q"] = True
+    if version != 1:
+        head["v"] = version
+    if error:
+        head["e"] = True
+    if claimed:
+        head["b"] = True
+    if routes is not None:
+        head["w"] = routes
+    try:
+        return pack_head(head) if head else b""
+    except UnicodeEncodeError as broken:
+        raise EncodeError(envelope.type, "an id of its head has half of a surrogate pair") from broken
+
+
+def decode(values: Sequence[bytes], limits: Limits = DEFAULT) -> Envelope:
+    """Reads the seven values of an entry; the body stays as it is.
+
+    Raises:
+        DecodeError: a value is not UTF-8, not a number, or the head is not what it should be.
+    """
+    try:
+        name, kind, key, sender, at, head, body = values
+        plain = (
+            name.decode(),
+            kind.decode(),
+            key.decode(),
+            sender.decode() if sender else None,
+            int(at),
+            body,
+        )
+    except UnicodeDecodeError as error:
+        raise DecodeError("the id, type, key or sender of the entry is not UTF-8 text") from error
+    except (ValueError, TypeError) as error:
+        raise DecodeError("the field `at` of the entry has to be a number of milliseconds") from error
+    if sender and b"/" not in sender:
+        raise DecodeError("the field `from` has to be an agent, as type/key")
+    # Envelope(*plain) would go through its own __new__ with thirteen defaults, which takes twice as long.
+    special = (PLAIN.get(head) or _read_head(head, limits)) if head else DEFAULTS
+    return tuple.__new__(Envelope, plain + special)
+
+
+def _read_head(head: bytes, limits: Limits) -> tuple[Any, ...]:
+    fields = unpack(head, limits)
+    if not isinstance(fields, dict):
+        raise DecodeError("the head is not a map")
+    values = list(DEFAULTS)
+    for short, value in fields.items():
+        known = READERS.get(short)
+        if known is not None and value is not None:
+            place, read = known
+            values[place] = read(value, short)
+    return tuple(values)
+
+
+def _kind(value: Any, name: str) -> str:
+    if type(value) is not str or value not in KINDS:
+        raise _wrong(name, f"one of {', '.join(sorted(KINDS))}")
+    return value
+
+
+def _text(value: Any, name: str) -> str:
+    if type(value) is not str:
+        raise _wrong(name, "text")
+    return value
+
+
+def _texts(value: Any, name: str) -> tuple[str, ...]:
+    if type(value) is not list or not all(type(item) is str for item in value):
+        raise _wrong(name, "a list of texts")
+    return tuple(value)
+
+
+def _time(value: Any, name: str) -> int:
+    if type(value) is not int or value < 0:
+        raise _wrong(name, "a number of milliseconds")
+    return value
+
+
+def _version(value: Any, name: str) -> int:
+    if type(value) is not int or value < 1:
+        raise _wrong(name, "a whole number, at least 1")
+    return value
+
+
+def _flag(value: Any, name: str) -> bool:
+    if type(value) is not bool:
+        raise _wrong(name, "true or false")
+    return value
+
+
+def _routes(value: Any, name: str) -> dict[str, Route]:
+    if type(value) is not dict:
+        raise _wrong(name, "a map of pairs of texts")
+    made = {agent: _texts(pair, name) for agent, pair in value.items()}
+    if any(len(pair) != 2 for pair in made.values()):
+        raise _wrong(name, "a map of pairs of texts")
+    return {agent: (pair[0], pair[1]) for agent, pair in made.items()}
+
+
+def _wrong(name: str, wanted: str) -> DecodeError:
+    return DecodeError(f"the field `{name}` of the head has to be {wanted}")
+
+
+# Short name -> its place behind the six fields that every envelope has, and what checks the value.
+READERS: Final[dict[str, tuple[int, Callable[[Any, str], Any]]]] = {
+    SHORT[name]: (SHORT_NAMES.index(SHORT[name]), read)
+    for name, read in {
+        "kind": _kind,
+        "topic": _text,
+        "reply_to": _text,
+        "recorded": _flag,
+        "cause": _text,
+        "chain": _texts,
+        "deadline": _time,
+        "expires_in": _time,
+        "cancellable": _flag,
+        "version": _version,
+        "error": _flag,
+        "claimed": _flag,
+        "routes": _routes,
+    }.items()
+}

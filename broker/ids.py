@@ -8,7 +8,7 @@ import re
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from .errors import ImmutableIdError, InvalidIdError
+from .errors import InvalidIdError
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
@@ -20,6 +20,7 @@ TOPIC_RULE: Final = "letters, digits and any of _-.:="
 
 # Names that were found valid. An application has few, and to check one costs more than all the rest of an id.
 _known_types: set[str] = set()
+_known_topic_types: set[str] = set()
 _MOST_KNOWN: Final = 10_000
 
 
@@ -34,6 +35,8 @@ def _check_agent_type(name: object) -> str:
 def _check_topic_type(name: object) -> str:
     if not isinstance(name, str) or not TOPIC_TYPE.match(name):
         raise InvalidIdError("topic type", name, TOPIC_RULE)
+    if len(_known_topic_types) < _MOST_KNOWN:
+        _known_topic_types.add(name)
     return name
 
 
@@ -43,16 +46,20 @@ def _check_text(what: str, text: object) -> str:
     return text
 
 
+def _immutable(value: object, attribute: str) -> AttributeError:
+    return AttributeError(f"the {attribute} of a {type(value).__name__} can't be changed: make a new one")
+
+
 class _Frozen:
-    """What can't be changed. Ids are made and compared for every message, hence the slots."""
+    """A base for ids, which can't be changed. Ids are made and compared for every message, hence the slots."""
 
     __slots__ = ()
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise ImmutableIdError(type(self).__name__, name)
+        raise _immutable(self, name)
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise ImmutableIdError(type(self).__name__, name)
+        raise _immutable(self, name)
 
     def __copy__(self) -> _Frozen:
         return self
@@ -164,7 +171,8 @@ class TopicId(_Frozen):
     source: str
 
     def __init__(self, type: str, source: str) -> None:
-        _set_topic_type(self, _check_topic_type(type))
+        is_known = type.__class__ is str and type in _known_topic_types
+        _set_topic_type(self, type if is_known else _check_topic_type(type))
         _set_source(self, source if source.__class__ is str else _check_text("topic source", source))
 
     @classmethod
@@ -231,6 +239,17 @@ def _base36(number: int) -> str:
             return text
 
 
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks  # noqa: PLW0603
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
 class IdSource:
     """Cheap ids that no other process makes: eight random characters and a counter, new after a fork."""
 
@@ -238,13 +257,13 @@ class IdSource:
         self._renew()
 
     def _renew(self) -> None:
-        self._pid = os.getpid()
+        self._forks = _forks
         self._prefix = _base36(int.from_bytes(os.urandom(6), "big") % 36**8).rjust(8, "0")
         self._count = 0
 
     def next(self) -> str:
         """A new id, 9 to 16 characters."""
-        if self._pid != os.getpid():
+        if self._forks != _forks:  # os.getpid() would take a third of the time of an id
             self._renew()
         self._count += 1
         return f"{self._prefix}{self._count:x}"

@@ -1,152 +1,24 @@
-"""Every default, once, with its unit; and the only place that reads the environment."""
+"""Every setting, once, with its type, default, unit and meaning; and the only place that reads the environment.
+
+docs/settings.md is generated from it.
+"""
 
 from __future__ import annotations
 
-import difflib
-import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Final
+from dataclasses import dataclass as plain_dataclass, fields
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic.dataclasses import dataclass
 
 from .errors import SettingsError
+from .settings_errors import explained, sentence_about
 
 PREFIX: Final = "CALLBOARD_"
-TEXTS: Final = frozenset({"url", "namespace", "durability", "when_full"})
-CHOICES: Final = {"durability": ("server", "replica"), "when_full": ("wait", "reject")}
-TRUE: Final = frozenset({"1", "true", "yes", "on"})
-FALSE: Final = frozenset({"0", "false", "no", "off"})
-MAY_BE_ZERO: Final = frozenset(
-    {
-        *("retain", "max_unclaimed", "drain_grace", "retry_base"),
-        *("max_backlog", "max_backlog_per_key", "max_memory", "max_messages"),
-    }
-)
-SIZES: Final = frozenset({"max_memory"})
 UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSettings:
-    """How this process uses the server.
-
-    Attributes:
-        url: redis://, rediss://, unix:// or memory://; None: the embedded server.
-        namespace: what keeps applications on one server apart.
-        lease: seconds a silent worker keeps what it holds.
-        beat_every: seconds between two heartbeats.
-        prefetch: entries that a worker may hold.
-        concurrency: handlers that run at once in one process.
-        max_attempts: how often a message is tried before it becomes a dead letter.
-        retry_base: seconds before the second attempt; doubles with each further one.
-        retry_cap: longest pause between attempts, seconds.
-        request_timeout: seconds a request waits for its reply.
-        max_payload: largest body of a message, bytes.
-        claim_check: larger bodies are kept beside their stream instead of being refused, as with claim_check=True.
-        max_claim: largest body that is kept beside its stream, bytes.
-        max_depth: deepest nesting of a body.
-        max_elements: most values in a body.
-        retain: handled entries that stay in a stream, to be looked at.
-        max_unclaimed: entries kept in a topic that nobody subscribes to.
-        dedupe_window: seconds an idempotency id is remembered.
-        drain_grace: seconds that running handlers get when a worker stops.
-        idle_poll: seconds after which an idle worker looks by itself for entries that were added by hand.
-        passivate_after: seconds after which an idle persistent agent leaves the memory.
-        max_memory: resident bytes after which a worker process drains and is replaced; 0: no limit. In the environment
-            also with a unit, such as 500MB.
-        max_messages: messages after which a worker process drains and is replaced; 0: no limit.
-        connect_timeout: seconds to wait for a connection.
-        socket_timeout: seconds to wait for an answer.
-        max_backlog: messages of a topic, or in the inbox of an agent type, that may wait to be handled; 0: no limit.
-        max_backlog_per_key: messages that may wait behind one busy agent; 0: no limit.
-        when_full: what a publish does then: "wait", at most `publish_timeout`, or "reject" (OverloadedError at once).
-        publish_timeout: seconds a publish waits for room.
-        durability: when a publish counts as done: "server", as durable as the server's settings make it; "replica",
-            when a replica has it as well (WAIT 1).
-    """
-
-    url: str | None = None
-    namespace: str = "main"
-    lease: float = 5.0
-    beat_every: float = 1.0
-    prefetch: int = 512
-    concurrency: int = 100
-    max_attempts: int = 3
-    retry_base: float = 0.1
-    retry_cap: float = 30.0
-    request_timeout: float = 30.0
-    max_payload: int = 1_048_576
-    claim_check: bool = False
-    max_claim: int = 134_217_728
-    max_depth: int = 32
-    max_elements: int = 100_000
-    retain: int = 1_000
-    max_unclaimed: int = 100_000
-    dedupe_window: float = 86_400.0
-    drain_grace: float = 30.0
-    idle_poll: float = 0.5
-    passivate_after: float = 300.0
-    max_memory: int = 0
-    max_messages: int = 0
-    connect_timeout: float = 5.0
-    socket_timeout: float = 10.0
-    max_backlog: int = 0
-    max_backlog_per_key: int = 0
-    when_full: str = "wait"
-    publish_timeout: float = 10.0
-    durability: str = "server"
-
-    def __post_init__(self) -> None:
-        for spec in fields(self):
-            self._check(spec.name, getattr(self, spec.name), spec.default)
-        if self.beat_every * 2 > self.lease:
-            raise SettingsError(
-                f"beat_every={self.beat_every:g} s is too long for lease={self.lease:g} s: "
-                "a worker has to beat at least twice in a lease"
-            )
-
-    @staticmethod
-    def _check(name: str, value: Any, default: Any) -> None:
-        if name in TEXTS:
-            if not (isinstance(value, str) and value) and not (name == "url" and value is None):
-                raise SettingsError(f"{name}={value!r} has to be text")
-            if name in CHOICES and value not in CHOICES[name]:
-                raise SettingsError(f"{name}={value!r} has to be one of: {', '.join(CHOICES[name])}")
-            return
-        if isinstance(default, bool):
-            if not isinstance(value, bool):
-                raise SettingsError(f"{name}={value!r} has to be True or False")
-            return
-        wanted = int if isinstance(default, int) else int | float
-        if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value):
-            raise SettingsError(f"{name}={value!r} has to be a {'whole ' if wanted is int else ''}number")
-        may_be_zero = name in MAY_BE_ZERO
-        if value < 0 or (value == 0 and not may_be_zero):
-            raise SettingsError(f"{name}={value!r} has to be {'at least' if may_be_zero else 'more than'} 0")
-
-    @classmethod
-    def from_env(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> BrokerSettings:
-        """Settings from CALLBOARD_URL, else REDIS_URL, and CALLBOARD_<NAME> for every other; `overrides` win.
-
-        An override that is None counts as not given.
-
-        Raises:
-            SettingsError: a value can't be read or makes no sense.
-        """
-        source = os.environ if environ is None else environ
-        values: dict[str, Any] = {}
-        for spec in fields(cls):
-            text = source.get(PREFIX + spec.name.upper())
-            if text:
-                values[spec.name] = _read(spec.name, text, spec.default)
-        if "url" not in values and source.get("REDIS_URL"):
-            values["url"] = source["REDIS_URL"]
-        values.update({name: value for name, value in overrides.items() if value is not None})
-        unknown = set(values) - {spec.name for spec in fields(cls)}
-        if unknown:
-            raise SettingsError(_no_setting(min(unknown), [spec.name for spec in fields(cls)]))
-        return cls(**values)
 
 
 def parse_size(text: str) -> int:
@@ -163,22 +35,177 @@ def parse_size(text: str) -> int:
     return int(float(found[1]) * UNITS[found[2] or ""])
 
 
-def _read(name: str, text: str, default: Any) -> Any:
-    if name in SIZES:
-        return parse_size(text)
-    if isinstance(default, str) or default is None:
-        return text
-    if isinstance(default, bool):
-        if text.lower() not in TRUE | FALSE:
-            raise SettingsError(f"{PREFIX}{name.upper()}={text!r} has to be 1 or 0")
-        return text.lower() in TRUE
-    try:
-        return type(default)(text)
-    except ValueError as error:
-        kind = "whole number" if isinstance(default, int) else "number"
-        raise SettingsError(f"{PREFIX}{name.upper()}={text!r} has to be a {kind}") from error
+def _bytes_of(value: Any) -> Any:
+    return parse_size(value) if isinstance(value, str) else value
 
 
-def _no_setting(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, 1)
-    return f"there is no setting {name!r}" + (f": did you mean {close[0]!r}?" if close else "")
+@plain_dataclass(frozen=True, slots=True)
+class Unit:
+    """The unit that the number of a setting counts; for its documentation."""
+
+    name: str
+
+
+Text = Annotated[str, Field(min_length=1)]
+Seconds = Annotated[float, Field(gt=0), Unit("seconds")]
+SecondsOrZero = Annotated[float, Field(ge=0), Unit("seconds")]
+Count = Annotated[int, Field(gt=0)]
+CountOrZero = Annotated[int, Field(ge=0)]
+Bytes = Annotated[int, BeforeValidator(_bytes_of), Field(gt=0), Unit("bytes")]
+BytesOrZero = Annotated[int, BeforeValidator(_bytes_of), Field(ge=0), Unit("bytes")]
+
+
+@explained
+@dataclass(
+    frozen=True, slots=True, kw_only=True, config=ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+)
+class BrokerSettings:
+    """How this process uses the server. Each setting is described where it is declared, and in docs/settings.md.
+
+    Raises:
+        SettingsError: a value that can't work, or a setting that does not exist.
+    """
+
+    url: Text | None = Field(
+        default=None,
+        description="The server: redis://, rediss://, unix:// or memory://. None: the embedded server.",
+    )
+    namespace: Text = Field(
+        default="main",
+        description="What keeps applications on one server apart: the part in braces of every key.",
+    )
+    lease: Seconds = Field(default=5.0, description="How long a silent worker keeps what it holds.")
+    beat_every: Seconds = Field(
+        default=1.0, description="Between two heartbeats of a worker, which beats at least twice in a lease."
+    )
+    prefetch: Annotated[Count, Unit("entries")] = Field(default=512, description="What a worker may hold.")
+    concurrency: Annotated[Count, Unit("handlers")] = Field(
+        default=100, description="What runs at once in one process."
+    )
+    max_attempts: Annotated[Count, Unit("attempts")] = Field(
+        default=3, description="How often a message is tried before it becomes a dead letter."
+    )
+    retry_base: SecondsOrZero = Field(
+        default=0.1, description="Pause before the second attempt; it doubles with each further one."
+    )
+    retry_cap: Seconds = Field(default=30.0, description="Longest pause between attempts.")
+    request_timeout: Seconds = Field(default=30.0, description="How long a request waits for its reply.")
+    max_payload: Bytes = Field(default=1_048_576, description="Largest body of a message.")
+    claim_check: bool = Field(
+        default=False,
+        description="Larger bodies are kept beside their stream instead of being refused, as with claim_check=True.",
+    )
+    max_claim: Bytes = Field(default=134_217_728, description="Largest body that is kept beside its stream.")
+    max_depth: Annotated[Count, Unit("levels")] = Field(default=32, description="Deepest nesting of a body.")
+    max_elements: Annotated[Count, Unit("values")] = Field(
+        default=100_000, description="Most values in a body, all levels together."
+    )
+    retain: Annotated[CountOrZero, Unit("entries")] = Field(
+        default=1_000, description="Handled entries that stay in a stream, to be looked at."
+    )
+    max_unclaimed: Annotated[CountOrZero, Unit("entries")] = Field(
+        default=100_000, description="What is kept in a topic that no agent type subscribes to."
+    )
+    dedupe_window: Seconds = Field(default=86_400.0, description="How long an idempotency id is remembered.")
+    drain_grace: SecondsOrZero = Field(
+        default=30.0, description="What running handlers get when a worker stops."
+    )
+    idle_poll: Seconds = Field(
+        default=0.5,
+        description="After which an idle worker looks by itself for entries that were added by hand.",
+    )
+    passivate_after: Seconds = Field(
+        default=300.0, description="After which an idle persistent agent leaves the memory."
+    )
+    max_memory: BytesOrZero = Field(
+        default=0,
+        description="Resident memory after which a worker process drains and is replaced. 0: no limit.",
+    )
+    max_messages: Annotated[CountOrZero, Unit("messages")] = Field(
+        default=0, description="After which a worker process drains and is replaced. 0: no limit."
+    )
+    connect_timeout: Seconds = Field(default=5.0, description="How long to wait for a connection.")
+    socket_timeout: Seconds = Field(default=10.0, description="How long to wait for an answer of the server.")
+    max_backlog: Annotated[CountOrZero, Unit("messages")] = Field(
+        default=0,
+        description="What may wait to be handled in a topic, or in the inbox of an agent type. 0: no limit.",
+    )
+    max_backlog_per_key: Annotated[CountOrZero, Unit("messages")] = Field(
+        default=0, description="What may wait behind one busy agent. 0: no limit."
+    )
+    when_full: Literal["wait", "reject"] = Field(
+        default="wait",
+        description='What a publish does then: "wait", at most `publish_timeout`, or "reject" (OverloadedError at once).',
+    )
+    publish_timeout: Seconds = Field(default=10.0, description="How long a publish waits for room.")
+    durability: Literal["server", "replica"] = Field(
+        default="server",
+        description='When a publish counts as done: "server", as durable as the settings of the server make it; '
+        '"replica", when a replica has it as well (WAIT 1).',
+    )
+
+    @model_validator(mode="after")
+    def _check_lease(self) -> BrokerSettings:
+        if self.beat_every * 2 > self.lease:
+            raise ValueError(
+                f"beat_every={self.beat_every:g} s is too long for lease={self.lease:g} s: "
+                "a worker has to beat at least twice in a lease"
+            )
+        return self
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> BrokerSettings:
+        """Settings from CALLBOARD_URL, else REDIS_URL, and CALLBOARD_<NAME> for every other; `overrides` win.
+
+        An override that is None counts as not given.
+
+        Raises:
+            SettingsError: a value can't be read or makes no sense.
+        """
+        source = os.environ if environ is None else environ
+        given = {name: value for name, value in overrides.items() if value is not None}
+        texts = {
+            spec.name: text
+            for spec in fields(cls)
+            if spec.name not in given and (text := source.get(PREFIX + spec.name.upper()))
+        }
+        if "url" not in texts and source.get("REDIS_URL"):
+            texts["url"] = source["REDIS_URL"]
+        try:
+            return _ADAPTER.validate_python(
+                texts | given, strict=False
+            )  # only text that is a number becomes one
+        except ValidationError as error:
+            variables = {name: PREFIX + name.upper() for name in texts}
+            raise SettingsError(sentence_about(error, cls, variables)) from None
+
+
+@plain_dataclass(frozen=True, slots=True)
+class SettingDescription:
+    """One setting, for its documentation.
+
+    Attributes:
+        name: of the setting.
+        default: when nothing is said.
+        unit: what its number counts, or "".
+        meaning: a sentence or two.
+    """
+
+    name: str
+    default: Any
+    unit: str
+    meaning: str
+
+
+def described_fields(settings: type[Any]) -> list[SettingDescription]:
+    """The settings of a class whose fields are described, in their order."""
+    described = []
+    for name, spec in settings.__pydantic_fields__.items():
+        units = [item.name for item in spec.metadata if isinstance(item, Unit)]
+        default = spec.get_default(call_default_factory=True)
+        described.append(SettingDescription(name, default, "".join(units), spec.description or ""))
+    return described
+
+
+_ADAPTER: Final = TypeAdapter(BrokerSettings)
+DEFAULTS: Final = BrokerSettings()

@@ -1,4 +1,4 @@
-"""Who receives what: an agent type subscribes to a topic type, or to all that begin with a prefix."""
+"""Subscriptions: an agent type subscribes to a topic type, or to all that begin with a prefix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from .errors import (
     DuplicateSubscriptionError,
-    SubscriptionKindError,
+    EncodeError,
     TopicMismatchError,
     UnknownSubscriptionError,
 )
@@ -16,7 +16,7 @@ from .ids import AgentId, AgentType, TopicId
 
 @runtime_checkable
 class Subscription(Protocol):
-    """What every subscription can do."""
+    """A subscription: the agent type that receives some topics."""
 
     @property
     def id(self) -> str:
@@ -42,7 +42,7 @@ class Subscription(Protocol):
 
 
 class _Subscription:
-    """What both kinds share. The pair of names is what counts, so it is hashable, unlike AutoGen's."""
+    """The base of both kinds. Equal by its pair of names, and therefore hashable, unlike AutoGen's."""
 
     __slots__ = ("_agent_type", "_id", "_name")
 
@@ -96,7 +96,7 @@ class TypeSubscription(_Subscription):
 
     Args:
         topic_type: type of the topic.
-        agent_type: who receives.
+        agent_type: the type that receives.
         id: default made of the two, the same in every process.
 
     Raises:
@@ -126,7 +126,7 @@ class TypePrefixSubscription(_Subscription):
 
     Args:
         topic_type_prefix: beginning of the type; "" stands for all.
-        agent_type: who receives.
+        agent_type: the type that receives.
         id: default made of the two, the same in every process.
 
     Raises:
@@ -153,16 +153,11 @@ class TypePrefixSubscription(_Subscription):
 
 
 class SubscriptionTable:
-    """Subscriptions, found by topic without looking at all of them."""
+    """The subscriptions of one application, each once, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._all: dict[str, Subscription] = {}
         self._pairs: set[Subscription] = set()
-        # Name -> id of the subscription -> (its place in the order of adding, agent type).
-        self._by_topic: dict[str, dict[str, tuple[int, str]]] = {}
-        self._by_prefix: dict[str, dict[str, tuple[int, str]]] = {}
-        self._prefix_lengths: dict[int, int] = {}
-        self._added = 0
 
     def __len__(self) -> int:
         return len(self._all)
@@ -179,24 +174,14 @@ class SubscriptionTable:
 
         Raises:
             DuplicateSubscriptionError: an equal one is there.
-            SubscriptionKindError: it is of a class of its own, which other processes could not know.
+            EncodeError: it is of a class of its own, which other processes could not know.
         """
         if not isinstance(subscription, TypeSubscription | TypePrefixSubscription):
-            raise SubscriptionKindError(type(subscription).__name__)
+            raise EncodeError(type(subscription).__name__, "use TypeSubscription or TypePrefixSubscription")
         if subscription in self:
             raise DuplicateSubscriptionError(repr(subscription))
-        self._added += 1
         self._all[subscription.id] = subscription
         self._pairs.add(subscription)
-        place = (self._added, subscription.agent_type)
-        if isinstance(subscription, TypeSubscription):
-            self._by_topic.setdefault(subscription.topic_type, {})[subscription.id] = place
-            return
-        prefix = subscription.topic_type_prefix
-        if prefix not in self._by_prefix:
-            self._by_prefix[prefix] = {}
-            self._prefix_lengths[len(prefix)] = self._prefix_lengths.get(len(prefix), 0) + 1
-        self._by_prefix[prefix][subscription.id] = place
 
     def remove(self, id: str) -> Subscription:
         """Removes one by its id.
@@ -208,36 +193,4 @@ class SubscriptionTable:
         if subscription is None:
             raise UnknownSubscriptionError(id)
         self._pairs.discard(subscription)
-        if isinstance(subscription, TypeSubscription):
-            _take(self._by_topic, subscription.topic_type, id)
-        elif isinstance(subscription, TypePrefixSubscription):
-            self._remove_prefix(subscription.topic_type_prefix, id)
         return subscription
-
-    def _remove_prefix(self, prefix: str, id: str) -> None:
-        if not _take(self._by_prefix, prefix, id):
-            return
-        self._prefix_lengths[len(prefix)] -= 1
-        if not self._prefix_lengths[len(prefix)]:
-            del self._prefix_lengths[len(prefix)]
-
-    def recipients(self, topic_id: TopicId) -> tuple[AgentId, ...]:
-        """The agents that receive a topic, each once, in the order of subscribing."""
-        name = topic_id.type
-        found = list(self._by_topic.get(name, {}).values())
-        for length in self._prefix_lengths:
-            if length <= len(name):
-                found += self._by_prefix.get(name[:length], {}).values()
-        if len(found) > 1:
-            found.sort()
-        source = topic_id.source
-        return tuple(AgentId(agent_type, source) for agent_type in dict.fromkeys(item[1] for item in found))
-
-
-def _take(index: dict[str, dict[str, tuple[int, str]]], name: str, id: str) -> bool:
-    """Takes one out of an index; True when it was the last of its name."""
-    del index[name][id]
-    if index[name]:
-        return False
-    del index[name]
-    return True

@@ -1,4 +1,4 @@
-"""What the broker does, told to whoever wants to know; silent, and next to free, until somebody attaches.
+"""Events of the broker, for listeners of this process; silent, and next to free, until a listener is attached.
 
 ```python
 detach = attach(lambda event: print(event))
@@ -14,7 +14,7 @@ detach()
 | Retried | it failed and will be tried again |
 | DeadLettered | it failed for good |
 | Released | it was given back unfinished and counts no attempt |
-| Dropped | an interceptor, a deadline or a cancellation ended it before its handler ran |
+| Dropped | it ended before its handler ran: it had expired, or was cancelled |
 | Fenced | this worker lost its lease; nothing of what it was doing counts |
 | Connected | a connection to the server stands, the first or a new one |
 | Disconnected | a connection broke or could not be made |
@@ -99,7 +99,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A message ended before its handler ran, as an interceptor, a deadline or a cancellation said."""
+    """A message ended before its handler ran; `reason` is "expired" or "cancelled"."""
 
     agent: str
     message_id: str
@@ -171,7 +171,7 @@ def attach(listener: Listener) -> Callable[[], None]:
 
 
 def is_watched() -> bool:
-    """Whether somebody listens; for callers whose data for an event cost something."""
+    """Whether there is a listener; for callers whose data for an event cost something."""
     return bool(_listeners)
 
 

@@ -12,7 +12,7 @@ import asyncio
 import os
 import sys
 
-from actors.models import (
+from callboard.models import (
     ChatCompletionClient,
     CreateResult,
     LLMMessage,
@@ -21,8 +21,8 @@ from actors.models import (
     SystemMessage,
     UserMessage,
 )
-from actors.models.info import known_model
-from actors.models.openai import OpenAIChatCompletionClient
+from callboard.models.info import known_model
+from callboard.models.openai import OpenAIChatCompletionClient
 
 QUESTION = "What is an actor?"
 SCRIPTED = "An actor is an agent with an address, a mailbox and a state of its own."

@@ -1,7 +1,7 @@
 # counting.py
 from pydantic import BaseModel
 
-from actors import App, MessageContext, RoutedAgent, event, rpc
+from callboard import App, MessageContext, RoutedAgent, event, rpc
 
 
 class Visit(BaseModel):

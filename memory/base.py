@@ -1,4 +1,4 @@
-"""What a memory is: AutoGen's interface, with its names."""
+"""The interface of memories, with AutoGen's names."""
 
 from __future__ import annotations
 
@@ -6,23 +6,20 @@ import base64
 import binascii
 import json
 from abc import ABC, abstractmethod
-from asyncio import Future, ensure_future
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from enum import Enum
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from .cancelling import Cancellation
 from .errors import ContentKindError
 from .image import Image
 from .llm_messages import LLMMessage, SystemMessage
 
-T = TypeVar("T")
-FutureT = TypeVar("FutureT", bound="Future[Any]")
-
 
 class MemoryMimeType(Enum):
-    """What a content is. Other MIME types are given as text."""
+    """The kind of a content. Other MIME types are given as text."""
 
     TEXT = "text/plain"
     JSON = "application/json"
@@ -32,14 +29,14 @@ class MemoryMimeType(Enum):
 
 
 class MemoryContent(BaseModel):
-    """One thing to remember.
+    """A content to remember.
 
     AutoGen's can't be read back from JSON, not even with plain text; this one can, whatever it holds.
 
     Attributes:
         content: text, bytes, plain data for JSON, or an image.
-        mime_type: what it is.
-        metadata: anything about it. `id` names the record in stores that have ids; what a query found has `id`
+        mime_type: its kind.
+        metadata: anything about it. `id` names the record in stores that have ids; results of a query have `id`
             and, from a vector store, `score`.
     """
 
@@ -52,7 +49,7 @@ class MemoryContent(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read(cls, given: Any, info: ValidationInfo) -> Any:
-        """The MIME type says what a map or a text is: JSON has no bytes, and an image looks like other data."""
+        """Read by MIME type: JSON has no bytes, and an image looks like any other map."""
         if not isinstance(given, dict):
             return given
         content, mime_type = given.get("content"), mime_name(given.get("mime_type") or "")
@@ -65,7 +62,7 @@ class MemoryContent(BaseModel):
     @field_validator("mime_type")
     @classmethod
     def _known(cls, mime_type: MemoryMimeType | str) -> MemoryMimeType | str:
-        """What has a name is always given by it, also where it came as text."""
+        """A known type as its MemoryMimeType, also where it came as text."""
         known: MemoryMimeType | str = next(
             (kind for kind in MemoryMimeType if kind.value == mime_type), mime_type
         )
@@ -98,7 +95,7 @@ def mime_name(mime_type: MemoryMimeType | str) -> str:
 
 
 class MemoryQueryResult(BaseModel):
-    """What a query found, the best first.
+    """The result of a query, the best first.
 
     Attributes:
         results: the contents.
@@ -108,7 +105,7 @@ class MemoryQueryResult(BaseModel):
 
 
 class UpdateContextResult(BaseModel):
-    """What was added to a model context.
+    """The contents that were added to a model context.
 
     Attributes:
         memories: the contents.
@@ -117,20 +114,8 @@ class UpdateContextResult(BaseModel):
     memories: MemoryQueryResult
 
 
-class Cancellation(Protocol):
-    """What a memory needs of `actors.CancellationToken`."""
-
-    def is_cancelled(self) -> bool:
-        """Whether it was cancelled."""
-        ...
-
-    def link_future(self, future: FutureT) -> FutureT:
-        """Cancel the future when the token is cancelled."""
-        ...
-
-
 class ModelContext(Protocol):
-    """What a memory needs of a `ChatCompletionContext`."""
+    """A conversation that a memory may look at and add to; every `ChatCompletionContext` is one."""
 
     async def get_messages(self) -> list[LLMMessage]:
         """The messages that the model would see."""
@@ -142,20 +127,20 @@ class ModelContext(Protocol):
 
 
 class Memory(ABC):
-    """What an agent remembers beyond its conversation.
+    """A memory of an agent, beyond its conversation.
 
-    Everything is asynchronous. `cancellation_token` is one of `actors`, or anything with its methods.
+    Everything is asynchronous. `cancellation_token` is a `callboard.CancellationToken`, or anything with its methods.
     """
 
     @abstractmethod
     async def update_context(self, model_context: ModelContext) -> UpdateContextResult:
-        """Add what is relevant now to a model context, as one system message.
+        """Add the memories that are relevant now to a model context, as one system message.
 
         Args:
             model_context: Looked at, and added to.
 
         Returns:
-            What was added.
+            The contents that were added.
         """
 
     @abstractmethod
@@ -165,12 +150,12 @@ class Memory(ABC):
         cancellation_token: Cancellation | None = None,
         **kwargs: Any,
     ) -> MemoryQueryResult:
-        """What is remembered about something.
+        """The memories about something.
 
         Args:
-            query: What to look for.
+            query: The subject to look for.
             cancellation_token: Ends the wait.
-            **kwargs: What an implementation understands beyond that.
+            **kwargs: Further arguments of an implementation.
         """
 
     @abstractmethod
@@ -186,22 +171,15 @@ class Memory(ABC):
         """Let go of files and connections. Nothing is forgotten."""
 
 
-async def cancellable(token: Cancellation | None, work: Coroutine[Any, Any, T]) -> T:
-    """Awaits `work`, which is cancelled together with the token."""
-    if token is None:
-        return await work
-    return await token.link_future(ensure_future(work))
-
-
 async def add_to_context(
     model_context: ModelContext, title: str, memories: Sequence[MemoryContent]
 ) -> UpdateContextResult:
-    """Adds a numbered list of memories to a context as one system message; without any, nothing.
+    """Add a numbered list of memories to a context as one system message; without any, add nothing.
 
     Args:
         model_context: Where to.
         title: The line above the list.
-        memories: Contents; what has no text is only named.
+        memories: Contents; of one without text only the type is shown.
     """
     if memories:
         lines = [f"{number}. {_shown(memory)}" for number, memory in enumerate(memories, 1)]

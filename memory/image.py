@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from .llm_errors import ImageError
+from .errors import ImageError
 
 SIGNATURES: Final = (
     ("image/png", b"\x89PNG\r\n\x1a\n"),
@@ -26,7 +26,7 @@ WEB_URL: Final = re.compile(r"https?://[^\s/]+\S*\Z", re.IGNORECASE)
 
 
 class PilImage(Protocol):
-    """What is needed of an image of Pillow."""
+    """An image of Pillow, as far as it is needed here."""
 
     def save(self, fp: Any, format: str | None = None) -> None: ...
 
@@ -72,7 +72,7 @@ class Image(BaseModel):
 
         Args:
             data: PNG, JPEG, GIF, WebP or BMP; anything else only with its `mime_type`.
-            mime_type: default: what the first bytes say.
+            mime_type: default: as the first bytes say.
 
         Raises:
             ImageError: the format is not known.
@@ -167,9 +167,9 @@ class Image(BaseModel):
         return {"type": "image_url", "image_url": {"url": self.uri, "detail": detail}}
 
     def __repr__(self) -> str:
-        # Messages are shown in errors and logs, where nobody wants a megabyte of base64.
-        what = self.url if self.data is None else f"{self.mime_type}, {len(self.data) * 3 // 4:,} bytes"
-        return f"Image({what})"
+        # Messages are shown in errors and logs, which a megabyte of base64 would bury.
+        shown = self.url if self.data is None else f"{self.mime_type}, {len(self.data) * 3 // 4:,} bytes"
+        return f"Image({shown})"
 
     __str__ = __repr__
 
@@ -182,10 +182,10 @@ def _decoded(data: str) -> bytes:
 
 
 def _mime_type_of(data: bytes) -> str:
-    """What the first bytes of an image file say.
+    """The MIME type that the first bytes of an image file tell.
 
     Raises:
-        ImageError: nothing that is known here.
+        ImageError: none that is known here.
     """
     for mime_type, signature in SIGNATURES:
         if data.startswith(signature):

@@ -1,4 +1,4 @@
-"""What is said to a model and what it says: messages with the names and fields of `autogen_core.models`.
+"""Messages to models and from them, with the names and fields of `autogen_core.models`.
 
 Every one of them can be sent as a message of the bus, also with images in a list, which AutoGen's own can't.
 They are values: frozen, and equal when their fields are.
@@ -11,18 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .image import Image
-
-__all__ = [
-    "AssistantMessage",
-    "FunctionCall",
-    "FunctionExecutionResult",
-    "FunctionExecutionResultMessage",
-    "Image",
-    "LLMMessage",
-    "SystemMessage",
-    "UserMessage",
-]
+from .image import Image as Image  # noqa: PLC0414 - passed on
 
 
 @dataclass(frozen=True)
@@ -45,7 +34,7 @@ class _Message(BaseModel):
 
 
 class SystemMessage(_Message):
-    """What the developer tells the model to be and to do.
+    """An instruction of the developer for the model.
 
     Attributes:
         content: the text.
@@ -56,7 +45,7 @@ class SystemMessage(_Message):
 
 
 class UserMessage(_Message):
-    """What somebody says to the model, be it a person or another agent.
+    """A message of a person or of another agent.
 
     Attributes:
         content: a text, or texts and images in their order.
@@ -69,7 +58,7 @@ class UserMessage(_Message):
 
 
 class AssistantMessage(_Message):
-    """What the model said.
+    """An answer of the model.
 
     Attributes:
         content: a text, or the calls it asks for.
@@ -84,10 +73,10 @@ class AssistantMessage(_Message):
 
 
 class FunctionExecutionResult(_Message):
-    """What came of one call.
+    """The result of one call.
 
     Attributes:
-        content: the output, or what went wrong, as text for the model.
+        content: the output, or the error, as text for the model.
         name: the tool's name.
         call_id: the id of the FunctionCall; some models give none, then it is "".
         is_error: whether it failed; None: unknown.
@@ -100,7 +89,7 @@ class FunctionExecutionResult(_Message):
 
 
 class FunctionExecutionResultMessage(_Message):
-    """What came of the calls of the AssistantMessage before it.
+    """The results of the calls of the AssistantMessage before it.
 
     Attributes:
         content: one result for each call.

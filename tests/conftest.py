@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# What takes longest begins first where several processes share the tests, so that they end together.
+ORDER = ("integration", "docs", "chaos", "mutations", "contract", "unit")
 
 # Machines that build are slow in bursts; a deadline per example would fail for no reason.
 settings.register_profile("callboard", deadline=None)
@@ -25,6 +29,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    if hasattr(config, "workerinput"):  # a process of pytest-xdist
+        items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    folder = item.path.relative_to(Path(__file__).parent).parts[0]
+    return ORDER.index(folder) if folder in ORDER else len(ORDER)
 
 
 def _is_in_memory(item: pytest.Item) -> bool:

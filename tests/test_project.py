@@ -12,33 +12,42 @@ from typing import Any
 import pytest
 import yaml
 
-from actors.demo.app import app
-from broker import BrokerSettings
+from callboard.broker import BrokerSettings
+from examples.digest import app
 
 ROOT = Path(__file__).parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 STORES = ("redis", "chroma")
 AGENT_SERVICES = {name: service for name, service in COMPOSE["services"].items() if name not in STORES}
-PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+FOLDERS = ("actors", "broker", "memory")
+INSTALLED: dict[str, str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["sources"]
 
 
-def test_the_three_packages_are_listed_and_typed() -> None:
-    assert PACKAGES == ["actors", "broker", "memory"]
-    for package in PACKAGES:
-        assert (ROOT / package / "__init__.py").is_file()
-        assert (ROOT / package / "py.typed").is_file()
+def test_one_package_is_installed_and_its_parts_are_links_to_the_three_folders() -> None:
+    assert INSTALLED == {
+        "actors": "callboard",
+        "broker": "callboard/broker",
+        "memory": "callboard/memory",
+        "examples/digest": "callboard/cli/demo-files/digest",
+    }
+    links = {"callboard": "actors", "callboard/broker": "broker", "callboard/memory": "memory"}
+    for link, folder in links.items():
+        assert (ROOT / link).is_symlink()
+        assert (ROOT / link).resolve() == ROOT / folder
+        assert (ROOT / folder / "__init__.py").is_file()
+        assert (ROOT / folder / "py.typed").is_file()
 
 
 def test_every_folder_with_modules_is_a_package() -> None:
     """A folder without __init__.py would be importable from a checkout and missing in strict tools."""
-    folders = {path.parent for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    folders = {path.parent for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
     assert [str(folder) for folder in folders if not (folder / "__init__.py").is_file()] == []
 
 
 def test_the_command_is_there() -> None:
-    assert PROJECT["project"]["scripts"] == {"callboard": "actors.cli:main"}
-    from actors.cli import main
+    assert PROJECT["project"]["scripts"] == {"callboard": "callboard.cli:main"}
+    from callboard.cli import main
 
     assert callable(main)
 
@@ -100,7 +109,7 @@ def test_a_compose_service_runs_its_agent_type_and_can_be_scaled(
 def test_compose_commands_are_ones_that_the_command_line_accepts() -> None:
     from typer.main import get_command
 
-    from actors.cli.main import app as command_line
+    from callboard.cli.main import app as command_line
 
     group: Any = get_command(command_line)
     for service in AGENT_SERVICES.values():

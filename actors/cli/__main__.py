@@ -1,4 +1,4 @@
-"""`python -m actors.cli`: the same as `callboard`."""
+"""`python -m callboard.cli`: the same as `callboard`."""
 
 from . import main
 

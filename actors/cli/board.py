@@ -1,4 +1,4 @@
-"""What `up` and `demo` show while processes run: a live table on a terminal, plain lines elsewhere."""
+"""The board that `up` and `demo` show while processes run: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from broker.redis.inspect import Overview
-
-    from ..supervisor import Child
+    from callboard.broker.redis.operations.inspect import Overview
+    from callboard.process.supervisor import Child
 
 WINDOW = 5.0  # seconds over which a rate is measured
 
@@ -81,12 +80,12 @@ class Meter:
 
 
 class Board(Protocol):
-    """Where it is shown; also the listener of a supervisor."""
+    """The place where a run is shown; also the listener of its supervisor."""
 
     every: float
 
     def show(self, rows: Sequence[Row]) -> None:
-        """How it stands now."""
+        """Shows the present state."""
         ...
 
     def output(self, child: Child, line: str) -> None:
@@ -178,10 +177,10 @@ def _table(rows: Sequence[Row]) -> Table:
 
 @contextlib.contextmanager
 def board(*, to_stderr: bool = False) -> Iterator[Board]:
-    """The board that fits where the output goes.
+    """The board for this output: live on a terminal, else plain.
 
     Args:
-        to_stderr: Stdout is for something else.
+        to_stderr: Stdout is used for other output.
     """
     if not (sys.stderr.isatty() and (to_stderr or sys.stdout.isatty())):
         yield PlainBoard(remark if to_stderr else say)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-from ..errors import ActorError
+from callboard.errors import ActorError
+from callboard.foundation.errors import CallboardError
 
 FAILED = 1
 BAD_USE = 2
@@ -23,23 +24,20 @@ class CommandFailed(ActorError):
         code: The exit code.
     """
 
-    def __init__(self, sentence: str, code: int = FAILED) -> None:
-        super().__init__(sentence, code)
-        self.sentence = sentence
-        self.code = code
+    template = "{sentence}"
 
-    def __str__(self) -> str:
-        return self.sentence
+    sentence: str
+    code: int = FAILED
 
 
 def bad_use(sentence: str) -> NoReturn:
-    """Ends the command: it can't be what was meant."""
+    """Ends the command with the exit code for wrong use."""
     raise CommandFailed(sentence, BAD_USE)
 
 
 def code_of(error: BaseException) -> int:
     """The exit code for an error."""
-    from broker.errors import (
+    from callboard.broker.errors import (
         BadUrlError,
         InvalidIdError,
         RequestTimeoutError,
@@ -47,22 +45,16 @@ def code_of(error: BaseException) -> int:
         ServerUnavailableError,
         SettingsError,
     )
-    from broker.redis.server import ServerUnsupportedError
-    from broker.redis.server_state import ServerStartError
-    from memory.errors import FilterError, MemorySettingError, StoreUnavailableError
-
-    from ..errors import DeclarationError
-    from ..loading import LoadingError
+    from callboard.broker.redis.server.state import ServerStartError
+    from callboard.errors import DeclarationError
+    from callboard.memory.errors import FilterError, MemorySettingError, StoreUnavailableError
+    from callboard.process.loading import LoadingError
 
     if isinstance(error, CommandFailed):
         return error.code
     if isinstance(
         error,
-        ServerUnavailableError
-        | ServerNotFoundError
-        | ServerStartError
-        | ServerUnsupportedError
-        | StoreUnavailableError,
+        ServerUnavailableError | ServerNotFoundError | ServerStartError | StoreUnavailableError,
     ):
         return UNREACHABLE
     if isinstance(error, RequestTimeoutError):
@@ -82,11 +74,8 @@ def code_of(error: BaseException) -> int:
 
 
 def sentence_of(error: BaseException) -> str:
-    """What went wrong, for people: our own errors as they are, others with their class."""
-    from broker.errors import BrokerError
-    from memory.errors import LongTermMemoryError
-
-    if isinstance(error, ActorError | BrokerError | LongTermMemoryError):
+    """The sentence that tells a person what went wrong: our own errors as they are, others with their class."""
+    if isinstance(error, CallboardError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror

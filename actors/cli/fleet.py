@@ -1,4 +1,4 @@
-"""Supervised processes on one server, with a board: what `up` and `demo` share."""
+"""Supervised processes on one server, with a board, as `up` and the demo run them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.errors import BrokerError
+from callboard.broker.errors import BrokerError
+from callboard.process.launching import environment, worker_command
+from callboard.process.supervisor import Ending, ProcessPlan, RestartPolicy, Supervisor
 
-from ..supervisor import Ending, ProcessPlan, RestartPolicy, Supervisor, environment, worker_command
 from .board import Board, Meter
 
 if TYPE_CHECKING:
-    from broker.redis.inspect import Overview
-    from broker.redis.transport import RedisTransport
+    from callboard.broker.redis.client.transport import RedisTransport
+    from callboard.broker.redis.operations.inspect import Overview
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
@@ -25,13 +26,13 @@ PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPlan:
-    """What to run.
+    """The processes to run, and the settings that they share.
 
     Attributes:
         target: `module:app`.
-        processes: How many for each agent type.
+        processes: The number of processes for each agent type.
         url: Of the server; None: the embedded one.
-        namespace: Where on the server.
+        namespace: The namespace on it.
         grace: Seconds that running handlers get.
         policy: When to restart.
         options: Further options of `callboard worker`.
@@ -65,12 +66,12 @@ class FleetPlan:
 
 
 class Fleet:
-    """Runs the processes of a plan and shows how they do.
+    """The processes of a plan, run by a supervisor and shown on a board.
 
     Args:
-        plan: What to run.
-        transport: For looking, and for giving back what a dead process held.
-        board: Where to show it.
+        plan: The processes to run.
+        transport: To inspect the namespace, and to give back the messages that a dead process held.
+        board: Shows the run.
         revive: Starts the server again if it died.
     """
 
@@ -111,12 +112,12 @@ class Fleet:
                 await self.look()
 
     async def look(self) -> Overview:
-        """Shows how it stands now.
+        """Shows the present state of the namespace.
 
         Raises:
             BrokerError: The server does not answer.
         """
-        from broker.redis.inspect import overview
+        from callboard.broker.redis.operations.inspect import overview
 
         view = await overview(self._transport)
         self._board.show(self._meter.rows(view, self.supervisor.children))

@@ -1,4 +1,4 @@
-"""Puts the commands together, and turns whatever ends one into an exit code."""
+"""Puts the commands together, and turns the error that ends one into an exit code."""
 
 from __future__ import annotations
 
@@ -9,24 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from . import (
-    acl,
-    ask,
-    dead,
-    demo,
-    doctor,
-    init,
-    memory,
-    pause,
-    publish,
-    reset,
-    server,
-    status,
-    tail,
-    topics,
-    up,
-    worker,
-)
+from .commands import add_commands
 from .exits import BAD_USE, BROKEN_PIPE, INTERRUPTED, code_of, complain, sentence_of
 from .options import help_of
 from .output import OutputClosedError
@@ -41,11 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-for _module in (init, up, worker, publish, ask, status, topics, tail, pause, reset, doctor, acl, demo):
-    _module.add_to(app)
-app.add_typer(dead.app, name="dead")
-app.add_typer(memory.app, name="memory")
-app.add_typer(server.app, name="server")
+add_commands(app)
 
 
 def _print_version(wanted: bool) -> None:

@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..errors import did_you_mean
+from callboard.errors import did_you_mean
+
 from .exits import BAD_USE, CommandFailed, bad_use
 
 if TYPE_CHECKING:
     import pydantic
 
-    from broker import MessageRegistry
+    from callboard.broker import MessageRegistry
 
 MOST_ERRORS = 3  # shown of one message
 
@@ -154,7 +155,7 @@ def _field_of(problem: Mapping[str, Any]) -> object:
 
 
 def _field_names(cls: Any) -> tuple[str, ...]:
-    """What a person may write; empty when anything goes, or it is no class with fields."""
+    """The names of the fields; empty if the class takes any, or has no fields at all."""
     import dataclasses
 
     import pydantic
@@ -170,7 +171,7 @@ def _field_names(cls: Any) -> tuple[str, ...]:
 
 
 def _own_names(registry: MessageRegistry) -> list[str]:
-    from broker.payload import SIMPLE
+    from callboard.broker.encoding.payload import SIMPLE
 
     simple = set(SIMPLE.values())
     own = [entry.name for entry in registry if entry.name not in simple]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,9 +11,8 @@ import typer
 from .exits import bad_use
 
 if TYPE_CHECKING:
-    from broker import BrokerSettings
-
-    from ..app import App
+    from callboard.app import App
+    from callboard.broker import BrokerSettings
 
 Target = Annotated[
     str,
@@ -42,7 +41,7 @@ Grace = Annotated[
     typer.Option(
         metavar="SECONDS",
         min=0,
-        help="How long running handlers may go on when it stops. Default: drain_grace, 30.",
+        help="How long running handlers may take to finish when it stops. Default: drain_grace, 30.",
     ),
 ]
 MaxMemory = Annotated[
@@ -89,6 +88,13 @@ def check_types(app: App, names: list[str]) -> None:
         app[name]
 
 
+def split_names(names: Sequence[str]) -> tuple[str | None, list[str]]:
+    """`module:app` if it is the first of these arguments, and the others."""
+    if names and ":" in names[0]:
+        return names[0], list(names[1:])
+    return None, list(names)
+
+
 def split_counts(texts: list[str], option: str) -> dict[str, int]:
     """`writer=3` as a name and a number."""
     counts: dict[str, int] = {}
@@ -109,7 +115,7 @@ def with_limits(settings: BrokerSettings, max_memory: str | None, max_messages: 
     """The settings with the limits of a worker process that the command line gives."""
     from dataclasses import replace
 
-    from broker.settings import parse_size
+    from callboard.broker.settings import parse_size
 
     memory = settings.max_memory if max_memory is None else parse_size(max_memory)
     messages = settings.max_messages if max_messages is None else max_messages
@@ -117,5 +123,5 @@ def with_limits(settings: BrokerSettings, max_memory: str | None, max_messages: 
 
 
 def limit_options(settings: BrokerSettings) -> tuple[str, ...]:
-    """The same as options of `callboard worker`."""
+    """These limits as options of `callboard worker`."""
     return ("--max-memory", str(settings.max_memory), "--max-messages", str(settings.max_messages))

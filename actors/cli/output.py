@@ -1,24 +1,25 @@
-"""Printing: aligned columns, JSON, and values for people."""
+"""Printing: aligned columns, JSON, values for people, and a progress bar."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from ..errors import ActorError
+from callboard.errors import ActorError
 
 
 class OutputClosedError(ActorError):
-    """Whoever read the output is gone."""
+    """The reader of the output is gone, as the other end of a pipe may be."""
 
 
 def say(line: str = "") -> None:
     """One line on stdout, at once, so that a pipe sees it.
 
     Raises:
-        OutputClosedError: Nobody reads it any more.
+        OutputClosedError: Its reader is gone.
     """
     try:
         print(line, flush=True)
@@ -28,7 +29,7 @@ def say(line: str = "") -> None:
 
 
 def remark(line: str) -> None:
-    """One line on stderr: what is not data."""
+    """One line on stderr, for everything that is not data."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -90,3 +91,33 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+@contextlib.contextmanager
+def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Shows how far a job is: a bar on stderr, where that is a terminal.
+
+    Args:
+        what: The text in front of the bar.
+        total: The number of things to do; None: unknown.
+
+    Yields:
+        A function to call with the number of things done since the last call.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    shown = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with shown:
+        task = shown.add_task(what, total=total)
+        yield lambda done: shown.advance(task, done)

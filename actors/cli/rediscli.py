@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from broker.redis.endpoint import Endpoint
+    from callboard.broker.redis.client.endpoint import Endpoint
 
 STATUSES = (b"OK", b"PONG", b"QUEUED")
 ESCAPES = {0x22: '\\"', 0x5C: "\\\\", 0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x07: "\\a", 0x08: "\\b"}
@@ -39,7 +39,7 @@ def formatted(answer: Any, *, indent: str = "") -> str:
 
 
 def quoted(value: bytes) -> str:
-    """Bytes in quotes; what is not printable ASCII as escapes."""
+    """Bytes in quotes; all but printable ASCII as escapes."""
     text = "".join(
         ESCAPES.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}") for byte in value
     )
@@ -65,7 +65,7 @@ def converse(call: Callable[[list[str]], Any], lines: Iterable[str], write: Call
     """Runs the commands of some lines, until they end or one is `quit` or `exit`.
 
     Args:
-        call: Runs one command; what it raises as CommandError is returned as the error.
+        call: Runs one command; returns a CommandError instead of raising it.
         lines: As typed.
         write: Takes each answer.
     """
@@ -82,7 +82,7 @@ def converse(call: Callable[[list[str]], Any], lines: Iterable[str], write: Call
 
 
 def typed(prompt: str) -> Iterator[str]:
-    """What a person types, line by line, with a history where Python has one."""
+    """The lines that are typed, with a history where Python has readline."""
     with contextlib.suppress(ImportError):
         importlib.import_module("readline")
     with contextlib.suppress(EOFError):
@@ -93,12 +93,12 @@ def typed(prompt: str) -> Iterator[str]:
 def redis_cli_command(
     program: str, endpoint: Endpoint, arguments: list[str]
 ) -> tuple[list[str], dict[str, str]]:
-    """How to run redis-cli on a server: the command, and what to add to the environment.
+    """The command that runs redis-cli on a server, and the variables to add to the environment.
 
     Args:
         program: Path of redis-cli.
         endpoint: The server.
-        arguments: What redis-cli is to do.
+        arguments: The command for redis-cli, and its options.
     """
     where = ["-h", endpoint.host, "-p", str(endpoint.port)]
     if endpoint.scheme == "unix":

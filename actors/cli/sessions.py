@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from broker import BrokerSettings
-    from broker.redis.transport import RedisTransport
-
-    from ..app import App
-    from ..control import Control
-    from ..runtime import RedisAgentRuntime
+    from callboard.app import App
+    from callboard.broker import BrokerSettings
+    from callboard.broker.redis.client.transport import RedisTransport
+    from callboard.broker.redis.operations.inspect import Overview
+    from callboard.runtime.control import Control
+    from callboard.runtime.runtime import RedisAgentRuntime
 
 T = TypeVar("T")
 
@@ -30,10 +30,10 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def settings_for(app: App | None, url: str | None, namespace: str | None) -> BrokerSettings:
-    """What is in force for a command: its options, then the app's settings, then the environment."""
+    """The settings of a command: its options, then those of the app, then those of the environment."""
     from dataclasses import replace
 
-    from broker import BrokerSettings
+    from callboard.broker import BrokerSettings
 
     settings = (app.settings if app is not None else None) or BrokerSettings.from_env()
     name = namespace or (app.namespace if app is not None else None) or settings.namespace
@@ -43,7 +43,7 @@ def settings_for(app: App | None, url: str | None, namespace: str | None) -> Bro
 @contextlib.asynccontextmanager
 async def publisher(app: App, url: str | None, namespace: str | None) -> AsyncIterator[RedisAgentRuntime]:
     """A runtime that publishes and asks, and runs no agents."""
-    from ..runtime import RedisAgentRuntime
+    from callboard.runtime.runtime import RedisAgentRuntime
 
     settings = settings_for(app, url, namespace)
     async with RedisAgentRuntime.from_app(
@@ -63,9 +63,8 @@ async def observer(
         url: instead of the environment's; None there as well: the embedded server.
         namespace: instead of the app's.
     """
-    from broker.redis.transport import RedisTransport
-
-    from ..loading import load_app
+    from callboard.broker.redis.client.transport import RedisTransport
+    from callboard.process.loading import load_app
 
     settings = settings_for(load_app(target) if target else None, url, namespace)
     async with server_at(settings.url) as server:
@@ -76,10 +75,18 @@ async def observer(
             await transport.close()
 
 
+async def overview_of(target: str | None, url: str | None, namespace: str | None) -> Overview:
+    """The state of a namespace at this moment; arguments as for `observer`."""
+    from callboard.broker.redis.operations.inspect import overview
+
+    async with observer(target, url, namespace) as transport:
+        return await overview(transport)
+
+
 @contextlib.asynccontextmanager
 async def controller(target: str | None, url: str | None, namespace: str | None) -> AsyncIterator[Control]:
     """Gives orders to the workers of a namespace; arguments as for `observer`."""
-    from ..control import Control
+    from callboard.runtime.control import Control
 
     async with observer(target, url, namespace) as transport:
 
@@ -108,7 +115,7 @@ async def server_at(url: str | None) -> AsyncIterator[Server]:
     if url is not None:
         yield Server(url, _leave_alone)
         return
-    from broker.redis.server import EmbeddedServer
+    from callboard.broker.redis.server.embedded import EmbeddedServer
 
     async with await EmbeddedServer.acquire() as handle:
         yield Server(handle.url, handle.ensure_running)

@@ -1,28 +1,28 @@
-"""What every model client offers, with the names of `autogen_core.models`."""
+"""The interface of model clients, with the names of `autogen_core.models`."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypedDict, Unpack, runtime_checkable
 
 from pydantic import BaseModel
 
-from memory.llm_messages import LLMMessage
+from callboard.cancellation import CancellationToken
+from callboard.memory.llm_messages import LLMMessage
 
-from ..cancellation import CancellationToken
 from .info import ModelInfo
 from .types import CreateResult, RequestUsage
 
 
 @runtime_checkable
 class ToolLike(Protocol):
-    """What a model client needs of a tool; every tool of `actors.tools` has it."""
+    """A tool, as far as a model client needs it; every tool of `callboard.tools` is one."""
 
     @property
     def name(self) -> str:
-        """What the model calls it by."""
+        """Its name for the model."""
         ...
 
     @property
@@ -38,33 +38,38 @@ ToolChoice: TypeAlias = ToolLike | Literal["auto", "required", "none"]
 JsonOutput: TypeAlias = bool | type[BaseModel] | None
 
 
-class ChatCompletionClient(ABC):
-    """A model behind some API.
+class CreateOptions(TypedDict, total=False):
+    """The keyword arguments of `create` and `create_stream`, for every client; `ModelRequest` has their defaults.
 
-    Every error is one of `actors.models.errors`, or asyncio.CancelledError when the token was cancelled.
+    Keys:
+        tools: tools that the model may call, or their ToolSchemas.
+        tool_choice: "auto", "required" (some tool), "none", or the one tool that it has to call.
+        json_output: True: the answer is a JSON object; a pydantic model: it is an object of that class;
+            False: it is text; None: as the client was set up.
+        extra_create_args: further arguments for the API; they win over those of the client.
+        cancellation_token: ends the request when it is cancelled.
+    """
+
+    tools: Tools
+    tool_choice: ToolChoice
+    json_output: JsonOutput
+    extra_create_args: Mapping[str, Any]
+    cancellation_token: CancellationToken | None
+
+
+class ChatCompletionClient(ABC):
+    """A client of a model behind some API.
+
+    Every error is one of `callboard.models.errors`, or asyncio.CancelledError when the token was cancelled.
     """
 
     @abstractmethod
-    async def create(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Tools = (),
-        tool_choice: ToolChoice = "auto",
-        json_output: JsonOutput = None,
-        extra_create_args: Mapping[str, Any] = {},
-        cancellation_token: CancellationToken | None = None,
-    ) -> CreateResult:
+    async def create(self, messages: Sequence[LLMMessage], **options: Unpack[CreateOptions]) -> CreateResult:
         """Ask the model once.
 
         Args:
             messages: the conversation, oldest first.
-            tools: what the model may call; Tools or ToolSchemas.
-            tool_choice: "auto", "required" (some tool), "none", or the one tool that it has to call.
-            json_output: True: the answer is a JSON object; a pydantic model: it is an object of that class;
-                False: it is text; None: as the client was set up.
-            extra_create_args: further arguments for the API; they win over those of the client.
-            cancellation_token: ends the request when it is cancelled.
+            **options: see CreateOptions.
 
         Raises:
             ModelError: one of its subclasses.
@@ -72,14 +77,7 @@ class ChatCompletionClient(ABC):
 
     @abstractmethod
     def create_stream(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Tools = (),
-        tool_choice: ToolChoice = "auto",
-        json_output: JsonOutput = None,
-        extra_create_args: Mapping[str, Any] = {},
-        cancellation_token: CancellationToken | None = None,
+        self, messages: Sequence[LLMMessage], **options: Unpack[CreateOptions]
     ) -> AsyncGenerator[str | CreateResult, None]:
         """Ask the model and get its text piece by piece; the last item is the whole CreateResult.
 
@@ -92,7 +90,7 @@ class ChatCompletionClient(ABC):
 
     @abstractmethod
     def actual_usage(self) -> RequestUsage:
-        """Tokens that were paid for: answers out of a cache are not among them."""
+        """Tokens that were paid for: answers from a cache are not among them."""
 
     @abstractmethod
     def total_usage(self) -> RequestUsage:
@@ -109,7 +107,7 @@ class ChatCompletionClient(ABC):
     @property
     @abstractmethod
     def model_info(self) -> ModelInfo:
-        """What the model can do."""
+        """The abilities of the model."""
 
     @property
     def model(self) -> str:
@@ -122,7 +120,7 @@ class ChatCompletionClient(ABC):
         return None
 
     def fingerprint(self) -> Mapping[str, Any]:
-        """What besides the request decides the answer: class, model, address, create arguments.
+        """All that decides the answer besides the request: class, model, address, create arguments.
 
         A part of every cache key, so plain data and no secrets.
         """

@@ -1,4 +1,4 @@
-"""Counting what a client uses, and stopping before a budget is exceeded."""
+"""The client that adds up usage, and stops before a budget is exceeded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from ..errors import SettingValueError
+from callboard.errors import SettingValueError
+
 from .base import ChatCompletionClient
 from .errors import BudgetExceededError, UnknownPriceError
 from .request import ModelRequest, WrappedChatCompletionClient
@@ -21,7 +22,7 @@ LIMITS_OF_ANSWERS: Final = ("max_completion_tokens", "max_tokens", "max_output_t
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What may be spent.
+    """A limit on spending.
 
     Attributes:
         scope: "total", "client", "agent" or "run": so much for everything, or for each client, agent or run; or one of
@@ -62,12 +63,12 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
     processes with one store, stay within the budget together. Without a limit on answers
     `assumed_completion_tokens` of the ledger's settings stands in, and a longer answer can exceed the budget once.
 
-    A stream that ends early is counted by what was seen of it.
+    A stream that ends early is counted by the pieces that came.
 
     Args:
-        client: the one that is asked.
-        ledger: where usage is added up, with the prices in its settings; default: one of its own, without prices.
-        budgets: what may be spent.
+        client: asked for every answer.
+        ledger: adds up usage, with the prices in its settings; default: one of its own, without prices.
+        budgets: limits on spending.
         name: the client's name in the ledger; default: the model.
     """
 
@@ -88,6 +89,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
         where = scopes(self.name)
         async with self._set_aside(request, where):
             result = await request.create(self.client)
+            # Counted before the hold ends: in between, another request would find the money of this one free.
             await self._count(where, result.usage, cached=result.cached)
         return result
 
@@ -104,7 +106,8 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
                         pieces += 1
                     yield item
             finally:
-                if pieces:  # it ended before its result; servers send about one token in a piece
+                # The stream ended before its result, or its reader stopped; servers send about one token in a piece.
+                if pieces:
                     await self._count(where, RequestUsage(self._tokens_of(request), pieces))
 
     async def _count(self, where: tuple[str, ...], usage: RequestUsage, *, cached: bool = False) -> None:
@@ -115,10 +118,10 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
 
     @asynccontextmanager
     async def _set_aside(self, request: ModelRequest, where: tuple[str, ...]) -> AsyncIterator[None]:
-        """Sets aside what a request may need in every budget that covers it.
+        """Set the most that a request may need aside in every budget that covers it.
 
         Raises:
-            BudgetExceededError: one of them has not so much left.
+            BudgetExceededError: one of them has less left.
             UnknownPriceError: one of them is in money, and the model's price is not known.
         """
         covering = [(budget, scope) for scope in where for budget in self._budgets if budget.covers(scope)]
@@ -129,7 +132,8 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
         hold_id = os.urandom(8).hex()
         try:
             for budget, scope in covering:
-                # Set aside first and looked at after: of two that come at once none can miss the other.
+                # Set aside first, and looked at after. The other way round, two requests at once could both find room
+                # for one, and then both take it. So each sees the other; at worst both are refused.
                 await self.ledger.hold(scope, hold_id, most)
                 await self._check(budget, scope, hold_id, most)
             yield
@@ -152,6 +156,10 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
         held_tokens, held_usd = await self.ledger.held(scope, besides=hold_id)
         if budget.tokens is not None and spent.tokens + held_tokens + most.tokens > budget.tokens:
             used = spent.tokens + held_tokens
-            raise BudgetExceededError(self.model, "tokens", budget.tokens, used, most.tokens)
+            raise BudgetExceededError(
+                self.model, unit="tokens", limit=budget.tokens, spent=used, needed=most.tokens
+            )
         if budget.usd is not None and spent.usd + held_usd + most.usd > budget.usd:
-            raise BudgetExceededError(self.model, "USD", budget.usd, spent.usd + held_usd, most.usd)
+            raise BudgetExceededError(
+                self.model, unit="USD", limit=budget.usd, spent=spent.usd + held_usd, needed=most.usd
+            )

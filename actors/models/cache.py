@@ -1,4 +1,4 @@
-"""Answers that were given before."""
+"""The client that answers from a cache."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pydantic import BaseModel, ValidationError
 from .base import ChatCompletionClient
 from .request import ModelRequest, WrappedChatCompletionClient
 from .settings import DEFAULTS
-from .stores import MemoryStore, Store
+from .stores import InMemoryStore, Store
 from .types import CreateResult, RequestUsage
 
 
 class CachedAnswer(BaseModel):
-    """What the store keeps, as JSON.
+    """An answer as the store keeps it, as JSON.
 
     Attributes:
         result: the answer.
@@ -27,18 +27,21 @@ class CachedAnswer(BaseModel):
 
 
 class CachedChatCompletionClient(WrappedChatCompletionClient):
-    """A client that answers what was asked before from a store; such an answer says `cached=True`.
+    """A client that answers repeated requests from a store; such an answer says `cached=True`.
 
     The key is a hash of everything that decides the answer: messages, tools, tool choice, output schema, arguments,
     and the fingerprint of the client (model, address, its own arguments), which AutoGen's ChatCompletionCache leaves out,
     so that two models with one store answer for each other there. Errors are not kept, nor streams that ended early.
 
+    Two equal requests at the same time both ask the model, and the later answer takes the place of the earlier one: the
+    cache saves money, it does not wait.
+
     A stream gives the pieces that it gave first; of an answer that was no stream, its text in one piece.
 
     Args:
-        client: the one that is asked when the store has no answer.
-        store: where answers are kept; default: in this process.
-        seconds: how long.
+        client: asked when the store has no answer.
+        store: keeps the answers; default: one in this process.
+        seconds: how long answers are kept.
     """
 
     def __init__(
@@ -49,7 +52,7 @@ class CachedChatCompletionClient(WrappedChatCompletionClient):
         seconds: float = DEFAULTS.cache_seconds,
     ) -> None:
         super().__init__(client)
-        self.store = store or MemoryStore()
+        self.store = store or InMemoryStore()
         self._seconds = seconds
         self._saved = RequestUsage(0, 0)
 
@@ -101,5 +104,5 @@ class CachedChatCompletionClient(WrappedChatCompletionClient):
 
 
 def pieces_of(result: CreateResult) -> list[str]:
-    """What a stream says before its result when the answer is there already: the text in one piece."""
+    """The pieces of a stream whose answer is there already: the text in one piece."""
     return [result.content] if isinstance(result.content, str) and result.content else []

@@ -25,40 +25,35 @@ ModelError(model, reason, status, retry_after)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Sequence
 
-from ..errors import ActorError, did_you_mean
+from callboard.errors import ActorError, did_you_mean
 
 
 class ModelError(ActorError):
     """A request to a model failed.
 
     Attributes:
-        permanent: whether another attempt would end the same way.
         model: name of the model.
         reason: what the server said, or what is wrong.
         status: HTTP status; None when there was no answer.
         retry_after: seconds that the server asks to wait; None when it does not say.
+        hint: what to do about it.
     """
 
-    permanent = False
+    template = "{model}: {reason}{ending}"
     hint = ""
 
-    def __init__(
-        self, model: str, reason: str, status: int | None = None, retry_after: float | None = None
-    ) -> None:
-        super().__init__(model, reason)
-        # Not through the constructor: OSError, the base of TimeoutError, takes a third argument for a file's name.
-        self.args = (model, reason, status, retry_after)
-        self.model = model
-        self.reason = reason
-        self.status = status
-        self.retry_after = retry_after
+    model: str
+    reason: str
+    status: int | None = None
+    retry_after: float | None = None
 
-    def __str__(self) -> str:
+    @property
+    def ending(self) -> str:
+        """The end of the sentence: the status, and what to do."""
         status = "" if self.status is None else f" (HTTP {self.status})"
-        return f"{self.model}: {self.reason}{status}" + (f". {self.hint}" if self.hint else "")
+        return f"{status}. {self.hint}" if self.hint else status
 
 
 class RateLimitError(ModelError):
@@ -140,16 +135,16 @@ class UnknownModelError(ModelError, ValueError):
         known: the models there are.
     """
 
+    template = "model_info is required for the model {model!r}, of which nothing is known.{nearest}"
     permanent = True
 
-    def __init__(self, model: str, known: Iterable[str] = ()) -> None:
-        super().__init__(model, "nothing is known of this model")
-        self.known = tuple(known)
-        self.args = (model, self.known)
+    reason: str = "nothing is known of this model"
+    known: Sequence[str] = ()
 
-    def __str__(self) -> str:
-        nearest = f" {did_you_mean(self.model, self.known)}" if self.known else ""
-        return f"model_info is required for the model {self.model!r}, of which nothing is known.{nearest}"
+    @property
+    def nearest(self) -> str:
+        """The model that may be meant, as a sentence."""
+        return f" {did_you_mean(self.model, self.known)}" if self.known else ""
 
 
 class BudgetExceededError(ModelError):
@@ -162,34 +157,26 @@ class BudgetExceededError(ModelError):
         needed: what the request might cost at most.
     """
 
+    template = (
+        "{model}: the request may need {needed:,.6g} {unit}, and of {limit:,.6g} "
+        "{spent:,.6g} are spent or set aside. Raise the budget, or ask for less (max_tokens)"
+    )
     permanent = True
 
-    def __init__(self, model: str, unit: str, limit: float, spent: float, needed: float) -> None:
-        super().__init__(model, "over budget")
-        self.args = (model, unit, limit, spent, needed)
-        self.unit = unit
-        self.limit = limit
-        self.spent = spent
-        self.needed = needed
-
-    def __str__(self) -> str:
-        return (
-            f"{self.model}: the request may need {self.needed:,.6g} {self.unit}, and of {self.limit:,.6g} "
-            f"{self.spent:,.6g} are spent or set aside. Raise the budget, or ask for less (max_tokens)"
-        )
+    reason: str = "over budget"
+    unit: str = "tokens"
+    limit: float = 0.0
+    spent: float = 0.0
+    needed: float = 0.0
 
 
 class UnknownPriceError(ModelError, LookupError):
     """A limit in money is set, and the price of the model is not known."""
 
+    template = "the price of {model!r} is not known: add it to the prices, or set a limit in tokens"
     permanent = True
 
-    def __init__(self, model: str) -> None:
-        super().__init__(model, "no price")
-        self.args = (model,)
-
-    def __str__(self) -> str:
-        return f"the price of {self.model!r} is not known: add it to the prices, or set a limit in tokens"
+    reason: str = "no price"
 
 
 class ReplayExhaustedError(ModelError, ValueError):
@@ -199,33 +186,8 @@ class ReplayExhaustedError(ModelError, ValueError):
         answers: how many it has.
     """
 
+    template = "{model}: No more mock responses available: all {answers} were given"
     permanent = True
 
-    def __init__(self, model: str, answers: int) -> None:
-        super().__init__(model, "no more answers")
-        self.args = (model, answers)
-        self.answers = answers
-
-    def __str__(self) -> str:
-        return f"{self.model}: No more mock responses available: all {self.answers} were given"
-
-
-MODEL_ERRORS: Final = (
-    ModelError,
-    RateLimitError,
-    ModelOverloadedError,
-    ModelConnectionError,
-    ModelTimeoutError,
-    BadResponseError,
-    QuotaExceededError,
-    ContextLengthError,
-    ContentFilterError,
-    AuthenticationError,
-    BadRequestError,
-    ModelNotFoundError,
-    UnsupportedFeatureError,
-    UnknownModelError,
-    BudgetExceededError,
-    UnknownPriceError,
-    ReplayExhaustedError,
-)
+    reason: str = "no more answers"
+    answers: int = 0

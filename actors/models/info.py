@@ -1,4 +1,4 @@
-"""What models can do: a table of the well-known ones, and a clear error for all others."""
+"""The abilities of models, from a table of the well-known ones, and their prices, which are not built in."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from typing import Any, Final, Required, TypedDict
 
 from .errors import UnknownModelError
 from .family import ModelFamily
+from .types import RequestUsage
+
+PER: Final = 1_000_000  # tokens that a price is for
 
 
 class ModelInfo(TypedDict, total=False):
-    """What a model can do; the keys are AutoGen's.
+    """The abilities of a model; the keys are AutoGen's.
 
     Keys:
         vision: takes images.
@@ -32,7 +35,7 @@ class ModelInfo(TypedDict, total=False):
 
 
 REQUIRED: Final = ("vision", "function_calling", "json_output", "family", "structured_output")
-# What vendors append to the name of a model for its versions: a date in three spellings, or "latest".
+# Vendors append the version to the name of a model: a date in three spellings, or "latest".
 VERSION: Final = re.compile(
     r"-(\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|\d{3}|\d{2}-\d{4}|latest|preview-\d{2}-\d{2})\Z"
 )
@@ -43,7 +46,7 @@ class KnownModel:
     """One row of the table.
 
     Attributes:
-        info: what it can do.
+        info: its abilities.
         context: tokens that a request and its answer may have together.
     """
 
@@ -128,15 +131,12 @@ def known_model(model: str) -> KnownModel | None:
 
 
 def get_info(model: str) -> ModelInfo:
-    """What a well-known model can do.
+    """The abilities of a well-known model.
 
     Raises:
         UnknownModelError: it is not in the table.
     """
-    known = known_model(model)
-    if known is None:
-        raise UnknownModelError(model, KNOWN)
-    return known.info
+    return _row_of(model).info
 
 
 def get_token_limit(model: str) -> int:
@@ -145,10 +145,14 @@ def get_token_limit(model: str) -> int:
     Raises:
         UnknownModelError: it is not in the table.
     """
+    return _row_of(model).context
+
+
+def _row_of(model: str) -> KnownModel:
     known = known_model(model)
     if known is None:
-        raise UnknownModelError(model, KNOWN)
-    return known.context
+        raise UnknownModelError(model, known=list(KNOWN))
+    return known
 
 
 def validate_model_info(model_info: Mapping[str, Any]) -> None:
@@ -162,3 +166,25 @@ def validate_model_info(model_info: Mapping[str, Any]) -> None:
         raise ValueError(
             f"Missing required field {missing[0]!r} in ModelInfo: it needs {', '.join(REQUIRED)}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The price of a model.
+
+    Attributes:
+        prompt: USD for a million tokens that it reads.
+        completion: USD for a million tokens that it writes.
+    """
+
+    prompt: float
+    completion: float
+
+    def of(self, usage: RequestUsage) -> float:
+        """The cost of a request in USD."""
+        return (usage.prompt_tokens * self.prompt + usage.completion_tokens * self.completion) / PER
+
+
+def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
+    """The price of a model, whose version does not matter unless it has a price of its own; None: not known."""
+    return prices.get(model) or prices.get(without_version(model))

@@ -1,4 +1,4 @@
-"""Model calls of a handler, recorded before they are used: a crash after the answer does not pay for it again."""
+"""The client that records answers before a handler uses them: a crash after the answer does not pay for it again."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, ParamSpec
 
-from ..activation import Activation, current
-from ..context import MessageContext
+from callboard.context import MessageContext
+from callboard.runtime.execution import Execution, current
+
 from .cache import pieces_of
 from .errors import BadResponseError
 from .request import ModelRequest, WrappedChatCompletionClient
@@ -24,8 +25,8 @@ class RecordedChatCompletionClient(WrappedChatCompletionClient):
 
     Inside a handler every answer is stored before the handler goes on. When the message is handled again, in the
     same process or in another, a request that was answered before gets that answer, and no model is asked. Outside a
-    handler, and in tasks that outlive theirs, requests just pass through. Nothing has to be handed over: the message
-    is found by itself.
+    handler, and in tasks that outlive theirs, requests just pass through. The client finds the message by
+    itself.
 
     A recorded answer belongs to the hash of its request and to its number among the equal ones that were answered, so that
     several requests at once get their own answers in whatever order they come. A handler that asks something else the
@@ -39,7 +40,7 @@ class RecordedChatCompletionClient(WrappedChatCompletionClient):
     `RecordedChatCompletionClient(MeteredChatCompletionClient(client))`.
 
     Args:
-        client: the one that is asked.
+        client: asked for answers that are not recorded.
     """
 
     async def _create(self, request: ModelRequest) -> CreateResult:
@@ -65,7 +66,9 @@ class RecordedChatCompletionClient(WrappedChatCompletionClient):
                 yield piece
             result = await recording
         finally:
-            recording.cancel()  # who stops listening stops the stream; nothing is recorded then
+            # A handler that stops listening in the middle ends the request as well; nothing is recorded then. Awaited, so
+            # that the number of this request is free again before the handler makes the next one.
+            recording.cancel()
             await asyncio.gather(recording, return_exceptions=True)
         if not has_piece:
             for piece in pieces_of(result):
@@ -81,21 +84,22 @@ class RecordedChatCompletionClient(WrappedChatCompletionClient):
         raise BadResponseError(self.model, "the stream ended without a result")
 
     def _step(self, request: ModelRequest) -> _Step | None:
-        """Where the answer is recorded; None outside a handler, and when it is over."""
-        activation = current.get()
-        if activation is None or activation.is_over or activation.context is None:
+        """The step that records the answer; None outside a handler, and when it is over."""
+        execution = current.get()
+        if execution is None or execution.is_over or execution.context is None:
             return None
-        what = f"model:{request.digest(self.client)[:DIGITS]}"
-        return _Step(activation, activation.context, what, activation.take_number(what))
+        name = f"model:{request.digest(self.client)[:DIGITS]}"
+        # Taken before anything is awaited: of equal requests at once each has its own number, in the order of the calls.
+        return _Step(execution, execution.context, name, execution.take_number(name))
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
     """One recorded request of one run of a handler."""
 
-    activation: Activation
+    execution: Execution
     context: MessageContext
-    what: str
+    name: str
     number: int
 
     async def run(
@@ -103,8 +107,10 @@ class _Step:
     ) -> CreateResult:
         """The recorded answer, else that of the function."""
         try:
-            return await self.context.once(f"{self.what}:{self.number}", function, *args, **kwargs)
+            return await self.context.once(f"{self.name}:{self.number}", function, *args, **kwargs)
         except BaseException:
-            # Nothing is recorded under this number, so the request that comes instead of this one gets it.
-            self.activation.give_back(self.what, self.number)
+            # Nothing is recorded under this number. Were it not given back, the handler's own second try would be
+            # recorded as number 2, and in the next attempt at the message, where the first try may succeed, number 1
+            # would find no answer and ask the model again.
+            self.execution.give_back(self.name, self.number)
             raise

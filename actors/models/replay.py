@@ -1,4 +1,4 @@
-"""A model client without a model: it answers what it was given, for tests, demos and work without a key."""
+"""A model client without a model: it answers from a script, for tests, demos and work without a key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from memory.llm_messages import (
+from callboard.memory.cancelling import cancellable
+from callboard.memory.llm_messages import (
     FunctionCall,
     FunctionExecutionResultMessage,
     Image,
@@ -18,14 +19,13 @@ from memory.llm_messages import (
 )
 
 from .base import Tools
-from .cancelling import cancellable
 from .errors import ReplayExhaustedError
 from .family import ModelFamily
 from .info import ModelInfo, validate_model_info
 from .request import ModelRequest, RequestClient
 from .types import CreateResult, RequestUsage
 
-TOTAL_TOKENS: Final = 10_000  # what AutoGen's client has as its context
+TOTAL_TOKENS: Final = 10_000  # the context of AutoGen's client
 TOKENS_OF_IMAGE: Final = 1
 PIECES: Final = re.compile(r"\s*\S+\s*|\s+")  # the words of a stream; together they are the text again
 EVERYTHING: Final = ModelInfo(
@@ -74,18 +74,20 @@ Answer: TypeAlias = (
     | Callable[[Sequence[LLMMessage]], "Answer | Awaitable[Answer]"]
 )
 """A text, function calls, a whole result, an error to raise, or a function of the messages that returns one of them."""
+Resolved: TypeAlias = str | list[FunctionCall] | CreateResult | Streamed
+"""An answer after its delays and functions."""
 
 
 class ReplayChatCompletionClient(RequestClient):
-    """Answers from a script, one answer for each request, with the names of AutoGen's client of this name.
+    """A client that answers from a script, one answer for each request, with the names of AutoGen's client of this name.
 
     Tokens are words. The script's position belongs to the client, so each process has its own: where several processes
     or repeated attempts have to agree, use a function of the messages.
 
     Args:
         chat_completions: the answers, see Answer.
-        model_info: what the model is said to be able to do; default: everything.
-        default: the answer when all were given; None: then ReplayExhaustedError, which is a ValueError as in AutoGen.
+        model_info: the abilities of the model; default: all.
+        default: the answer when the script is at its end; None: ReplayExhaustedError, which is a ValueError as in AutoGen.
         model: the model's name.
     """
 
@@ -114,11 +116,11 @@ class ReplayChatCompletionClient(RequestClient):
         return self._calls
 
     def set_cached_bool_value(self, value: bool) -> None:
-        """What `cached` of the results says; True unless it is set, for nothing was paid."""
+        """Set `cached` of the results; True unless it is set, for nothing was paid."""
         self._cached = value
 
     def set_default(self, answer: Answer | None) -> None:
-        """The answer when all were given; None: an error."""
+        """Set the answer for the time when the script is at its end; None: an error."""
         self._default = answer
 
     def reset(self) -> None:
@@ -128,18 +130,19 @@ class ReplayChatCompletionClient(RequestClient):
         self._calls = []
 
     async def save_state(self) -> Mapping[str, Any]:
-        """How far the script is."""
+        """The position in the script."""
         return {"position": self._position}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on where `save_state` was called."""
+        """Go on at the position of `save_state`."""
         self._position = int(state["position"])
 
     # Answering
 
     async def _create(self, request: ModelRequest) -> CreateResult:
-        answer = await self._next(request)
-        return self._result(request, answer, _text_of(answer) if isinstance(answer, Streamed) else "")
+        items = self._create_stream(request)
+        (result,) = [item async for item in items if isinstance(item, CreateResult)]
+        return result
 
     async def _create_stream(self, request: ModelRequest) -> AsyncGenerator[str | CreateResult, None]:
         answer = await self._next(request)
@@ -151,18 +154,9 @@ class ReplayChatCompletionClient(RequestClient):
             yield piece
         yield self._result(request, answer, text)
 
-    async def _next(self, request: ModelRequest) -> str | list[FunctionCall] | CreateResult | Streamed:
-        """The next answer, after its delays and functions."""
-        self._calls.append(
-            {
-                "messages": request.messages,
-                "tools": request.tools,
-                "tool_choice": request.tool_choice,
-                "json_output": request.json_output,
-                "extra_create_args": request.extra_create_args,
-                "cancellation_token": request.cancellation_token,
-            }
-        )
+    async def _next(self, request: ModelRequest) -> Resolved:
+        """The next answer of the script, after its delays and functions."""
+        self._calls.append({"messages": request.messages, **request.options})
         answer = self._take()
         return await cancellable(_resolved(answer, request.messages), request.cancellation_token)
 
@@ -171,12 +165,10 @@ class ReplayChatCompletionClient(RequestClient):
             self._position += 1
             return self.chat_completions[self._position - 1]
         if self._default is None:
-            raise ReplayExhaustedError(self._model, len(self.chat_completions))
+            raise ReplayExhaustedError(self._model, answers=len(self.chat_completions))
         return self._default
 
-    def _result(
-        self, request: ModelRequest, answer: str | list[FunctionCall] | CreateResult | Streamed, text: str
-    ) -> CreateResult:
+    def _result(self, request: ModelRequest, answer: Resolved, text: str) -> CreateResult:
         if isinstance(answer, CreateResult):
             self._usage += answer.usage
             return answer
@@ -191,7 +183,7 @@ class ReplayChatCompletionClient(RequestClient):
             thought=answer.thought if isinstance(answer, Streamed) else None,
         )
 
-    # What every client has
+    # The rest of a client
 
     async def close(self) -> None:
         """Nothing to close."""
@@ -217,10 +209,8 @@ class ReplayChatCompletionClient(RequestClient):
         return self._model
 
 
-async def _resolved(
-    answer: Answer, messages: Sequence[LLMMessage]
-) -> str | list[FunctionCall] | CreateResult | Streamed:
-    """What an answer comes to. An error is raised."""
+async def _resolved(answer: Answer, messages: Sequence[LLMMessage]) -> Resolved:
+    """The answer after its delays and functions. An error is raised."""
     while True:
         if isinstance(answer, Delayed):
             await asyncio.sleep(answer.seconds)
@@ -236,14 +226,7 @@ async def _resolved(
             return list(answer)
 
 
-def _text_of(answer: Streamed) -> str:
-    for piece in answer.pieces:
-        if isinstance(piece, Exception):
-            raise piece
-    return "".join(piece for piece in answer.pieces if isinstance(piece, str))
-
-
-def _pieces(answer: str | list[FunctionCall] | CreateResult | Streamed) -> Sequence[str | Exception]:
+def _pieces(answer: Resolved) -> Sequence[str | Exception]:
     if isinstance(answer, Streamed):
         return answer.pieces
     content = answer.content if isinstance(answer, CreateResult) else answer

@@ -6,22 +6,22 @@ import hashlib
 import json
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, Unpack
 
 from pydantic_core import to_jsonable_python
 
-from memory.llm_messages import LLMMessage
+from callboard.cancellation import CancellationToken
+from callboard.memory.llm_messages import LLMMessage
 
-from ..cancellation import CancellationToken
-from .base import ChatCompletionClient, JsonOutput, ToolChoice, Tools
+from .base import ChatCompletionClient, CreateOptions, JsonOutput, ToolChoice, Tools
 from .info import ModelInfo
 from .types import CreateResult, RequestUsage
 
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """The arguments of `create` and `create_stream`; see there."""
+    """A request to a model: the messages, and the options that CreateOptions explains."""
 
     messages: Sequence[LLMMessage]
     tools: Tools = ()
@@ -31,21 +31,20 @@ class ModelRequest:
     cancellation_token: CancellationToken | None = field(default=None, compare=False)
 
     async def create(self, client: ChatCompletionClient) -> CreateResult:
-        """Asks a client."""
-        return await client.create(self.messages, **self._arguments())
+        """The answer of a client."""
+        return await client.create(self.messages, **self.options)
 
     def create_stream(self, client: ChatCompletionClient) -> AsyncGenerator[str | CreateResult, None]:
-        """Asks a client for a stream."""
-        return client.create_stream(self.messages, **self._arguments())
+        """The stream of a client."""
+        return client.create_stream(self.messages, **self.options)
 
-    def _arguments(self) -> dict[str, Any]:
-        return {
-            "tools": self.tools,
-            "tool_choice": self.tool_choice,
-            "json_output": self.json_output,
-            "extra_create_args": self.extra_create_args,
-            "cancellation_token": self.cancellation_token,
-        }
+    @property
+    def options(self) -> CreateOptions:
+        """The keyword arguments of the request."""
+        given: Any = {spec.name: getattr(self, spec.name) for spec in fields(self)}
+        del given["messages"]
+        options: CreateOptions = given
+        return options
 
     def digest(self, client: ChatCompletionClient) -> str:
         """64 hexadecimal digits that are the same for the same request to the same model, in every process."""
@@ -63,7 +62,7 @@ class ModelRequest:
 
 
 def _shown(value: Any) -> Any:
-    """What stands for a value that JSON does not have: a class by its name and its schema."""
+    """Plain data for a value that JSON does not have: for a class its name and its schema."""
     schema = getattr(value, "model_json_schema", None)
     if isinstance(value, type):
         name = f"{value.__module__}.{value.__qualname__}"
@@ -72,35 +71,15 @@ def _shown(value: Any) -> Any:
 
 
 class RequestClient(ChatCompletionClient):
-    """A client that does its work on ModelRequests: `_create` and `_create_stream` are what it adds."""
+    """A client that works on ModelRequests: a subclass adds `_create` and `_create_stream`."""
 
-    async def create(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Tools = (),
-        tool_choice: ToolChoice = "auto",
-        json_output: JsonOutput = None,
-        extra_create_args: Mapping[str, Any] = {},
-        cancellation_token: CancellationToken | None = None,
-    ) -> CreateResult:
-        return await self._create(
-            ModelRequest(messages, tools, tool_choice, json_output, extra_create_args, cancellation_token)
-        )
+    async def create(self, messages: Sequence[LLMMessage], **options: Unpack[CreateOptions]) -> CreateResult:
+        return await self._create(ModelRequest(messages, **options))
 
     def create_stream(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Tools = (),
-        tool_choice: ToolChoice = "auto",
-        json_output: JsonOutput = None,
-        extra_create_args: Mapping[str, Any] = {},
-        cancellation_token: CancellationToken | None = None,
+        self, messages: Sequence[LLMMessage], **options: Unpack[CreateOptions]
     ) -> AsyncGenerator[str | CreateResult, None]:
-        return self._create_stream(
-            ModelRequest(messages, tools, tool_choice, json_output, extra_create_args, cancellation_token)
-        )
+        return self._create_stream(ModelRequest(messages, **options))
 
     @abstractmethod
     async def _create(self, request: ModelRequest) -> CreateResult: ...
@@ -110,10 +89,10 @@ class RequestClient(ChatCompletionClient):
 
 
 class WrappedChatCompletionClient(RequestClient):
-    """A client around another: everything that it does not change is the other's.
+    """A client around another: everything that a subclass does not change is the inner client's.
 
     Attributes:
-        client: the other.
+        client: the inner one.
     """
 
     def __init__(self, client: ChatCompletionClient) -> None:

@@ -1,4 +1,4 @@
-"""Trying again: backoff with full jitter, and never before the server's Retry-After has passed."""
+"""Retries of requests: backoff with full jitter, and never before the server's Retry-After has passed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,13 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from broker.outcome import DeadLetter
-from broker.retry import RetryPolicy
+from callboard.broker.outcome import DeadLetter
+from callboard.broker.retry import RetryPolicy
+from callboard.cancellation import CancellationToken
+from callboard.memory.cancelling import cancellable
 
-from ..cancellation import CancellationToken
 from .base import ChatCompletionClient
-from .cancelling import cancellable
-from .errors import (
-    ModelConnectionError,
-    ModelError,
-    ModelOverloadedError,
-    ModelTimeoutError,
-    RateLimitError,
-)
+from .errors import ModelConnectionError, ModelError, ModelOverloadedError, ModelTimeoutError, RateLimitError
 from .request import ModelRequest, WrappedChatCompletionClient
 from .settings import DEFAULTS, ModelSettings
 from .types import CreateResult
@@ -37,10 +31,10 @@ FULL_JITTER: Final = 1.0  # a pause is anything from 0 to its upper bound
 
 @dataclass(frozen=True, slots=True)
 class ModelRetries:
-    """When a request to a model is made again: on rate limits, overload, timeouts and broken connections.
+    """The rule by which a request is made again: on rate limits, overload, timeouts and broken connections.
 
-    The pauses are exponential with full jitter (Brooker, "Exponential Backoff And Jitter", AWS 2015), behind
-    whatever the server's Retry-After asks for.
+    The pauses are exponential with full jitter (Brooker, "Exponential Backoff And Jitter", AWS 2015), after
+    the time that the server's Retry-After asks for.
 
     Attributes:
         settings: `max_attempts`, `retry_base`, `retry_cap` and `longest_retry_after` count here.
@@ -62,7 +56,7 @@ class ModelRetries:
         return None if isinstance(outcome, DeadLetter) else outcome.delay
 
     async def wait(self, attempt: int, error: ModelError, token: CancellationToken | None = None) -> None:
-        """Waits until the next attempt; raises the error when there is none."""
+        """Wait until the next attempt; raise the error when there is none."""
         seconds = self.pause(attempt, error)
         if seconds is None:
             raise error
@@ -91,7 +85,9 @@ class ModelRetries:
     async def stream(
         self, function: Callable[[], AsyncGenerator[T, None]], token: CancellationToken | None = None
     ) -> AsyncGenerator[T, None]:
-        """The items of `function()`, called again until there is a first one: what was said can't be unsaid.
+        """The items of `function()`, called again until there is a first one.
+
+        Not later: pieces that were passed on can't be taken back.
 
         Raises:
             ModelError: the last one.
@@ -116,7 +112,7 @@ class RetryingChatCompletionClient(WrappedChatCompletionClient):
     """A client that makes requests again, see ModelRetries.
 
     Args:
-        client: the one that is asked.
+        client: asked, perhaps several times.
         retries: when and how often.
     """
 

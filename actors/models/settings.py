@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-from ..errors import SettingValueError
-from .prices import Price
+from callboard.errors import SettingValueError
+
+from .info import Price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

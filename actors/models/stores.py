@@ -1,4 +1,4 @@
-"""Where caches and usage are kept: in this process, or on the server of the bus."""
+"""Stores of caches and usage: in this process, or on the server of the bus."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from broker.redis.store import RedisStore
-from broker.redis.transport import RedisTransport
+from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.redis.store import RedisStore
+from callboard.errors import OutsideContextError
+from callboard.runtime.execution import current
 
-from ..activation import current
-from ..errors import OutsideContextError
-
-MAX_ENTRIES = 10_000
+MAX_NAMES = 10_000
 
 
 class Store(Protocol):
-    """Values and tables by name, each with a lifetime. `broker.redis.store.RedisStore` is one."""
+    """Values and tables by name, each with a lifetime. `callboard.broker.redis.store.RedisStore` is one."""
 
     async def get(self, name: str) -> bytes | None:
         """The value of a name; None: there is none."""
         ...
 
     async def set(self, name: str, value: bytes, seconds: float) -> None:
-        """Keeps a value for so long."""
+        """Keep a value for so long."""
         ...
 
     async def table(self, name: str) -> Mapping[str, bytes]:
@@ -34,76 +33,79 @@ class Store(Protocol):
         ...
 
     async def add(self, name: str, amounts: Mapping[str, float], seconds: float) -> None:
-        """Adds numbers to fields of a table, each atomically, and keeps the table for so long from now."""
+        """Add numbers to fields of a table, each atomically, and keep the table for so long from now."""
         ...
 
     async def put(self, name: str, field: str, value: bytes, seconds: float) -> None:
-        """Sets one field of a table and keeps the table for so long from now."""
+        """Set one field of a table and keep the table for so long from now."""
         ...
 
     async def remove(self, name: str, field: str) -> None:
-        """Removes one field of a table."""
+        """Remove one field of a table."""
         ...
 
 
 @dataclass
-class _Entry:
+class _Named:
     ends: float
     value: bytes = b""
     table: dict[str, bytes] = field(default_factory=dict)
 
 
-class MemoryStore:
-    """A store in this process, for one process and for tests. What was used longest ago goes first.
+class InMemoryStore:
+    """A store in this process, for one process and for tests. The name that was used longest ago goes first.
+
+    No method awaits anything, so each runs as a whole: of two tasks that add to one number, none overwrites the sum of
+    the other.
 
     Args:
-        max_entries: how many names it keeps.
+        max_names: how many names it keeps.
         clock: seconds.
     """
 
-    def __init__(self, max_entries: int = MAX_ENTRIES, clock: Callable[[], float] = time.monotonic) -> None:
-        self._max_entries = max_entries
+    def __init__(self, max_names: int = MAX_NAMES, clock: Callable[[], float] = time.monotonic) -> None:
+        self._max_names = max_names
         self._clock = clock
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._named: OrderedDict[str, _Named] = OrderedDict()
 
     async def get(self, name: str) -> bytes | None:
-        entry = self._find(name)
-        return None if entry is None else entry.value
+        found = self._find(name)
+        return None if found is None else found.value
 
     async def set(self, name: str, value: bytes, seconds: float) -> None:
-        self._entry(name, seconds).value = value
+        self._renewed(name, seconds).value = value
 
     async def table(self, name: str) -> Mapping[str, bytes]:
-        entry = self._find(name)
-        return {} if entry is None else dict(entry.table)
+        found = self._find(name)
+        return {} if found is None else dict(found.table)
 
     async def add(self, name: str, amounts: Mapping[str, float], seconds: float) -> None:
-        table = self._entry(name, seconds).table
+        table = self._renewed(name, seconds).table
         for key, amount in amounts.items():
             table[key] = repr(float(table.get(key, b"0")) + amount).encode()
 
     async def put(self, name: str, field: str, value: bytes, seconds: float) -> None:
-        self._entry(name, seconds).table[field] = value
+        self._renewed(name, seconds).table[field] = value
 
     async def remove(self, name: str, field: str) -> None:
-        entry = self._find(name)
-        if entry is not None:
-            entry.table.pop(field, None)
+        found = self._find(name)
+        if found is not None:
+            found.table.pop(field, None)
 
-    def _find(self, name: str) -> _Entry | None:
-        entry = self._entries.get(name)
-        if entry is None or entry.ends <= self._clock():
-            self._entries.pop(name, None)
+    def _find(self, name: str) -> _Named | None:
+        found = self._named.get(name)
+        if found is None or found.ends <= self._clock():
+            self._named.pop(name, None)
             return None
-        self._entries.move_to_end(name)
-        return entry
+        self._named.move_to_end(name)
+        return found
 
-    def _entry(self, name: str, seconds: float) -> _Entry:
-        entry = self._find(name) or self._entries.setdefault(name, _Entry(math.inf))
-        entry.ends = self._clock() + seconds
-        while len(self._entries) > self._max_entries:
-            self._entries.popitem(last=False)
-        return entry
+    def _renewed(self, name: str, seconds: float) -> _Named:
+        found = self._find(name) or self._named.setdefault(name, _Named(math.inf))
+        found.ends = self._clock() + seconds
+        while len(self._named) > self._max_names:
+            self._named.popitem(last=False)
+        return found
 
 
 class RuntimeStore:
@@ -132,7 +134,7 @@ class RuntimeStore:
 
 
 def _of_handler() -> RedisStore:
-    activation = current.get()
-    if activation is None or not isinstance(activation.owner, RedisTransport):
+    execution = current.get()
+    if execution is None or not isinstance(execution.owner, RedisTransport):
         raise OutsideContextError("RuntimeStore", "a message handler")
-    return RedisStore(activation.owner.admin)
+    return RedisStore(execution.owner.admin)

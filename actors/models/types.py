@@ -1,4 +1,4 @@
-"""What a model's answer is made of, with the names and fields of `autogen_core.models`."""
+"""The parts of a model's answer, with the names and fields of `autogen_core.models`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
-from broker.registry import message
-from memory.llm_messages import FunctionCall
+from callboard.broker.encoding.registry import message
+from callboard.memory.llm_messages import FunctionCall
 
 FinishReasons: TypeAlias = Literal["stop", "length", "function_calls", "content_filter", "unknown"]
 
@@ -38,7 +38,7 @@ class RequestUsage:
 
 @dataclass(frozen=True)
 class TopLogprob:
-    """How likely another token was at one place.
+    """The probability of another token at one position.
 
     Attributes:
         logprob: natural logarithm of its probability.
@@ -50,12 +50,12 @@ class TopLogprob:
 
 
 class ChatCompletionTokenLogprob(BaseModel):
-    """How likely a token of the answer was.
+    """The probability of a token of the answer.
 
     Attributes:
         token: the token.
         logprob: natural logarithm of its probability.
-        top_logprobs: the likeliest tokens at its place.
+        top_logprobs: the likeliest tokens at its position.
         bytes: the token as UTF-8.
     """
 

@@ -10,11 +10,12 @@ from contextvars import ContextVar
 from dataclasses import astuple, dataclass, fields
 from typing import Self
 
-from ..context import MessageHandlerContext
-from ..errors import OutsideContextError
-from .prices import Price, price_of
+from callboard.context import MessageHandlerContext
+from callboard.errors import OutsideContextError
+
+from .info import Price, price_of
 from .settings import DEFAULTS, ModelSettings
-from .stores import MemoryStore, Store
+from .stores import InMemoryStore, Store
 from .types import RequestUsage
 
 TOTAL = "total"
@@ -24,7 +25,7 @@ _run: ContextVar[str | None] = ContextVar("callboard_usage_run", default=None)
 
 @contextmanager
 def usage_run(name: str) -> Iterator[None]:
-    """Everything that is used in the `with` block counts for the run `name` as well.
+    """Count everything that is used in the `with` block for the run `name` as well.
 
     Args:
         name: such as the id of a team's run. The same name may be used again, also in other processes.
@@ -38,13 +39,13 @@ def usage_run(name: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What was used.
+    """An amount of requests, tokens and money.
 
     Attributes:
         requests: answers, also those of a cache.
         prompt_tokens: tokens that models read and that were paid for.
         completion_tokens: tokens that they wrote.
-        usd: what it cost, as far as prices are known.
+        usd: the cost, as far as prices are known.
         unpriced: answers of models without a known price.
     """
 
@@ -64,33 +65,36 @@ class Spent:
 
     @classmethod
     def read(cls, table: Mapping[str, bytes]) -> Self:
-        """From the table that a store keeps."""
+        """An amount from the table that a store keeps."""
         numbers = {name: float(value) for name, value in table.items()}
         whole = {spec.name: round(numbers.get(spec.name, 0)) for spec in fields(cls) if spec.name != "usd"}
         return cls(**whole, usd=numbers.get("usd", 0.0))
 
 
 def scopes(client: str) -> tuple[str, ...]:
-    """What a request made here and now counts for.
+    """The scopes that a request made here and now counts for.
 
     Returns:
         "total", "client:<name>", and where there is one "agent:<type>/<key>" and "run:<name>".
     """
     found = [TOTAL, f"client:{client}"]
-    with suppress(OutsideContextError):  # outside a handler nobody but the client is charged
+    with suppress(OutsideContextError):  # outside a handler no agent is charged
         found.append(f"agent:{MessageHandlerContext.agent_id()}")
     run = _run.get()
     return (*found, f"run:{run}") if run is not None else tuple(found)
 
 
 class UsageLedger:
-    """Adds up what was used.
+    """A ledger that adds up usage.
+
+    Sums are added to in the store and never read, changed and written back, so that of two processes that add at the
+    same time none overwrites the other's.
 
     Attributes:
-        settings: prices, and how long things are remembered.
+        settings: prices, and how long amounts are kept.
 
     Args:
-        store: where; one in memory for this process, a RedisStore or RuntimeStore for all processes together.
+        store: keeps the sums; an InMemoryStore for this process, a RedisStore or RuntimeStore for all processes together.
         settings: see above.
         clock: Unix time in seconds.
     """
@@ -101,7 +105,7 @@ class UsageLedger:
         settings: ModelSettings = DEFAULTS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._store = store or MemoryStore()
+        self._store = store or InMemoryStore()
         self.settings = settings
         self._clock = clock
 
@@ -110,7 +114,7 @@ class UsageLedger:
         return price_of(model, self.settings.prices)
 
     def spending(self, model: str, usage: RequestUsage, *, cached: bool = False) -> Spent:
-        """What one answer means; a cached one costs nothing."""
+        """The amount for one answer; a cached one costs nothing."""
         if cached:
             return Spent(requests=1)
         price = self.price(model)
@@ -118,28 +122,27 @@ class UsageLedger:
         return Spent(1, usage.prompt_tokens, usage.completion_tokens, cost, int(price is None))
 
     async def add(self, where: tuple[str, ...], spent: Spent) -> None:
-        """Adds to every scope of `where`."""
-        amounts = {spec.name: getattr(spent, spec.name) for spec in fields(spent)}
+        """Add an amount to every scope of `where`."""
+        changed = {spec.name: amount for spec in fields(spent) if (amount := getattr(spent, spec.name))}
         for scope in where:
-            changed = {name: amount for name, amount in amounts.items() if amount}
             await self._store.add(f"usage:{scope}", changed, self.settings.usage_seconds)
 
     async def spent(self, scope: str = TOTAL) -> Spent:
-        """What was used in a scope such as "total", "client:gpt-4o", "agent:writer/ada" or "run:42"."""
+        """The amount that was used in a scope such as "total", "client:gpt-4o", "agent:writer/ada" or "run:42"."""
         return Spent.read(await self._store.table(f"usage:{scope}"))
 
-    # What is set aside for requests under way
+    # Amounts set aside for requests under way
 
     async def hold(self, scope: str, hold_id: str, amount: Spent) -> None:
-        """Sets an amount aside."""
+        """Set an amount aside."""
         ends = self._clock() + self.settings.hold_seconds
         value = json.dumps([ends, amount.tokens, amount.usd]).encode()
         await self._store.put(f"held:{scope}", hold_id, value, self.settings.hold_seconds)
 
     async def held(self, scope: str, *, besides: str = "") -> tuple[int, float]:
-        """Tokens and USD that are set aside, but for the hold with the id `besides`.
+        """Tokens and USD that are set aside, except by the hold with the id `besides`.
 
-        What a process that died left behind counts until `hold_seconds` are over.
+        The hold of a process that died counts until `hold_seconds` are over.
         """
         tokens, usd = 0, 0.0
         for hold_id, value in (await self._store.table(f"held:{scope}")).items():
@@ -149,5 +152,5 @@ class UsageLedger:
         return tokens, usd
 
     async def release(self, scope: str, hold_id: str) -> None:
-        """Ends a hold."""
+        """End a hold."""
         await self._store.remove(f"held:{scope}", hold_id)

@@ -1,4 +1,4 @@
-"""What a tool is, and the classes to derive one from. Names and behaviour are those of `autogen_core.tools`."""
+"""The interface of tools, and the classes to derive one from. Names and behaviour are those of `autogen_core.tools`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from pydantic import BaseModel, ValidationError
 
-from ..cancellation import CancellationToken
-from ..errors import did_you_mean
+from callboard.cancellation import CancellationToken
+from callboard.errors import did_you_mean
+
 from .errors import ToolArgumentsError, ToolStateError
 from .schema import ParametersSchema, ToolSchema, parameters_of
 from .text import to_text
@@ -39,12 +40,12 @@ class Tool(Protocol):
 
     @property
     def name(self) -> str:
-        """What the model calls it by."""
+        """The name by which the model calls it."""
         ...
 
     @property
     def description(self) -> str:
-        """What it does, for the model."""
+        """Its purpose, written for the model."""
         ...
 
     @property
@@ -65,7 +66,7 @@ class Tool(Protocol):
         ...
 
     def return_value_as_string(self, value: Any) -> str:
-        """What it returned, as text for the model."""
+        """Its result as text for the model."""
         ...
 
     async def run_json(
@@ -75,12 +76,12 @@ class Tool(Protocol):
 
         Args:
             args: The arguments by name, as plain data.
-            cancellation_token: Cancelled when nobody waits for the result any more.
+            cancellation_token: Cancelled when no caller waits for the result any more.
             call_id: The id that the model gave to the call.
 
         Raises:
             ToolArgumentsError: The arguments don't fit (a ValueError).
-            Exception: What the tool raises.
+            Exception: Any error of the tool.
         """
         ...
 
@@ -110,8 +111,8 @@ class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co]):
     Args:
         args_type: One field for each argument.
         return_type: The class of what `run` returns.
-        name: What the model calls it by.
-        description: What it does, for the model.
+        name: The name by which the model calls it.
+        description: Its purpose, written for the model.
         strict: Describe the arguments by the rules of OpenAI's structured outputs.
         timeout: Seconds until a workbench stops it; None: as the workbench says.
 
@@ -141,12 +142,12 @@ class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co]):
 
     @property
     def name(self) -> str:
-        """What the model calls it by."""
+        """The name by which the model calls it."""
         return self._name
 
     @property
     def description(self) -> str:
-        """What it does, for the model."""
+        """Its purpose, written for the model."""
         return self._description
 
     @property
@@ -180,7 +181,7 @@ class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co]):
         return None
 
     def return_value_as_string(self, value: Any) -> str:
-        """What it returned, as text for the model; see `to_text`."""
+        """Its result as text for the model; see `to_text`."""
         return to_text(value, self._name)
 
     @abstractmethod
@@ -239,8 +240,8 @@ class BaseToolWithState(BaseTool[ArgsT_contra, ReturnT_co], ABC, Generic[ArgsT_c
         args_type: One field for each argument.
         return_type: The class of what `run` returns.
         state_type: The model of its state.
-        name: What the model calls it by.
-        description: What it does, for the model.
+        name: The name by which the model calls it.
+        description: Its purpose, written for the model.
         strict: See BaseTool.
         timeout: See BaseTool.
     """
@@ -296,7 +297,7 @@ def validated(model: type[ModelT], args: Mapping[str, Any], tool: str) -> ModelT
     Raises:
         ToolArgumentsError: They don't fit; it names each argument and says what is wrong with it.
     """
-    # Models write all kinds of JSON, and the bus brings whatever it was.
+    # Models write all kinds of JSON, and it may have come in a message.
     if not isinstance(args, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ToolArgumentsError(tool, (f"they have to be one JSON object, not {type(args).__name__}",))
     try:

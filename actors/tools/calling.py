@@ -1,19 +1,70 @@
-"""Calls a tool and makes a result of whatever happens. All workbenches call tools through this."""
+"""Calls a tool and makes a result of its answer or error. All workbenches call tools through this."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from functools import partial
 from typing import Any
 
-from ..cancellation import CancellationToken
+from callboard.cancellation import CancellationToken
+
 from .base import StreamTool, Tool
+from .errors import ToolError
 from .limits import run_limited, stream_limited
 from .results import ToolResult, error_result, result_of
+from .workbench import StreamWorkbench, Workbench
 
 logger = logging.getLogger("callboard.actors")
+
+
+class CallingWorkbench(Workbench):
+    """A workbench of tools that are objects here; subclasses find the tool for a name.
+
+    Args:
+        timeout: Seconds until a call is given up, for tools without a limit of their own; None: no limit.
+    """
+
+    def __init__(self, timeout: float | None) -> None:
+        self._timeout = timeout
+
+    @abstractmethod
+    def _find(self, name: str) -> Tool | ToolError:
+        """The tool that models know by this name, or the reason why they can't call it."""
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        cancellation_token: CancellationToken | None = None,
+        call_id: str | None = None,
+    ) -> ToolResult:
+        """Call a tool; see `Workbench.call_tool`."""
+        tool = self._find(name)
+        if isinstance(tool, ToolError):
+            return error_result(name, tool)
+        return await call(tool, name, arguments, cancellation_token, call_id, self._timeout)
+
+
+class CallingStreamWorkbench(CallingWorkbench, StreamWorkbench):
+    """The same, where some tools yield something on the way."""
+
+    async def call_tool_stream(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        cancellation_token: CancellationToken | None = None,
+        call_id: str | None = None,
+    ) -> AsyncGenerator[Any, None]:
+        """Call a tool; what it yields on the way, and the ToolResult at the end."""
+        tool = self._find(name)
+        if isinstance(tool, ToolError):
+            yield error_result(name, tool)
+            return
+        async for item in call_stream(tool, name, arguments, cancellation_token, call_id, self._timeout):
+            yield item
 
 
 async def call(
@@ -43,12 +94,12 @@ async def call(
     given = {} if arguments is None else arguments
     try:
         value = await run_limited(
-            name, lambda inner: tool.run_json(given, inner, call_id), token, _limit(tool, timeout)
+            name, lambda inner: tool.run_json(given, inner, call_id), token, limit_of(tool, timeout)
         )
         return result_of(tool, name, value)
     except asyncio.CancelledError:
         raise
-    except BaseException as error:  # noqa: BLE001 - the model is told of it, whatever it is
+    except BaseException as error:  # noqa: BLE001 - the model is told of any error
         return _failed(name, error)
 
 
@@ -67,7 +118,7 @@ async def call_stream(
     work = partial(_stream, tool, {} if arguments is None else arguments, call_id)
     last: list[Any] = []
     try:
-        async for item in stream_limited(name, work, token, _limit(tool, timeout)):
+        async for item in stream_limited(name, work, token, limit_of(tool, timeout)):
             if last:
                 yield last.pop()
             last.append(item)
@@ -87,7 +138,8 @@ def _stream(
     return tool.run_json_stream(arguments, token, call_id)
 
 
-def _limit(tool: Tool, timeout: float | None) -> float | None:
+def limit_of(tool: Tool, timeout: float | None) -> float | None:
+    """The time limit of a tool: its own, else the one that is given."""
     own: float | None = getattr(tool, "timeout", None)
     return timeout if own is None else own
 

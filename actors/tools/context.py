@@ -1,4 +1,4 @@
-"""Which message is being handled while tools run, for tools that ask for its context."""
+"""The message that is being handled while tools run, for tools that ask for its context."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..context import ContextScope, MessageContext
+from callboard.context import ContextScope, MessageContext
 
 if TYPE_CHECKING:
-    from ..runtime_protocol import AgentRuntime
+    from callboard.protocol import AgentRuntime
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What tools may learn about the handler that calls them.
+    """The handler that calls tools, as far as they may know it.
 
     Attributes:
         message: The context of the message being handled; None outside of a handler.
-        runtime: What tools on the bus are reached by; None: not known.
+        runtime: The runtime by which tools in other processes are reached; None: not known.
     """
 
     message: MessageContext | None = None
@@ -39,12 +39,12 @@ def tool_context(
     ```
 
     Args:
-        ctx: What tools with a parameter of the class MessageContext are given.
-        runtime: What tools on the bus are reached by, where the workbench knows none of its own.
+        ctx: Given to tools that have a parameter of the class MessageContext.
+        runtime: The runtime by which tools in other processes are reached, unless their workbench has its own.
     """
     return ContextScope(_current, ToolContext(ctx, runtime))
 
 
 def current_tool_context() -> ToolContext:
-    """What the nearest `tool_context` around this call says."""
+    """The context of the nearest `tool_context` around this call."""
     return _current.get()

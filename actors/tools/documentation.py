@@ -9,7 +9,7 @@ from .schema import ToolSchema
 
 
 def document(schema: ToolSchema, details: str | None = None) -> str:
-    """What a tool does and takes.
+    """The purpose and the arguments of a tool.
 
     Args:
         schema: The tool's.

@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from ..cancellation import CancellationToken
 from .base import Tool
-from .calling import call, call_stream
+from .calling import CallingStreamWorkbench
 from .documentation import document
 from .errors import (
     DuplicateToolError,
     NotAToolError,
-    ToolDisabledError,
+    ToolError,
     ToolLimitError,
     ToolStateError,
     UnknownToolError,
 )
 from .names import check_description, check_name
 from .ranking import rank
-from .results import ToolResult, error_result
 from .schema import ToolSchema
 from .static import STATE_VERSION, states_of
-from .workbench import StreamWorkbench
 
 MAX_TOOLS: Final = 1000
 MAX_ENABLED: Final = 128  # what OpenAI's API takes in one request
 STATE: Final = "DynamicWorkbenchState"
 
 
-class DynamicWorkbench(StreamWorkbench):
+class DynamicWorkbench(CallingStreamWorkbench):
     """Tools that are added, removed, enabled and disabled at run time, searched for and looked up.
 
     After the workbench proposal of AutoGen #4721, whose names it keeps, with every check on every way in. Models are
@@ -39,12 +36,12 @@ class DynamicWorkbench(StreamWorkbench):
 
     Args:
         tools: Tools to begin with, all enabled.
-        max_tools: How many tools it may hold.
-        max_enabled: How many of them may be enabled at a time.
+        max_tools: The most tools that it may hold.
+        max_enabled: The most tools that may be enabled at a time.
         timeout: Seconds until a call is given up, for tools without a limit of their own; None: no limit.
 
     Raises:
-        NotAToolError, ToolNameError, ToolDescriptionError, DuplicateToolError, ToolLimitError: As `add_tool`.
+        NotAToolError, ToolDeclarationError, DuplicateToolError, ToolLimitError: As `add_tool`.
     """
 
     def __init__(
@@ -55,11 +52,11 @@ class DynamicWorkbench(StreamWorkbench):
         max_enabled: int = MAX_ENABLED,
         timeout: float | None = None,
     ) -> None:
+        super().__init__(timeout)
         self._tools: dict[str, Tool] = {}
         self._enabled: set[str] = set()
         self._max_tools = max_tools
         self._max_enabled = max_enabled
-        self._timeout = timeout
         for tool in tools:
             self.add_tool(tool)
 
@@ -71,11 +68,11 @@ class DynamicWorkbench(StreamWorkbench):
         Args:
             tool: The tool. Its name is an ASCII identifier of at most 64 characters and no keyword, its description
                 has at most 1,024 characters.
-            enabled: Whether models are shown it.
+            enabled: Models are shown it.
 
         Raises:
             NotAToolError: It is none (a TypeError).
-            ToolNameError, ToolDescriptionError: It can't be shown to models (ValueErrors).
+            ToolDeclarationError: It can't be shown to models (a ValueError).
             DuplicateToolError: There is one of its name (a ValueError).
             ToolLimitError: There are too many (a ValueError).
         """
@@ -137,7 +134,7 @@ class DynamicWorkbench(StreamWorkbench):
         try:
             return self._tools[name]
         except KeyError:
-            raise UnknownToolError(name, self._tools) from None
+            raise UnknownToolError(name, list(self._tools)) from None
 
     # Looking
 
@@ -152,7 +149,7 @@ class DynamicWorkbench(StreamWorkbench):
         return [tool for name, tool in self._tools.items() if name in self._enabled]
 
     def is_enabled(self, name: str) -> bool:
-        """Whether models are shown a tool.
+        """True if models are shown the tool.
 
         Raises:
             UnknownToolError: There is none of this name (a LookupError).
@@ -165,7 +162,7 @@ class DynamicWorkbench(StreamWorkbench):
 
         Args:
             query: Words to look for in names, descriptions and arguments; rare words count more.
-            limit: How many at most.
+            limit: The most that are returned.
 
         Returns:
             The names; empty when no word of the query is found.
@@ -177,7 +174,7 @@ class DynamicWorkbench(StreamWorkbench):
 
         Args:
             messages: LLM messages; the text of the last one that has any counts.
-            limit: How many at most.
+            limit: The most that are returned.
 
         Returns:
             The best first; when nothing fits, or no more than `limit` are enabled, in the order of adding.
@@ -190,7 +187,7 @@ class DynamicWorkbench(StreamWorkbench):
         return [by_name[name] for name in names][:limit] or enabled[:limit]
 
     def get_tool_documentation(self, name: str) -> str:
-        """What a tool does and takes, as Markdown for a person or a model that plans.
+        """The purpose and the arguments of a tool, as Markdown for a person or a model that plans.
 
         Raises:
             UnknownToolError: There is none of this name (a LookupError).
@@ -204,40 +201,11 @@ class DynamicWorkbench(StreamWorkbench):
         """The schemas of the enabled tools."""
         return [tool.schema for tool in self.enabled_tools]
 
-    async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        cancellation_token: CancellationToken | None = None,
-        call_id: str | None = None,
-    ) -> ToolResult:
-        """Call an enabled tool; see `Workbench.call_tool`."""
-        if (problem := self._problem(name)) is not None:
-            return error_result(name, problem)
-        return await call(self._tools[name], name, arguments, cancellation_token, call_id, self._timeout)
-
-    async def call_tool_stream(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        cancellation_token: CancellationToken | None = None,
-        call_id: str | None = None,
-    ) -> AsyncGenerator[Any, None]:
-        """Call an enabled tool; what it yields on the way, and the ToolResult at the end."""
-        if (problem := self._problem(name)) is not None:
-            yield error_result(name, problem)
-            return
-        tool = self._tools[name]
-        async for item in call_stream(tool, name, arguments, cancellation_token, call_id, self._timeout):
-            yield item
-
-    def _problem(self, name: str) -> UnknownToolError | ToolDisabledError | None:
+    def _find(self, name: str) -> Tool | ToolError:
         if name in self._enabled:
-            return None
-        return (
-            ToolDisabledError(name)
-            if name in self._tools
-            else UnknownToolError(name, [tool.name for tool in self.enabled_tools])
+            return self._tools[name]
+        return UnknownToolError(
+            name, [tool.name for tool in self.enabled_tools], disabled=name in self._tools
         )
 
     async def reset(self) -> None:

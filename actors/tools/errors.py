@@ -1,62 +1,52 @@
 """Errors of tools and workbenches.
 
 ```
-ToolError (an ActorError)
-├── ToolDeclarationError(tool, reason)         also ValueError: a function that can't be a tool
-├── StrictSchemaError(tool, reasons)           also ValueError
-├── ToolConfigError(target, reason)            also ValueError
-├── ToolNameError(name)                        also ValueError
-├── ToolDescriptionError(name, length, limit)  also ValueError
-├── ToolOverrideError(name, reason)            also ValueError
-├── DuplicateToolError(name)                   also ValueError
-├── NotAToolError(given)                       also TypeError
-├── ToolLimitError(what, limit)                also ValueError
-├── ToolStateError(reason)                     also ValueError
-├── UnknownToolError(name, known)              also LookupError
-├── ToolDisabledError(name)                    also LookupError
-├── ToolArgumentsError(tool, problems)         also ValueError
-├── ToolReturnError(tool, reason)              also TypeError
-├── ToolTimeoutError(tool, seconds, still_running)  also TimeoutError
-├── ToolEndedError(tool, how)                  also RuntimeError: it exited or cancelled itself
-├── ToolContextError(tool)                     also RuntimeError: it needs a MessageContext
-├── ToolRuntimeError(tool)                     also RuntimeError: it needs a runtime to send by
-├── MissingPackageError                        see missing
-├── HttpToolError                              see http_errors
-└── McpError                                   see mcp_errors
+ActorError
+└── ToolError
+    ├── ToolDeclarationError     a function, or what describes a tool, can't be a tool (ValueError)
+    ├── StrictSchemaError        its arguments can't be described as strict mode asks for (ValueError)
+    ├── ToolConfigError          a configuration names a tool that it can't (ValueError)
+    ├── NotAToolError            something else was given where a tool is needed (TypeError)
+    ├── DuplicateToolError       two tools of one workbench have one name (ValueError)
+    ├── ToolLimitError           a workbench would hold too many tools (ValueError)
+    ├── ToolStateError           a saved state does not belong to this workbench (ValueError)
+    ├── UnknownToolError         there is no tool of this name, or it is disabled (LookupError)
+    ├── ToolArgumentsError       arguments don't fit a tool (ValueError)
+    ├── ToolReturnError          what a tool returned can't be shown to a model (TypeError)
+    ├── ToolTimeoutError         a tool did not end in time (TimeoutError)
+    ├── ToolEndedError           it exited or cancelled itself (RuntimeError)
+    ├── ToolContextError         it needs a MessageContext or a runtime (RuntimeError)
+    ├── HttpToolError            a request of an HTTP tool failed
+    │   ├── HttpHostError        it may not go to this host
+    │   ├── HttpStatusError      the server answered with an error
+    │   ├── HttpAnswerError      the answer can't be used
+    │   └── HttpConnectionError  no answer came (ConnectionError)
+    └── McpConnectionError       an MCP server can't be reached (ConnectionError)
 ```
 
-A workbench makes results of them that the model can read; who calls a tool directly gets them raised. The data are
-plain values kept in ``args``, so that an error can be rebuilt in another process.
+A workbench makes results of them that the model can read; who calls a tool directly gets them raised. The model reads
+their texts: the headers of a request, which may hold secrets, are in none of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
-from ..errors import ActorError, did_you_mean
+from callboard.errors import ActorError, did_you_mean
 
 
 class ToolError(ActorError):
-    """Root of everything that tools and workbenches raise."""
+    """The root of everything that tools and workbenches raise."""
 
 
 class ToolDeclarationError(ToolError, ValueError):
-    """A function can't be a tool as it is written.
+    """A function can't be a tool as it is written, or as it is named and described."""
 
-    Attributes:
-        tool: Its name.
-        reason: What is wrong with it and what to write instead.
-    """
-
+    template = "{tool} can't be a tool: {reason}"
     permanent = True
 
-    def __init__(self, tool: str, reason: str) -> None:
-        super().__init__(tool, reason)
-        self.tool = tool
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"{self.tool} can't be a tool: {self.reason}"
+    tool: str
+    reason: str
 
 
 class StrictSchemaError(ToolError, ValueError):
@@ -67,115 +57,35 @@ class StrictSchemaError(ToolError, ValueError):
         reasons: What stands in the way, each with the place in the arguments.
     """
 
+    template = (
+        "Strict mode is enabled for {tool}, and its arguments don't allow it: {listed}. "
+        "In strict mode every argument is required and every object lists its fields: write `X | None` "
+        "without a default instead of an optional argument, and a model instead of a dict."
+    )
     permanent = True
 
-    def __init__(self, tool: str, reasons: Iterable[str]) -> None:
-        self.reasons = tuple(reasons)
-        super().__init__(tool, self.reasons)
-        self.tool = tool
+    tool: str
+    reasons: Sequence[str]
 
-    def __str__(self) -> str:
-        return (
-            f"Strict mode is enabled for {self.tool}, and its arguments don't allow it: {'; '.join(self.reasons)}. "
-            "In strict mode every argument is required and every object lists its fields: write `X | None` "
-            "without a default instead of an optional argument, and a model instead of a dict."
-        )
+    @property
+    def listed(self) -> str:
+        """The reasons as one text."""
+        return "; ".join(self.reasons)
 
 
 class ToolConfigError(ToolError, ValueError):
-    """A function can't be named in a configuration, or what a configuration names is not there.
+    """A function can't be named in a configuration, or what a configuration or an override names is not there.
 
     Attributes:
-        target: `module:qualname`, or the function.
+        target: `module:qualname`, the function, or the override.
         reason: What is wrong and what to do.
     """
 
+    template = "{target}: {reason}"
     permanent = True
 
-    def __init__(self, target: str, reason: str) -> None:
-        super().__init__(target, reason)
-        self.target = target
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"{self.target}: {self.reason}"
-
-
-class ToolNameError(ToolError, ValueError):
-    """The name of a tool has other characters than model APIs take.
-
-    Attributes:
-        name: The name.
-    """
-
-    permanent = True
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-    def __str__(self) -> str:
-        return (
-            f"{self.name[:80]!r} can't be a tool's name: use a letter or '_', then up to 63 letters a-z, digits and "
-            "'_', and no Python keyword"
-        )
-
-
-class ToolDescriptionError(ToolError, ValueError):
-    """The description of a tool is too long.
-
-    Attributes:
-        name: The tool.
-        length: Its characters.
-        limit: How many there may be.
-    """
-
-    permanent = True
-
-    def __init__(self, name: str, length: int, limit: int) -> None:
-        super().__init__(name, length, limit)
-        self.name = name
-        self.length = length
-        self.limit = limit
-
-    def __str__(self) -> str:
-        return f"the description of {self.name} has {self.length:,} characters: at most {self.limit:,} are allowed"
-
-
-class ToolOverrideError(ToolError, ValueError):
-    """A tool can't be shown under the name that an override gives it.
-
-    Attributes:
-        name: The tool that the override is for.
-        reason: What is wrong.
-    """
-
-    permanent = True
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(name, reason)
-        self.name = name
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"Tool override of {self.name!r}: {self.reason}"
-
-
-class DuplicateToolError(ToolError, ValueError):
-    """Two tools of one workbench have one name.
-
-    Attributes:
-        name: The name.
-    """
-
-    permanent = True
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-    def __str__(self) -> str:
-        return f"there is a tool {self.name!r} already: give one of the two another name"
+    target: str
+    reason: str
 
 
 class NotAToolError(ToolError, TypeError):
@@ -185,14 +95,19 @@ class NotAToolError(ToolError, TypeError):
         given: Class of what was given.
     """
 
+    template = "a {given} is no tool: wrap a function in FunctionTool(...), or decorate it with @tool"
     permanent = True
 
-    def __init__(self, given: str) -> None:
-        super().__init__(given)
-        self.given = given
+    given: str
 
-    def __str__(self) -> str:
-        return f"a {self.given} is no tool: wrap a function in FunctionTool(...), or decorate it with @tool"
+
+class DuplicateToolError(ToolError, ValueError):
+    """Two tools of one workbench have one name."""
+
+    template = "there is a tool {name!r} already: give one of the two another name"
+    permanent = True
+
+    name: str
 
 
 class ToolLimitError(ToolError, ValueError):
@@ -203,69 +118,42 @@ class ToolLimitError(ToolError, ValueError):
         limit: How many there may be.
     """
 
+    template = "there can be at most {limit} {what}: remove or disable some first"
     permanent = True
 
-    def __init__(self, what: str, limit: int) -> None:
-        super().__init__(what, limit)
-        self.what = what
-        self.limit = limit
-
-    def __str__(self) -> str:
-        return f"there can be at most {self.limit} {self.what}: remove or disable some first"
+    what: str
+    limit: int
 
 
 class ToolStateError(ToolError, ValueError):
-    """A saved state does not belong to this workbench.
+    """A saved state does not belong to this workbench."""
 
-    Attributes:
-        reason: What does not fit.
-    """
-
+    template = "the state can't be loaded: {reason}"
     permanent = True
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the state can't be loaded: {self.reason}"
+    reason: str
 
 
 class UnknownToolError(ToolError, LookupError):
-    """No tool of this name exists.
+    """No tool of this name exists, or it is switched off.
 
     Attributes:
         name: What was asked for.
         known: The names there are.
+        disabled: The tool exists, and is switched off.
     """
 
     permanent = True
 
-    def __init__(self, name: str, known: Iterable[str]) -> None:
-        self.known = tuple(known)
-        super().__init__(name, self.known)
-        self.name = name
+    name: str
+    known: Sequence[str] = ()
+    disabled: bool = False
 
     def __str__(self) -> str:
+        if self.disabled:
+            return f"Tool {self.name} is disabled at the moment. Use another one."
         advice = did_you_mean(self.name, self.known) if self.known else "There are no tools here."
         return f"Tool {self.name} not found. {advice}"
-
-
-class ToolDisabledError(ToolError, LookupError):
-    """The tool exists, and is switched off.
-
-    Attributes:
-        name: The tool.
-    """
-
-    permanent = True
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-    def __str__(self) -> str:
-        return f"Tool {self.name} is disabled at the moment. Use another one."
 
 
 class ToolArgumentsError(ToolError, ValueError):
@@ -276,15 +164,16 @@ class ToolArgumentsError(ToolError, ValueError):
         problems: What is wrong, each with the name of the argument.
     """
 
+    template = "The arguments don't fit {tool}: {listed}"
     permanent = True
 
-    def __init__(self, tool: str, problems: Iterable[str]) -> None:
-        self.problems = tuple(problems)
-        super().__init__(tool, self.problems)
-        self.tool = tool
+    tool: str
+    problems: Sequence[str]
 
-    def __str__(self) -> str:
-        return f"The arguments don't fit {self.tool}: {'; '.join(self.problems)}"
+    @property
+    def listed(self) -> str:
+        """The problems as one text."""
+        return "; ".join(self.problems)
 
 
 class ToolReturnError(ToolError, TypeError):
@@ -295,18 +184,14 @@ class ToolReturnError(ToolError, TypeError):
         reason: What it returned.
     """
 
+    template = (
+        "{tool} ran, but what it returned can't be shown as text: {reason}. It should return text, "
+        "numbers, lists, dicts, dataclasses, pydantic models or images."
+    )
     permanent = True
 
-    def __init__(self, tool: str, reason: str) -> None:
-        super().__init__(tool, reason)
-        self.tool = tool
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return (
-            f"{self.tool} ran, but what it returned can't be shown as text: {self.reason}. It should return text, "
-            "numbers, lists, dicts, dataclasses, pydantic models or images."
-        )
+    tool: str
+    reason: str
 
 
 class ToolTimeoutError(ToolError, TimeoutError):
@@ -319,17 +204,16 @@ class ToolTimeoutError(ToolError, TimeoutError):
             in any case.
     """
 
-    def __init__(self, tool: str, seconds: float, still_running: bool = False) -> None:
-        super().__init__(tool, seconds)
-        # A TimeoutError is an OSError, which makes a file name of a third argument.
-        self.args = (tool, seconds, still_running)
-        self.tool = tool
-        self.seconds = seconds
-        self.still_running = still_running
+    template = "{tool} did not end within {seconds:g} s and {ending}"
 
-    def __str__(self) -> str:
-        ending = "ignores that it was cancelled" if self.still_running else "was given up"
-        return f"{self.tool} did not end within {self.seconds:g} s and {ending}"
+    tool: str
+    seconds: float
+    still_running: bool = False
+
+    @property
+    def ending(self) -> str:
+        """The end of the sentence: whether the tool goes on or was given up."""
+        return "ignores that it was cancelled" if self.still_running else "was given up"
 
 
 class ToolEndedError(ToolError, RuntimeError):
@@ -340,50 +224,88 @@ class ToolEndedError(ToolError, RuntimeError):
         how: What it did.
     """
 
-    def __init__(self, tool: str, how: str) -> None:
-        super().__init__(tool, how)
-        self.tool = tool
-        self.how = how
+    template = "{tool} gave no result: {how}"
 
-    def __str__(self) -> str:
-        return f"{self.tool} gave no result: {self.how}"
+    tool: str
+    how: str
 
 
 class ToolContextError(ToolError, RuntimeError):
-    """A tool asks for a MessageContext, and was called where there is none.
+    """A tool was called where there is no MessageContext, or no runtime, and needs one.
 
     Attributes:
         tool: Its name.
+        needs: What it needs, and how to give it.
     """
 
+    template = "{tool} {needs}"
     permanent = True
 
-    def __init__(self, tool: str) -> None:
-        super().__init__(tool)
-        self.tool = tool
-
-    def __str__(self) -> str:
-        return (
-            f"{self.tool} needs the MessageContext of a handler: call it inside `with tool_context(ctx):`, or write "
-            "`ctx: MessageContext | None`"
-        )
+    tool: str
+    needs: str
 
 
-class ToolRuntimeError(ToolError, RuntimeError):
-    """A tool that runs on the bus was called where no runtime is known.
+class HttpToolError(ToolError):
+    """A request of an HTTP tool failed."""
+
+
+class HttpHostError(HttpToolError):
+    """A request may not go to a host: it is not among the allowed ones, or has no address of the public internet."""
+
+    template = "{reason}"
+    permanent = True
+
+    host: str
+    reason: str
+
+
+class HttpStatusError(HttpToolError):
+    """The server answered with an error.
 
     Attributes:
-        tool: Its name.
+        status: The status code.
+        reason: Its name.
+        body: The beginning of what the server said.
     """
 
-    permanent = True
+    template = "the server answered {status} {reason}{said}"
 
-    def __init__(self, tool: str) -> None:
-        super().__init__(tool)
-        self.tool = tool
+    status: int
+    reason: str
+    body: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.tool} runs on the bus, and no runtime is known here: give runtime=, make the workbench in an "
-            "agent's constructor, or call it inside `with tool_context(ctx, runtime=self.runtime):`"
-        )
+    @property
+    def said(self) -> str:
+        """The server's answer, as the end of the sentence; "" when it said nothing."""
+        return f": {self.body}" if self.body else ""
+
+
+class HttpAnswerError(HttpToolError):
+    """An answer can't be used: it is too large, can't be read, or redirects to where no request may go."""
+
+    template = "the server's answer can't be used: {reason}"
+
+    reason: str
+
+
+class HttpConnectionError(HttpToolError, ConnectionError):
+    """No answer came: the host is unknown, nothing listens there, or the connection broke."""
+
+    template = "{host} gave no answer: {reason}"
+
+    host: str
+    reason: str
+
+
+class McpConnectionError(ToolError, ConnectionError):
+    """There is no connection to an MCP server, or it ended in the middle of a call.
+
+    Attributes:
+        server: Its command or address.
+        reason: What happened.
+    """
+
+    template = "the MCP server {server} can't be reached: {reason}"
+
+    server: str
+    reason: str

@@ -14,8 +14,9 @@ from typing import Any, Self, overload
 
 from pydantic import BaseModel
 
-from ..annotations import local_scope
-from ..cancellation import CancellationToken
+from callboard.annotations import local_scope
+from callboard.cancellation import CancellationToken
+
 from .base import BaseTool
 from .context import current_tool_context
 from .errors import ToolContextError, ToolDeclarationError
@@ -28,8 +29,8 @@ class FunctionToolConfig(BaseModel):
 
     Attributes:
         function: Where the function is: ``module:qualname``. AutoGen has its source text here, and executes it.
-        name: What the model calls it by.
-        description: What it does.
+        name: The name by which the model calls it.
+        description: Its purpose, written for the model.
         strict: See FunctionTool.
         timeout: See FunctionTool.
     """
@@ -47,13 +48,13 @@ class FunctionTool(BaseTool[BaseModel, Any]):
     Its parameters become the arguments: their types, defaults and ``Annotated`` descriptions; pydantic models,
     dataclasses, enums and unions are checked and made. A parameter of the class CancellationToken, or named
     ``cancellation_token``, and one of the class MessageContext are given by us and not shown to the model. An ordinary
-    function runs in a thread of its own, so that it holds nobody up; it can't be stopped from outside, and looks at its
-    token if it runs long.
+    function runs in a thread of its own, so that it does not hold up the event loop; it can't be stopped from outside,
+    so one that runs long has to look at its token.
 
     Args:
         func: An ordinary or async function, a method, a partial, or an object with ``__call__``.
-        description: What it does, for the model; "": the first paragraph of its docstring.
-        name: What the model calls it by; None: the function's name.
+        description: Its purpose, written for the model; "": the first paragraph of its docstring.
+        name: The name by which the model calls it; None: the function's name.
         global_imports: Taken for the sake of programs written for AutoGen, and not needed: the function is imported.
         strict: Describe the arguments by the rules of OpenAI's structured outputs.
         timeout: Seconds until a workbench gives it up; None: as the workbench says.
@@ -105,11 +106,15 @@ class FunctionTool(BaseTool[BaseModel, Any]):
 
         Raises:
             ToolContextError: It takes a MessageContext, and there is none here (a RuntimeError).
-            Exception: What the function raises.
+            Exception: Any error of the function.
         """
         ctx = current_tool_context().message
         if ctx is None and self._signature.needs_context:
-            raise ToolContextError(self.name)
+            raise ToolContextError(
+                self.name,
+                "needs the MessageContext of a handler: call it inside `with tool_context(ctx):`, or write "
+                "`ctx: MessageContext | None`",
+            )
         positional, named = self._signature.arguments(args, cancellation_token, ctx)
         call = functools.partial(self._func, *positional, **named)
         result = call() if self._is_async else await _in_thread(self.name, call)
@@ -135,7 +140,7 @@ class FunctionTool(BaseTool[BaseModel, Any]):
         """The tool again.
 
         Args:
-            config: What `to_config` returned. It decides which function is imported, so it is to be trusted like
+            config: The result of `to_config`. It decides which function is imported, so it is to be trusted like
                 code, unless `modules` says what it may name.
             modules: Modules and packages from which functions may come; None: any.
 
@@ -189,8 +194,8 @@ def tool(
 
     Args:
         func: The function.
-        name: What the model calls it by; None: the function's name.
-        description: What it does, for the model; "": the first paragraph of its docstring.
+        name: The name by which the model calls it; None: the function's name.
+        description: Its purpose, written for the model; "": the first paragraph of its docstring.
         strict: See FunctionTool.
         timeout: See FunctionTool.
 
@@ -213,7 +218,7 @@ def _caller() -> FrameType | None:
 async def _in_thread(name: str, call: Callable[[], Any]) -> Any:
     """Runs a function in a thread of its own.
 
-    Not in the loop's pool: functions that hang would fill it, everybody else's among them, and keep the process from
+    Not in the loop's pool: functions that hang would fill it, block other users of the pool, and keep the process from
     ending.
     """
     loop = asyncio.get_running_loop()
@@ -228,7 +233,7 @@ async def _in_thread(name: str, call: Callable[[], Any]) -> Any:
         try:
             loop.call_soon_threadsafe(_settle, done, result, error)
         except RuntimeError:
-            return  # the loop is closed: nobody waits any more
+            return  # the loop is closed: no caller waits any more
 
     threading.Thread(target=run, name=f"callboard-tool-{name}", daemon=True).start()
     return await done

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from pydantic import BaseModel
 
-from ..cancellation import CancellationToken
+from callboard.cancellation import CancellationToken
+from callboard.foundation.errors import MissingPackageError
+
 from .base import BaseTool
-from .errors import ToolDeclarationError, ToolTimeoutError
-from .http_addresses import addresses_of
-from .http_errors import (
+from .errors import (
     HttpAnswerError,
     HttpConnectionError,
     HttpHostError,
-    HttpRedirectError,
     HttpStatusError,
-    HttpTooLargeError,
+    ToolDeclarationError,
+    ToolTimeoutError,
 )
+from .http_addresses import addresses_of
 from .http_request import DEFAULT_PORTS, PLACEHOLDER, HttpRequest, build_target
 from .json_model import given_arguments, model_from_schema
-from .missing import MissingPackageError
 from .schema import ParametersSchema, to_parameters
 
 if TYPE_CHECKING:
@@ -41,15 +41,15 @@ REDIRECTS: Final = (301, 302, 303, 307, 308)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpLimits:
-    """What the requests of an HTTP tool may do.
+    """The limits of the requests of an HTTP tool.
 
     Attributes:
         allowed_hosts: Hosts that redirects may lead to besides the tool's own; ``*.example.com`` stands for all below
             example.com.
-        allow_private: Whether private, loopback, link-local and other addresses outside the public internet are
+        allow_private: True if private, loopback, link-local and other addresses outside the public internet are
             fine, of the tool's own host and after redirects.
-        max_bytes: How large an answer may be.
-        max_redirects: How many redirects are followed.
+        max_bytes: The largest answer, bytes.
+        max_redirects: The most redirects that are followed.
     """
 
     allowed_hosts: Sequence[str] = ()
@@ -90,20 +90,20 @@ class HttpTool(BaseTool[BaseModel, Any]):
     Needs httpx2: ``pip install 'callboard[http]'``.
 
     Args:
-        name: What the model calls it by.
+        name: The name by which the model calls it.
         host: Name or address of the server.
         port: Its port.
         json_schema: The arguments, as JSON schema of an object.
         headers: Sent along, to this host only.
-        description: What it does, for the model.
-        path: Where; ``{name}`` stands for an argument.
+        description: Its purpose, written for the model.
+        path: The path of the request; ``{name}`` stands for an argument.
         scheme: http or https.
         method: GET, POST, PUT, PATCH or DELETE.
         return_type: "text" returns the answer's text, "json" what it says as JSON.
         timeout: Seconds for all of it.
         query_params: Arguments that go into the query although the method has a body.
-        limits: Where requests may go and how large answers may be.
-        ssl_context: How the server's certificate is checked; None: against the system's authorities.
+        limits: The addresses that requests may go to, and the largest answer.
+        ssl_context: Checks the server's certificate; None: against the system's authorities.
 
     Raises:
         ToolDeclarationError: These can't be (a ValueError).
@@ -164,7 +164,7 @@ class HttpTool(BaseTool[BaseModel, Any]):
         """Send the request.
 
         Raises:
-            HttpToolError: It may not go there, nobody answers, or the answer is an error, too large or no JSON.
+            HttpToolError: It may not go there, no server answers, or the answer is an error, too large or no JSON.
             ToolTimeoutError: It took too long (a TimeoutError).
             ToolArgumentsError: An argument can't be part of the path (a ValueError).
             MissingPackageError: httpx2 is not installed (an ImportError).
@@ -206,7 +206,7 @@ class HttpTool(BaseTool[BaseModel, Any]):
                     return text
                 request = request.redirected(status, location)
                 self._check_host(request.host)
-        raise HttpRedirectError(f"there are more than {self._limits.max_redirects}")
+        raise HttpAnswerError(f"there are more than {self._limits.max_redirects} redirects")
 
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[httpx2.AsyncClient]:
@@ -222,7 +222,7 @@ class HttpTool(BaseTool[BaseModel, Any]):
     def _check_host(self, host: str) -> None:
         allowed = (self._config.host, *self._limits.allowed_hosts)
         if not any(_matches(host, pattern) for pattern in allowed):
-            raise HttpHostError(host, allowed)
+            raise HttpHostError(host, f"requests may go to {', '.join(allowed)} only, not to {host}")
 
     async def _send(self, client: httpx2.AsyncClient, request: HttpRequest) -> tuple[int, str, str]:
         """Status, where it redirects to or "", and text of the answer, from the first address that takes a connection."""
@@ -266,7 +266,7 @@ class HttpTool(BaseTool[BaseModel, Any]):
         async for chunk in response.aiter_raw():
             body += chunk
             if len(body) > self._limits.max_bytes:
-                raise HttpTooLargeError(self._limits.max_bytes)
+                raise HttpAnswerError(f"it has more than {self._limits.max_bytes:,} bytes: ask for less")
         try:
             return body.decode(response.charset_encoding or "utf-8", "replace")
         except LookupError as error:

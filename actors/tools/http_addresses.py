@@ -11,7 +11,7 @@ import socket
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
-from .http_errors import HttpAddressError, HttpConnectionError
+from .errors import HttpConnectionError, HttpHostError
 
 NAT64: Final = IPv6Network("64:ff9b::/96")
 NAT64_LOCAL: Final = IPv6Network("64:ff9b:1::/48")
@@ -23,18 +23,22 @@ async def addresses_of(host: str, port: int, *, allow_private: bool) -> list[str
 
     Args:
         host: A name or an address.
-        port: Where the request goes.
-        allow_private: Whether addresses outside the public internet are fine.
+        port: The port of the request.
+        allow_private: Also take addresses outside the public internet.
 
     Raises:
-        HttpAddressError: One of them is not public. One is enough: who mixes them is up to something.
+        HttpHostError: One of them is not public. One is enough: who mixes them is up to something.
         HttpConnectionError: The name is not known.
     """
     found = await lookup(host, port)
     if not allow_private:
         for address in found:
             if not is_public(address):
-                raise HttpAddressError(host, address)
+                raise HttpHostError(
+                    host,
+                    f"{host} has the address {address}, which is private, local or reserved; no request was sent. "
+                    "The person who runs this tool can allow it with HttpLimits(allow_private=True)",
+                )
     return found
 
 
@@ -53,7 +57,7 @@ async def lookup(host: str, port: int) -> list[str]:
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is one of the public internet.
+    """True for an address of the public internet.
 
     IPv6 addresses that stand for an IPv4 one (mapped, NAT64, 6to4, Teredo) are judged by that one.
     """

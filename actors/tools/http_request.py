@@ -1,4 +1,4 @@
-"""What an HTTP tool sends: where each argument goes, and what becomes of it after a redirect."""
+"""The request of an HTTP tool: the place of each argument in it, and the request that follows a redirect."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
-from .errors import ToolArgumentsError
-from .http_errors import HttpRedirectError
+from .errors import HttpAnswerError, ToolArgumentsError
 
 PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 DEFAULT_PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
@@ -28,7 +27,7 @@ class HttpRequest:
         host: Name or address, without brackets.
         port: The port.
         target: Path and query, encoded.
-        headers: What is sent along.
+        headers: The headers to send.
         body: JSON; None: none.
     """
 
@@ -55,21 +54,21 @@ class HttpRequest:
         """The request that a redirect asks for. Headers do not go to another origin.
 
         Raises:
-            HttpRedirectError: It leads nowhere, to something other than HTTP, from https to http, or to a port that
+            HttpAnswerError: It leads nowhere, to something other than HTTP, from https to http, or to a port that
                 is neither the one of this request nor the usual one.
         """
         try:
             there = urlsplit(urljoin(f"{self.scheme}://{self.authority}{self.target}", location))
             port = there.port
         except ValueError as error:
-            raise HttpRedirectError(f"it names no address ({error})") from error
+            raise HttpAnswerError(f"its redirect was not followed: it names no address ({error})") from error
         if there.scheme not in DEFAULT_PORTS or not there.hostname:
-            raise HttpRedirectError("it does not lead to http or https")
+            raise HttpAnswerError("its redirect was not followed: it does not lead to http or https")
         if self.scheme == "https" and there.scheme == "http":
-            raise HttpRedirectError("it leads from https to http")
+            raise HttpAnswerError("its redirect was not followed: it leads from https to http")
         port = port or DEFAULT_PORTS[there.scheme]
         if port not in (self.port, DEFAULT_PORTS[there.scheme]):
-            raise HttpRedirectError(f"it leads to the port {port}")
+            raise HttpAnswerError(f"its redirect was not followed: it leads to the port {port}")
         target = quote(there.path or "/", safe="/%:@!$&'()*+,;=~-._")
         if there.query:
             target += "?" + quote(there.query, safe="/%:@!$&'()*+,;=~-._?")

@@ -13,7 +13,7 @@ from .errors import ToolConfigError
 
 
 def path_of(function: Callable[..., Any]) -> str:
-    """Where a function can be imported from.
+    """The place that a function can be imported from.
 
     Raises:
         ToolConfigError: Nowhere (a ValueError).

@@ -7,7 +7,8 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
-from ..cancellation import CancellationToken
+from callboard.cancellation import CancellationToken
+
 from .base import BaseTool
 from .errors import NotAToolError
 from .json_model import given_arguments, model_from_schema
@@ -16,7 +17,7 @@ from .schema import ParametersSchema, to_parameters
 
 @runtime_checkable
 class LangChainTool(Protocol):
-    """What is needed of a LangChain `BaseTool`; ``args_schema`` is a pydantic model, a JSON schema, or None."""
+    """The part of a LangChain `BaseTool` that we use; ``args_schema`` is a pydantic model, a JSON schema, or None."""
 
     name: str
     description: str

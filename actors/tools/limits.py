@@ -7,7 +7,8 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from ..cancellation import CancellationToken
+from callboard.cancellation import CancellationToken
+
 from .errors import ToolEndedError, ToolTimeoutError
 
 logger = logging.getLogger("callboard.actors")
@@ -34,8 +35,8 @@ async def run_limited(
     Raises:
         ToolTimeoutError: It took too long (a TimeoutError).
         ToolEndedError: It called sys.exit or was cancelled from inside.
-        asyncio.CancelledError: The token, or whoever waits here, was cancelled.
-        Exception: What the work raised.
+        asyncio.CancelledError: The token, or the waiting task, was cancelled.
+        Exception: Any error of the work.
     """
     if token is not None and token.is_cancelled():
         raise asyncio.CancelledError(f"cancelled before {tool} began")
@@ -119,7 +120,7 @@ async def _end(tool: str, task: asyncio.Task[Any], inner: CancellationToken) -> 
 
 
 def _forget(task: asyncio.Future[Any]) -> None:
-    """What work raised while it was being ended is of no use to anybody; asyncio complains if nobody looks."""
+    """Takes the exception of work that was ended: no caller needs it, and asyncio complains if it is never retrieved."""
     _abandoned.discard(task)
     if not task.cancelled():
         task.exception()

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from memory.llm_messages import Image
+from callboard.cancellation import CancellationToken
+from callboard.memory.llm_messages import Image
 
-from ..cancellation import CancellationToken
 from .base import validated
-from .errors import ToolError, ToolTimeoutError, UnknownToolError
+from .errors import McpConnectionError, ToolError, ToolTimeoutError, UnknownToolError
 from .limits import run_limited
-from .mcp_errors import McpConnectionError, McpConnectionLostError
 from .mcp_params import McpServerParams, StdioServerParams, StreamableHttpServerParams
 from .mcp_session import McpSession
 from .overrides import Overrides, ToolOverride
@@ -26,8 +25,7 @@ from .workbench import Workbench
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp_types import CallToolResult, ContentBlock
-    from mcp_types import Tool as McpTool
+    from mcp_types import CallToolResult, ContentBlock, Tool as McpTool
 
 __all__ = ["McpWorkbench", "StdioServerParams", "StreamableHttpServerParams"]
 
@@ -57,7 +55,7 @@ class McpWorkbench(Workbench):
         connect_timeout: Seconds until a server must have answered for the first time.
 
     Raises:
-        ToolOverrideError: Two tools would have one name (a ValueError).
+        ToolConfigError: Two tools would have one name (a ValueError).
     """
 
     def __init__(
@@ -107,7 +105,7 @@ class McpWorkbench(Workbench):
 
         Raises:
             McpConnectionError: The server can't be reached, or does not answer in time (a ConnectionError).
-            ToolOverrideError: A tool would be shown by the name of another (a ValueError).
+            ToolConfigError: A tool would be shown by the name of another (a ValueError).
         """
         await self._refresh()
         return [self._overrides.shown(_schema(tool)) for tool in self._tools.values()]
@@ -148,7 +146,7 @@ class McpWorkbench(Workbench):
             return await self._call(name, own, given.model_dump(), cancellation_token)
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # noqa: BLE001 - the model is told of it, whatever it is
+        except Exception as error:  # noqa: BLE001 - the model is told of any error
             return error_result(name, error)
 
     async def _call(
@@ -172,8 +170,15 @@ class McpWorkbench(Workbench):
                     raise
                 await self._drop(client)
                 if attempt == attempts[-1]:
-                    raise McpConnectionLostError(self._params.label, name) from error
-        raise McpConnectionLostError(self._params.label, name)
+                    raise self._lost(name) from error
+        raise self._lost(name)
+
+    def _lost(self, tool: str) -> McpConnectionError:
+        return McpConnectionError(
+            self._params.label,
+            f"its connection was lost while {tool} was called: it may or may not have done its work. "
+            "The next call connects again",
+        )
 
     async def _connected(self) -> Client:
         async with self._connecting:
@@ -226,7 +231,7 @@ def _may_be_repeated(tool: McpTool) -> bool:
 
 
 def _is_lost(error: Exception) -> bool:
-    """Whether the connection, or the server's memory of it, is gone."""
+    """True if the connection, or the server's memory of it, is gone."""
     from mcp import MCPError
     from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 

@@ -1,4 +1,4 @@
-"""How an MCP server is reached, as plain data; with AutoGen's names."""
+"""The address of an MCP server and the way to reach it, as plain data with AutoGen's names."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class StdioServerParams(BaseModel):
         env: Added to the few environment variables that it inherits (such as PATH and HOME).
         cwd: Its folder; None: the current one.
         encoding: Of its texts.
-        encoding_error_handler: What happens to bytes that are none.
-        read_timeout_seconds: How long a call may take. AutoGen has 5 seconds, which many tools need more than.
+        encoding_error_handler: The treatment of bytes that can't be decoded, as in `str.encode`.
+        read_timeout_seconds: The longest time of a call. AutoGen has 5 seconds, which is too short for many tools.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -36,7 +36,7 @@ class StdioServerParams(BaseModel):
 
     @property
     def label(self) -> str:
-        """What errors call it: the program, without arguments, which may hold secrets."""
+        """Its name in errors: the program, without arguments, which may hold secrets."""
         return PurePath(self.command).name
 
 
@@ -62,12 +62,12 @@ class StreamableHttpServerParams(BaseModel):
 
     @property
     def read_timeout_seconds(self) -> float:
-        """How long a call may take."""
+        """The longest time that a call may take."""
         return self.timeout
 
     @property
     def label(self) -> str:
-        """What errors call it: the address, without credentials and query."""
+        """Its name in errors: the address, without credentials and query."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
 

@@ -10,9 +10,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from .mcp_errors import McpConnectionError
+from callboard.foundation.errors import MissingPackageError
+
+from .errors import McpConnectionError
 from .mcp_params import McpServerParams, StdioServerParams, StreamableHttpServerParams
-from .missing import MissingPackageError
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -87,7 +88,7 @@ class McpSession:
                 await self._closing.wait()
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a transport raises, in groups
+        except Exception as error:  # noqa: BLE001 - transports raise all kinds of errors, in groups
             reason = _reason(error)
             if not self._ready.done():
                 self._ready.set_exception(McpConnectionError(self._params.label, reason))

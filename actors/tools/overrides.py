@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping
 
 from pydantic import BaseModel, ConfigDict
 
-from .errors import ToolOverrideError, UnknownToolError
+from .errors import ToolConfigError, UnknownToolError
 from .schema import ToolSchema
 
 
 class ToolOverride(BaseModel):
-    """What a model is shown instead of a tool's own name or description.
+    """A name or description that models are shown instead of the tool's own.
 
     Attributes:
         name: Another name; None: its own.
@@ -31,7 +31,7 @@ class Overrides:
         overrides: By the tool's own name.
 
     Raises:
-        ToolOverrideError: Two tools would have one name (a ValueError).
+        ToolConfigError: Two tools would have one name (a ValueError).
     """
 
     def __init__(self, overrides: Mapping[str, ToolOverride] | None = None) -> None:
@@ -42,8 +42,9 @@ class Overrides:
                 continue
             other = self._own_names.setdefault(override.name, own)
             if other != own:
-                raise ToolOverrideError(
-                    own, f"the name {override.name!r} is used by multiple tools: {other}, {own}"
+                raise ToolConfigError(
+                    f"Tool override of {own!r}",
+                    f"the name {override.name!r} is used by multiple tools: {other}, {own}",
                 )
 
     def check(self, names: Collection[str]) -> None:
@@ -54,16 +55,18 @@ class Overrides:
 
         Raises:
             UnknownToolError: There is no tool of a name that an override is for (a LookupError).
-            ToolOverrideError: A tool would be shown by the name of another (a ValueError).
+            ToolConfigError: A tool would be shown by the name of another (a ValueError).
         """
         for own in self._overrides:
             if own not in names:
-                raise UnknownToolError(own, names)
+                raise UnknownToolError(own, list(names))
         shown: set[str] = set()
         for own in names:
             name = self.shown_name(own)
             if name in shown:
-                raise ToolOverrideError(own, f"the name {name!r} conflicts with an existing tool")
+                raise ToolConfigError(
+                    f"Tool override of {own!r}", f"the name {name!r} conflicts with an existing tool"
+                )
             shown.add(name)
 
     def own_name(self, shown: str) -> str:

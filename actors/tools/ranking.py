@@ -1,4 +1,4 @@
-"""Which tools fit a text: words in names, descriptions and arguments, rare ones counting more."""
+"""Ranks tools by how well they fit a text: words in names, descriptions and arguments, rare ones counting more."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _counts(schema: ToolSchema) -> Counter[str]:
 
 
 def _found(word: str, counts: Counter[str]) -> float:
-    """How much a word is in a tool. More of the same adds little; another form of it counts half."""
+    """The weight of a word in a tool. More of the same adds little; another form of it counts half."""
     if word in counts:
         return 1 + math.log(counts[word])
     forms = [count for other, count in counts.items() if _same_stem(word, other)]

@@ -1,4 +1,4 @@
-"""Tools that run in another process: calls are requests on the bus, answered by an agent type of their own."""
+"""Tools that run in another process: calls are requests, answered by an agent type of their own."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from broker.ids import AgentId
+from callboard.broker.ids import AgentId
+from callboard.cancellation import CancellationToken
+from callboard.context import MessageHandlerContext
+from callboard.errors import OutsideContextError
+from callboard.instantiation import AgentInstantiationContext
+from callboard.protocol import AgentRuntime
 
-from ..cancellation import CancellationToken
-from ..context import MessageHandlerContext
-from ..errors import OutsideContextError
-from ..instantiation import AgentInstantiationContext
-from ..runtime_protocol import AgentRuntime
 from .base import Tool
 from .context import current_tool_context
-from .errors import ToolRuntimeError
+from .errors import ToolContextError
 from .results import ToolResult
 from .schema import ToolSchema
 
@@ -54,10 +54,10 @@ class RemoteTool(Tool):
     twice takes a MessageContext and uses its ``once`` or ``message_id``.
 
     Args:
-        schema: What the model is told of it.
+        schema: The description that models get of it.
         on: Agent type that runs it; see ToolAgent.
-        runtime: What it is reached by. None: that of the agent in whose constructor it is made, else the one of
-            `tool_context`.
+        runtime: The runtime that sends its requests. None: that of the agent in whose constructor it is made, else
+            the one of `tool_context`.
         timeout: Seconds to wait for the result; None: `request_timeout` of the settings.
     """
 
@@ -78,12 +78,12 @@ class RemoteTool(Tool):
 
     @property
     def name(self) -> str:
-        """What the model calls it by."""
+        """The name by which the model calls it."""
         return self._schema["name"]
 
     @property
     def description(self) -> str:
-        """What it does, for the model."""
+        """Its purpose, written for the model."""
         return self._schema.get("description", "")
 
     @property
@@ -113,14 +113,18 @@ class RemoteTool(Tool):
         """Ask the other process to run it.
 
         Raises:
-            ToolRuntimeError: No runtime is known here (a RuntimeError).
+            ToolContextError: No runtime is known here (a RuntimeError).
             UndeliverableException: No such agent type is declared.
-            RequestTimeoutError: Nobody answered in time (a TimeoutError).
+            RequestTimeoutError: No answer came in time (a TimeoutError).
             MaxRuntimeError: It ran longer than its agent type may.
         """
         runtime: Any = self._runtime or current_tool_context().runtime
         if runtime is None:
-            raise ToolRuntimeError(self.name)
+            raise ToolContextError(
+                self.name,
+                "runs on the bus, and no runtime is known here: give runtime=, make the workbench in an agent's "
+                "constructor, or call it inside `with tool_context(ctx, runtime=self.runtime):`",
+            )
         runtime.add_message_types((ToolCallRequest, ToolResult))
         request = ToolCallRequest(name=self.name, arguments=dict(args), call_id=call_id)
         sender = _sender()

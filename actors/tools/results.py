@@ -1,4 +1,4 @@
-"""What came of a tool call: text and images for the model, errors included."""
+"""The results of tool calls: text and images for the model, errors included."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from memory.llm_messages import Image
+from callboard.memory.llm_messages import Image
 
 from .base import Tool
 from .errors import ToolError
@@ -47,12 +47,12 @@ ResultContent: TypeAlias = Annotated[TextResultContent | ImageResultContent, Fie
 
 
 class ToolResult(BaseModel):
-    """What came of calling one tool of a workbench. It can be sent as a message of the bus.
+    """The result of one call of a tool of a workbench. It can be sent as a message.
 
     Attributes:
         name: The tool, as the caller named it.
         result: The parts, in order.
-        is_error: Whether the call failed; then the parts say why, so that the model can do better.
+        is_error: True if the call failed; then the parts say why, so that the model can do better.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -84,9 +84,9 @@ def result_of(tool: Tool, name: str, value: Any) -> ToolResult:
     """The result for what a tool returned.
 
     Args:
-        tool: What returned it.
+        tool: The tool that returned it.
         name: The name that it was called by.
-        value: What it returned: an image, or a list of texts and images, become parts; a ToolResult stays one;
+        value: The value that it returned: an image, or a list of texts and images, become parts; a ToolResult stays one;
             anything else becomes text.
 
     Raises:

@@ -27,7 +27,7 @@ class ParametersSchema(_Definitions):
 
 
 class ToolSchema(TypedDict):
-    """What a model is told of a tool."""
+    """The description of a tool that a model gets."""
 
     name: str
     description: NotRequired[str]
@@ -36,7 +36,7 @@ class ToolSchema(TypedDict):
 
 
 class _Generator(GenerateJsonSchema):
-    # A default that JSON can't show is only left out; nobody can act on a warning about it.
+    # A default that JSON can't show is only left out; a warning about it would help no one.
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
@@ -48,7 +48,7 @@ def parameters_of(model: type[BaseModel], tool: str, *, strict: bool = False) ->
     Args:
         model: One field for each argument.
         tool: Name of the tool, for errors.
-        strict: Whether the schema must meet the rules of OpenAI's structured outputs.
+        strict: The schema has to meet the rules of OpenAI's structured outputs.
 
     Raises:
         StrictSchemaError: Strict mode asks for what the model does not have (a ValueError).

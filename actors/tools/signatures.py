@@ -15,8 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 
-from ..cancellation import CancellationToken
-from ..context import MessageContext
+from callboard.cancellation import CancellationToken
+from callboard.context import MessageContext
+
 from .errors import ToolDeclarationError
 
 NONE: Final = inspect.Parameter.empty
@@ -27,7 +28,7 @@ _INJECTED: Final[Mapping[str, Any]] = {
 
 
 class Injected(Enum):
-    """What a function is given that the model knows nothing of."""
+    """An argument that a function is given and that the model never sees."""
 
     TOKEN = "cancellation_token"  # noqa: S105 - no password
     CONTEXT = "ctx"
@@ -36,7 +37,7 @@ class Injected(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FunctionSignature:
-    """How a function is called with the arguments of a model.
+    """The signature of a function: the arguments that come from the model, and those that we add.
 
     Attributes:
         name: The function's own name.
@@ -65,7 +66,7 @@ class FunctionSignature:
 
     @property
     def needs_context(self) -> bool:
-        """Whether it can't be called without a MessageContext."""
+        """True if it can't be called without a MessageContext."""
         return Injected.CONTEXT in self.injected.values()
 
 
@@ -81,7 +82,7 @@ def read_signature(
 
     Args:
         function: Any function, method, partial or object with ``__call__``.
-        tool: What it will be called, for errors.
+        tool: The tool's name, for errors.
         scope: Local names where it was defined, for annotations written as strings.
 
     Raises:
@@ -159,7 +160,7 @@ def _check_kind(parameter: inspect.Parameter, tool: str) -> None:
 
 
 def _injection(name: str, annotation: Any) -> Injected | None:
-    """What a parameter is given, if it is none for the model."""
+    """The kind of argument that we add for a parameter; None if the model gives it."""
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     is_union = get_origin(annotation) in (Union, UnionType)

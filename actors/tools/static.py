@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..cancellation import CancellationToken
-from ..runtime_protocol import AgentRuntime
+from callboard.protocol import AgentRuntime
+
 from .base import Tool
-from .calling import call, call_stream
-from .errors import DuplicateToolError, NotAToolError, ToolStateError, UnknownToolError
+from .calling import CallingStreamWorkbench, CallingWorkbench, limit_of
+from .errors import DuplicateToolError, NotAToolError, ToolError, ToolStateError, UnknownToolError
 from .overrides import Overrides, ToolOverride
 from .remote import RemoteTool
-from .results import ToolResult, error_result
 from .schema import ToolSchema
-from .workbench import StreamWorkbench, Workbench
 
 STATE_VERSION = "1.0.0"
 
 
-class StaticWorkbench(Workbench):
+class StaticWorkbench(CallingWorkbench):
     """A fixed list of tools.
 
     Args:
@@ -27,12 +25,12 @@ class StaticWorkbench(Workbench):
         tool_overrides: Other names and descriptions, by the tools' own names.
         timeout: Seconds until a call is given up, for tools without a limit of their own; None: no limit.
         on: Agent type that runs the tools, in processes of its own; None: they run here. See ToolAgent.
-        runtime: What that agent type is reached by; see RemoteTool.
+        runtime: The runtime by which that agent type is reached; see RemoteTool.
 
     Raises:
         NotAToolError: Something else is among the tools (a TypeError).
         DuplicateToolError: Two tools have one name (a ValueError). AutoGen calls the first of them.
-        UnknownToolError, ToolOverrideError: An override fits no tool, or makes two have one name.
+        UnknownToolError, ToolConfigError: An override fits no tool, or makes two have one name.
     """
 
     def __init__(
@@ -44,13 +42,13 @@ class StaticWorkbench(Workbench):
         on: str | None = None,
         runtime: AgentRuntime | None = None,
     ) -> None:
+        super().__init__(timeout)
         self._tools = tools_by_name(tools)
         self._overrides = Overrides(tool_overrides)
         self._overrides.check(self._tools)
-        self._timeout = timeout
         if on is not None:
             self._tools = {
-                name: RemoteTool(tool.schema, on, runtime=runtime, timeout=_own_limit(tool, timeout))
+                name: RemoteTool(tool.schema, on, runtime=runtime, timeout=limit_of(tool, timeout))
                 for name, tool in self._tools.items()
             }
 
@@ -58,22 +56,11 @@ class StaticWorkbench(Workbench):
         """The schemas of the tools, with overrides."""
         return [self._overrides.shown(tool.schema) for tool in self._tools.values()]
 
-    async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        cancellation_token: CancellationToken | None = None,
-        call_id: str | None = None,
-    ) -> ToolResult:
-        """Call a tool; see `Workbench.call_tool`."""
+    def _find(self, name: str) -> Tool | ToolError:
         tool = self._tools.get(self._overrides.own_name(name))
         if tool is None:
-            return self._unknown(name)
-        return await call(tool, name, arguments, cancellation_token, call_id, self._timeout)
-
-    def _unknown(self, name: str) -> ToolResult:
-        shown = [self._overrides.shown_name(own) for own in self._tools]
-        return error_result(name, UnknownToolError(name, shown))
+            return UnknownToolError(name, [self._overrides.shown_name(own) for own in self._tools])
+        return tool
 
     async def save_state(self) -> Mapping[str, Any]:
         """The states of the tools."""
@@ -91,23 +78,8 @@ class StaticWorkbench(Workbench):
                 await self._tools[name].load_state_json(part)
 
 
-class StaticStreamWorkbench(StaticWorkbench, StreamWorkbench):
+class StaticStreamWorkbench(StaticWorkbench, CallingStreamWorkbench):
     """A fixed list of tools, some of which yield something on the way. Otherwise as StaticWorkbench."""
-
-    async def call_tool_stream(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        cancellation_token: CancellationToken | None = None,
-        call_id: str | None = None,
-    ) -> AsyncGenerator[Any, None]:
-        """Call a tool; what it yields on the way, and the ToolResult at the end."""
-        tool = self._tools.get(self._overrides.own_name(name))
-        if tool is None:
-            yield self._unknown(name)
-            return
-        async for item in call_stream(tool, name, arguments, cancellation_token, call_id, self._timeout):
-            yield item
 
 
 def tools_by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
@@ -139,8 +111,3 @@ def states_of(state: Mapping[str, Any], kind: str) -> Mapping[str, Mapping[str, 
     if not isinstance(states, Mapping) or not all(isinstance(part, Mapping) for part in states.values()):
         raise ToolStateError("'tools' has to map the name of each tool to its state")
     return states
-
-
-def _own_limit(tool: Tool, timeout: float | None) -> float | None:
-    own: float | None = getattr(tool, "timeout", None)
-    return timeout if own is None else own

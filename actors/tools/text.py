@@ -1,4 +1,4 @@
-"""What a tool returned, as text for a model."""
+"""The results of tools as text for models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def to_text(value: Any, tool: str) -> str:
     it defines one.
 
     Args:
-        value: What the tool returned.
+        value: The value that the tool returned.
         tool: Its name, for the error.
 
     Raises:

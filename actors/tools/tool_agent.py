@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from memory.llm_messages import FunctionCall, FunctionExecutionResult
+from callboard.context import MessageContext
+from callboard.declaration import AgentDeclaration, AgentOptions, AgentSettings
+from callboard.handlers import rpc
+from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
+from callboard.routed import RoutedAgent
 
-from ..context import MessageContext
-from ..declaration import AgentDeclaration, AgentOptions, AgentSettings
-from ..handlers import rpc
-from ..routed import RoutedAgent
 from .base import Tool
 from .context import tool_context
 from .errors import ToolArgumentsError
@@ -21,17 +21,17 @@ from .static import StaticWorkbench
 from .workbench import Workbench
 
 if TYPE_CHECKING:
-    from ..app import App
+    from callboard.app import App
 
 
 class ToolAgent(RoutedAgent):
     """Runs tools for others: a ToolCallRequest gets a ToolResult, a FunctionCall a FunctionExecutionResult.
 
-    Whatever a tool does comes back as a result that a model can read; AutoGen's ToolAgent raises, and across processes
-    its callers can't tell the errors apart.
+    Every answer of a tool, errors included, is a result that a model can read. AutoGen's ToolAgent raises instead, and
+    across processes its callers can't tell the errors apart.
 
     Args:
-        description: What it is for.
+        description: Its purpose.
         tools: The tools, or a workbench that has them.
         timeout: Seconds until a call is given up; None: no limit but the `max_runtime` of the agent type.
     """
@@ -44,7 +44,7 @@ class ToolAgent(RoutedAgent):
 
     @property
     def workbench(self) -> Workbench:
-        """What it calls the tools through."""
+        """The workbench through which it calls the tools."""
         return self._workbench
 
     @classmethod
@@ -65,15 +65,15 @@ class ToolAgent(RoutedAgent):
             app: The App.
             type: The agent type, which is what ``on=`` of a workbench names.
             tools: The tools, or a workbench. All agents of a process share them.
-            description: What it is for.
-            processes: How many processes `callboard up` runs for it.
+            description: Its purpose.
+            processes: The number of processes that `callboard up` runs for it.
             timeout: Seconds until a call is given up; None: no limit but `max_runtime`.
             **settings: The fields of AgentSettings: `max_runtime`, `concurrency` and so on.
 
         Raises:
             DuplicateAgentTypeError: The type is declared already (a ValueError).
             NotAToolError, DuplicateToolError: See StaticWorkbench.
-            UnknownSettingError, SettingValueError: A setting does not exist, or has a value that can't work.
+            AgentDeclarationError, SettingValueError: A setting does not exist, or has a value that can't work.
         """
         workbench = tools if isinstance(tools, Workbench) else StaticWorkbench(tools, timeout=timeout)
         return app.register(

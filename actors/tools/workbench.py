@@ -1,4 +1,4 @@
-"""What a workbench is: a set of tools with one way to list and call them, which may change while it is used."""
+"""The interface of workbenches: sets of tools, listed and called in one way, which may change while they are used."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from ..cancellation import CancellationToken
+from callboard.cancellation import CancellationToken
+
 from .results import ToolResult
 from .schema import ToolSchema
 

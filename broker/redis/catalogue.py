@@ -1,13 +1,18 @@
-"""What every key of a namespace is: its kind, and whether it expires. The top of `lua/common.lua` says what it holds."""
+"""Every kind of Redis key in a namespace: the one table from which repair, the rights of roles and docs/keys.md are made.
+
+A new kind is a line here. `scripts/chaos_suite/keyspace.py` says on purpose a second time what may be left when
+everything is at rest; a test compares the two.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from ..settings import BrokerSettings
+from callboard.broker.settings import BrokerSettings
 
 Expiry = Literal["never", "window", "two windows", "minute", "hour"]
+Access = Literal["", "reads", "writes"]
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 
@@ -17,14 +22,29 @@ class KeyKind:
     """Keys of one kind.
 
     Attributes:
-        name: the suffix, or what it begins with when it ends with ":".
+        pattern: the suffix, with `<...>` where it differs from key to key.
         type: as the command TYPE says it; several with " or " between them.
+        holds: what stands in it.
         expiry: how long it may stay; "window" is `dedupe_window`.
+        publisher: what a user who only publishes does with it. Workers and operators read and write every key.
     """
 
-    name: str
+    pattern: str
     type: str
+    holds: str
     expiry: Expiry = "never"
+    publisher: Access = ""
+
+    @property
+    def name(self) -> str:
+        """The suffix, or what it begins with: then it ends with ":"."""
+        head, colon, _ = self.pattern.partition(":")
+        return head + colon
+
+    @property
+    def glob(self) -> str:
+        """The suffix as a pattern of Redis."""
+        return f"{self.name}*" if self.name.endswith(":") else self.name
 
     def expires_in(self, settings: BrokerSettings) -> int | None:
         """The longest time to live, ms; None: it stays."""
@@ -33,58 +53,137 @@ class KeyKind:
         return lifetimes.get(self.expiry)
 
 
-CATALOGUE = (
-    KeyKind("clock", "string"),
-    KeyKind("epoch", "string"),
-    KeyKind("config", "hash"),
-    KeyKind("topics", "hash"),
-    KeyKind("prefixes", "hash"),
-    KeyKind("types", "hash"),
-    KeyKind("workers", "zset"),
-    KeyKind("timers", "zset"),
-    KeyKind("events", "stream"),
-    KeyKind("control", "stream"),
-    KeyKind("paused", "hash"),
-    KeyKind("cancelled", "zset", "window"),
-    KeyKind("urgent", "hash"),
-    KeyKind("newer", "hash"),
-    KeyKind("accepts", "hash"),
-    KeyKind("blobs", "zset"),
-    KeyKind("topic:", "stream"),
-    KeyKind("inbox:", "stream"),
-    KeyKind("dead:", "stream"),
-    KeyKind("streams:", "set"),
-    KeyKind("fresh:", "set"),
-    KeyKind("bell:", "list"),
-    KeyKind("busy:", "hash"),
-    KeyKind("parked:", "hash"),
-    KeyKind("wait:", "list"),
-    KeyKind("ready:", "list"),
-    KeyKind("suspects:", "list"),
-    KeyKind("early:", "zset"),
-    KeyKind("tries:", "hash"),
-    KeyKind("cursor:", "hash"),
-    KeyKind("stats:", "hash"),
-    KeyKind("shelved:", "hash"),
-    KeyKind("urgent:", "stream"),
-    KeyKind("rate:", "string", "hour"),
-    KeyKind("blob:", "hash"),
-    KeyKind("nested:", "stream", "window"),
-    KeyKind("state:", "hash"),
-    KeyKind("own:", "hash"),
-    KeyKind("worker:", "hash"),
-    KeyKind("timer:", "hash"),
-    KeyKind("store:", "string or hash", "never"),
-    KeyKind("dedupe:", "set", "two windows"),
-    KeyKind("once:", "hash", "window"),
-    KeyKind("call:", "hash", "window"),
-    KeyKind("sent:", "string", "hour"),
-    KeyKind("reply:", "stream", "minute"),
+OF_THE_NAMESPACE = (
+    KeyKind(
+        "clock",
+        "string",
+        "the last entry id given, `<ms>-<n>`: ids compare across all streams",
+        publisher="writes",
+    ),
+    KeyKind("epoch", "string", "a counter: the source of fencing tokens"),
+    KeyKind(
+        "config",
+        "hash",
+        "`shards`: fixed for the namespace; `sweep:<stream>`: where trimming goes on",
+        publisher="writes",
+    ),
+    KeyKind("topics", "hash", "topic -> agent types that subscribe, with spaces between", publisher="writes"),
+    KeyKind("prefixes", "hash", "prefix of topics -> agent types that subscribe", publisher="writes"),
+    KeyKind("types", "hash", "agent type -> JSON of its settings", publisher="writes"),
+    KeyKind(
+        "accepts",
+        "hash",
+        "message -> highest version that some process ever said it knows",
+        publisher="writes",
+    ),
+    KeyKind("workers", "zset", "worker -> when its lease ends, server ms"),
+    KeyKind(
+        "timers",
+        "zset",
+        "`m|<id>`, a delayed message, or `k|<type>|<key>`, an agent that backs off -> when it is due, server ms",
+        publisher="writes",
+    ),
+    KeyKind("events", "stream", "what the runtime did, about the last 10,000: event, of, what, more"),
+    KeyKind(
+        "control",
+        "stream",
+        "what workers are told at once: `do` is cancel, pause or make way",
+        publisher="writes",
+    ),
+    KeyKind(
+        "paused",
+        "hash",
+        "`type <type>`, `key <type>/<key>` or `topic <topic>` -> when (ms) and by whom",
+    ),
+    KeyKind(
+        "cancelled", "zset", "id of a cancelled request -> until when it matters, ms", "window", "writes"
+    ),
+    KeyKind("urgent", "hash", "`<type> <key>` -> reference of the reset that goes before everything else"),
+    KeyKind("newer", "hash", "`<type> <key>` -> message and version that its first entry waits for"),
+    KeyKind(
+        "blobs", "zset", "blob -> when to look whether a place still needs it, server ms", publisher="writes"
+    ),
 )
+
+OF_STREAMS = (
+    KeyKind("topic:<topic>", "stream", "messages of a topic", publisher="writes"),
+    KeyKind("inbox:<type>", "stream", "direct messages to agents of a type", publisher="writes"),
+    KeyKind("urgent:<type>", "stream", "resets; no group reads it"),
+    KeyKind("dead:<type>", "stream", "dead letters: the entry, and why"),
+    KeyKind(
+        "nested:<type>:<message>",
+        "stream",
+        "requests that came to a handler while it waited; goes with its commit",
+        "window",
+    ),
+    KeyKind("reply:<process>", "stream", "replies to one process", "minute", "writes"),
+)
+
+OF_A_TYPE = (
+    KeyKind("streams:<type>", "set", "streams that the type reads, as suffixes", publisher="writes"),
+    KeyKind("fresh:<type>", "set", "those of them that may hold unread entries", publisher="writes"),
+    KeyKind("cursor:<type>", "hash", "stream -> last id that its group was given", publisher="reads"),
+    KeyKind("bell:<type>", "list", "tokens: one wakes one idle worker", publisher="writes"),
+    KeyKind(
+        "busy:<type>", "hash", "agent key -> worker that runs it, or empty while parked entries wait for one"
+    ),
+    KeyKind("wait:<type>:<key>", "list", "references parked behind an agent, in order"),
+    KeyKind("parked:<type>", "hash", "agent key -> how many entries are parked", publisher="reads"),
+    KeyKind("ready:<type>", "list", "agents whose parked entries any worker may take"),
+    KeyKind("suspects:<type>", "list", "agents whose first entry has ended workers: tried alone"),
+    KeyKind(
+        "shelved:<type>", "hash", "agent key -> queue that it belongs in, while something of it is paused"
+    ),
+    KeyKind("early:<type>", "zset", "entries read ahead of another stream: `<sortable id>|<reference>`"),
+    KeyKind("tries:<type>", "hash", "reference -> attempts, first attempt (ms), reason"),
+    KeyKind("stats:<type>", "hash", "counters: done, retried, dead, released, reaped"),
+    KeyKind("rate:<type>", "string", "what is left of the type's rate limit: tokens, ms", "hour"),
+)
+
+OF_ONE_THING = (
+    KeyKind(
+        "state:<type>:<key>", "hash", "an agent's state: v (version), d (data), w (worker that wrote it)"
+    ),
+    KeyKind(
+        "worker:<worker>",
+        "hash",
+        "host, pid, types, started, accepts, held, running, call (its last turn); without it a worker is fenced",
+    ),
+    KeyKind("own:<worker>", "hash", "`<type> <reference>` -> agent key: what the worker holds"),
+    KeyKind(
+        "timer:<id>", "hash", "a delayed message: its stream, and the fields of its entry", publisher="writes"
+    ),
+    KeyKind(
+        "blob:<name>",
+        "hash",
+        "`body`: a large body; every other field is a place that needs it",
+        publisher="writes",
+    ),
+    KeyKind("dedupe:<bucket>", "set", "idempotency ids; two buckets take turns", "two windows", "writes"),
+    KeyKind(
+        "once:<type>:<message>",
+        "hash",
+        "`.<name>`: what ctx.once recorded; `><id>`: sent before the commit; `!<entry>`: how a nested request ended",
+        "window",
+    ),
+    KeyKind(
+        "call:<id>",
+        "hash",
+        "a request: the process that waits (`to`), and the reply once there is one",
+        "window",
+        "writes",
+    ),
+    KeyKind(
+        "sent:<producer>", "string", "number of a publisher's last batch, and its answer", "hour", "writes"
+    ),
+    KeyKind("store:<name>", "string or hash", "what an application keeps; no function touches it"),
+)
+
+CATALOGUE = (*OF_THE_NAMESPACE, *OF_STREAMS, *OF_A_TYPE, *OF_ONE_THING)
 
 
 def kind_of(suffix: str) -> KeyKind | None:
-    """What a key is, by what follows the namespace's prefix in its name; None: it is nothing of Callboard's."""
+    """The kind of a Redis key, by the part of its name after the namespace's prefix; None: it is not Callboard's."""
     head, colon, _ = suffix.partition(":")
     return _BY_NAME.get(head + colon)
 

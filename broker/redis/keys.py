@@ -1,10 +1,10 @@
-"""Every key name in one place; what each key holds stands on top of the Lua scripts."""
+"""The names of keys that Python code uses; `catalogue.py` says what every key holds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import SettingsError
+from callboard.broker.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True)

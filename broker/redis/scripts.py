@@ -1,4 +1,4 @@
-"""The Lua functions: one file for each atomic operation, loaded into the server as one library.
+"""The Lua functions: rooms that all of them share, and the parts of each atomic operation, loaded as one library.
 
 A library is compiled once; a script would define all its functions anew in every call, which costs more than most calls
 themselves. Its name ends with a digest of its text, so that processes of different versions never replace each other's.
@@ -11,9 +11,36 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from .marks import lua_names
+
+SHARED = (
+    "call",
+    "lists",
+    "clock",
+    "entries",
+    "topics",
+    "claims",
+    "sending",
+    "replies",
+    "parked",
+    "deadletters",
+    "timers",
+    "versions",
+    "workers",
+    "groups",
+    "functions",
+)
+"""The files of `lua/shared/`, each of which may use those before it."""
+
+PARTS = {
+    "turn": ("arguments", "exceptions", "take", "effects", "commit", "read", "admit", "pull", "turn"),
+    "repair": ("holders", "settle", "streams", "agents", "entries", "repair"),
+}
+"""Operations that have a folder, with its files: each may use those before it, and the last one registers the function."""
+
 OPERATIONS = (
     "publish",
-    "step",
+    "turn",
     "beat",
     "declare",
     "unsubscribe",
@@ -46,16 +73,24 @@ class Library:
 
 @cache
 def library() -> Library:
-    """Reads `lua/common.lua` and a file for each operation. Comments are left out of what is sent."""
-    folder = resources.files("broker.redis") / "lua"
-    parts = [_stripped((folder / "common.lua").read_text("utf-8"))]
-    parts += [f"do\n{_stripped((folder / f'{name}.lua').read_text('utf-8'))}\nend" for name in OPERATIONS]
+    """Puts the files together: what is shared, then a block for each operation."""
+    parts = [_text(f"shared/{name}") for name in SHARED]
+    parts += [f"do\n{_block(name)}\nend" for name in OPERATIONS]
     body = "\n".join(parts)
     name = f"callboard_{hashlib.sha256(body.encode()).hexdigest()[:12]}"
     return Library(name, f"#!lua name={name}\nlocal LIBRARY = '{name}'\n{body}\n")
 
 
-def _stripped(text: str) -> str:
+def _block(operation: str) -> str:
+    if operation not in PARTS:
+        return _text(operation)
+    texts = [_text(f"{operation}/{part}") for part in PARTS[operation]]
+    return "\n".join([lua_names(), *texts] if operation == "turn" else texts)
+
+
+def _text(name: str) -> str:
+    """A file of `lua/` without its comments."""
+    text = (resources.files("callboard.broker.redis") / "lua" / f"{name}.lua").read_text("utf-8")
     return "\n".join(
         line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("--")
     )
@@ -67,5 +102,5 @@ def is_missing(error: Exception) -> bool:
 
 
 def is_there_already(error: Exception) -> bool:
-    """Whether somebody else loaded the library in the meantime."""
+    """Whether another process loaded the library in the meantime."""
     return "already exists" in str(error)

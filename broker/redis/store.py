@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..settings import BrokerSettings
-from .endpoint import Endpoint
+from callboard.broker.redis.client.connection import Link
+from callboard.broker.redis.client.endpoint import Endpoint
+from callboard.broker.settings import BrokerSettings
+
 from .keys import Keys
-from .link import Link
 
 
 class RedisStore:

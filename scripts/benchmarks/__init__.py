@@ -1,1 +1,1 @@
-"""What scripts/bench measures: see __main__.py."""
+"""The code of scripts/bench: see __main__.py."""

@@ -16,17 +16,17 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from memory import (
+from callboard.memory import (
     ChromaDBVectorMemory,
     EmbeddingModel,
     MemoryContent,
     MemoryMimeType,
     PersistentChromaDBVectorMemoryConfig,
 )
-from memory.embeddings import default_embedder, quick_embedder
+from callboard.memory.embedders.default import default_embedder, quick_embedder
 
 if TYPE_CHECKING:
-    from memory.embedder import Embedder, Vectors
+    from callboard.memory.embedders.base import Embedder, Vectors
 
 DIMENSION = 384
 QUERIES = 500

@@ -6,7 +6,7 @@ import itertools
 
 from pydantic import BaseModel
 
-from actors import App, MessageContext, RoutedAgent, TopicId, event, rpc
+from callboard import App, MessageContext, RoutedAgent, TopicId, event, rpc
 
 
 class Small(BaseModel):
@@ -20,7 +20,7 @@ class Small(BaseModel):
 
 
 class Answer(BaseModel):
-    """What a request gets."""
+    """The reply to a request."""
 
     number: int
 

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from actors import AgentId, App, TopicId
-from actors.cli.sessions import run
-from actors.runtime import RedisAgentRuntime
-from broker import BrokerSettings
+from callboard import AgentId, App, TopicId
+from callboard.broker import BrokerSettings
+from callboard.cli.sessions import run
+from callboard.runtime.runtime import RedisAgentRuntime
 
 from .messages import Small, app, kilobyte, small, wide_app
 

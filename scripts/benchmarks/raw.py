@@ -17,7 +17,7 @@ from typing import Any
 import msgpack
 import redis.asyncio as redis
 
-from actors.cli.sessions import run
+from callboard.cli.sessions import run
 
 from .messages import Small, small
 

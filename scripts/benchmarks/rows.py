@@ -29,7 +29,7 @@ class Size:
 
 
 Sample = dict[str, float]
-"""What one run measured, by the name of the figure; yardsticks begin with `raw `."""
+"""The figures of one run, by name; those of yardsticks begin with `raw `."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,14 +204,14 @@ def bytes_queued(site: Site, size: Size) -> Sample:
 
 
 def many_keys(site: Site, size: Size) -> Sample:
-    """What many agent keys cost."""
+    """The cost of many agent keys."""
     few = _flow(site, size, keys=1_000, count=100_000)[0]
     many = _flow(site, size, keys=100_000, count=100_000)[0]
     return {"% slower": 100 * (1 - many / few)}
 
 
 def many_topics(site: Site, size: Size) -> Sample:
-    """What many topics cost."""
+    """The cost of many topics."""
     rates = []
     for topics in (10, 1_000):
         rate, _ = _flow(
@@ -268,7 +268,7 @@ def embedded(site: Site, size: Size) -> Sample:
     code = (
         "import asyncio, time\n"
         "from pathlib import Path\n"
-        "from broker.redis.server import EmbeddedServer\n"
+        "from callboard.broker.redis.server.embedded import EmbeddedServer\n"
         "async def main():\n"
         "    began = time.perf_counter()\n"
         "    server = await EmbeddedServer.acquire(Path({folder!r}))\n"

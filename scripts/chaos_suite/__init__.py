@@ -1,1 +1,1 @@
-"""What scripts/chaos runs: see __main__.py, and docs/reliability.md."""
+"""The code of scripts/chaos: see __main__.py, and docs/reliability.md."""

@@ -2,7 +2,7 @@
 
 An execution counts, is "effective", when the stream of effects has the message that left with its commit. Two executions
 for one agent may overlap only if they belong to different incarnations of workers and at most one of them is effective. The
-incarnation of the other is then a zombie: it was killed, or paused past its lease, and the agent was given to somebody else
+incarnation of the other is then a zombie: it was killed, or paused past its lease, and the agent was given to another worker
 because it was reaped. So it commits nothing any more, for no agent, from the moment when the effective one started.
 """
 
@@ -62,7 +62,7 @@ def _doubled(evidence: Evidence) -> Iterator[str]:
 
 
 def _invented(evidence: Evidence) -> Iterator[str]:
-    """Commits of what nobody published, or of what the publisher was told is not there."""
+    """Commits of messages that no publisher published, or that a publisher was told are not there."""
     begun = _begun(evidence)
     ends: dict[str, list[str]] = defaultdict(list)
     for event in evidence.history:
@@ -130,11 +130,11 @@ def _shown(one: Execution, effective: set[str]) -> str:
 
 
 def _unknown_executions(evidence: Evidence) -> Iterator[str]:
-    """Handlers that were called with something that nobody published."""
+    """Handlers that were called with a message that no publisher published."""
     begun = _begun(evidence)
     for one in evidence.executions:
         if one.id not in begun:
-            yield f"{one.key} was called with {one.id!r}, which nobody published"
+            yield f"{one.key} was called with {one.id!r}, which no publisher published"
 
 
 def _without_execution(evidence: Evidence) -> Iterator[str]:
@@ -223,4 +223,4 @@ RULES: Final[dict[str, Callable[[Evidence], Iterable[str]]]] = {
     "keys without an owner": _ownerless,
     "processes that failed": _mishaps,
 }
-"""What is checked, in the order of the report."""
+"""The checks, in the order of the report."""

@@ -14,7 +14,7 @@ OFFSET = "CHAOS_CLOCK"
 
 
 def measured_offset() -> float:
-    """What has to be added to the monotonic clock, in seconds. For the runner, which hands it on."""
+    """The offset to add to the monotonic clock, in seconds. For the runner, which hands it on."""
     return time.time() - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
@@ -25,7 +25,7 @@ def _offset() -> float:
 
 
 def environment() -> dict[str, str]:
-    """What a process of the run needs so that its `now()` is that of this one."""
+    """The environment variables with which a process of the run has the same `now()` as this one."""
     return {OFFSET: repr(_offset())}
 
 

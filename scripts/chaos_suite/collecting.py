@@ -54,7 +54,7 @@ class Namespace:
         return found
 
     async def states(self) -> dict[str, int]:
-        """What each agent counts, by `type/key`."""
+        """The count in the state of each agent, by `type/key`."""
         found = {}
         async for name in self._names("state:*"):
             agent_type, _, key = name.removeprefix("state:").partition(":")
@@ -72,7 +72,7 @@ class Namespace:
         return found
 
     async def unread(self) -> int:
-        """Entries that no group has been given yet, of streams that somebody reads."""
+        """The number of entries that their group has not been given yet, of all streams that have a group."""
         number = 0
         for suffix, group in await self._groups():
             info = next(
@@ -101,7 +101,7 @@ class Namespace:
         ]
 
     async def timers(self) -> int:
-        """What is due later."""
+        """The number of timers that are not due yet."""
         return int(await self._redis.zcard(self.prefix + "timers"))
 
     async def workers(self) -> list[str]:

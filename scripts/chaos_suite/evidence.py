@@ -50,7 +50,7 @@ class StoredKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the faults of a run make right that would be wrong otherwise.
+    """The deviations that the faults of a run allow; without these faults they would be violations.
 
     Attributes:
         dead: jobs that have to become dead letters, and how many attempts each gets.
@@ -67,7 +67,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What is known when everything is at rest and the workers still run.
+    """The evidence of a run, collected when everything is at rest and the workers still run.
 
     Attributes:
         history: of the publishers.

@@ -82,7 +82,7 @@ class EffectsReader:
         self._found: dict[str, Execution] = {}
 
     def read(self) -> list[Execution]:
-        """What has been noted so far, by start."""
+        """The executions that have been noted so far, by start."""
         for path in self._folder.glob(PATTERN):
             for line in self._files.setdefault(path, LineReader(path)).new():
                 self._take(line)

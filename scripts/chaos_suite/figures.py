@@ -1,4 +1,4 @@
-"""What is measured, and how it compares with what is expected."""
+"""The figures that are measured, and how they compare with the expected ones."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Fleet:
     async def _spawn(self, environ: Mapping[str, str]) -> Member:
         url, proxy = await self._route()
         self._count += 1
-        command = python("-m", "actors.cli", "worker", TARGET, "--namespace", self._namespace)
+        command = python("-m", "callboard.cli", "worker", TARGET, "--namespace", self._namespace)
         process = Process(command, {**self._environ, **environ, "CALLBOARD_URL": url})
         return Member(f"worker-{self._count}", process, proxy, environ)
 
@@ -121,7 +121,7 @@ class Fleet:
 
     async def retire(self, member: Member) -> int:
         """SIGTERM, and waits until it has gone; it is not replaced. Returns the exit code."""
-        if member in self.members:  # else somebody was faster, with kill -9
+        if member in self.members:  # else a fault was faster, with kill -9
             self.members.remove(member)
             self.past.append(member)
             member.process.signal(signal.SIGTERM)
@@ -141,7 +141,7 @@ class Fleet:
             await asyncio.sleep(TEND_EVERY)
 
     def _is_tolerated(self, member: Member) -> bool:
-        """A worker that finds no server when it starts says so and ends; whoever started it starts it again."""
+        """A worker that finds no server when it starts says so and ends; the fleet starts it again."""
         found_no_server = member.process.exit_code == NO_SERVER and not member.process.lines("works as")
         return found_no_server or member.process.exit_code in self.tolerated
 
@@ -152,7 +152,7 @@ class Fleet:
             self._tending = None
 
     def tracebacks(self) -> list[str]:
-        """What processes said that no process should say."""
+        """The tracebacks that processes showed, shortened."""
         found = []
         for member in [*self.past, *self.members]:
             output = member.process.output()
@@ -262,4 +262,4 @@ def supervisor_command(namespace: str, workers: int) -> list[str]:
     counts = [
         argument for name in ("frail=0", "alarm=0", f"job={workers}") for argument in ("--processes", name)
     ]
-    return python("-m", "actors.cli", "up", TARGET, "--namespace", namespace, "--grace", "5", *counts)
+    return python("-m", "callboard.cli", "up", TARGET, "--namespace", namespace, "--grace", "5", *counts)

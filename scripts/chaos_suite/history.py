@@ -1,10 +1,10 @@
-"""What was tried and how it ended, in the style of Jepsen: one JSON object a line, to be checked offline.
+"""The history of a run: what was tried and how it ended, in the style of Jepsen. One JSON object a line, checked offline.
 
     {"process": "p1:4711", "type": "invoke", "op": "publish", "key": "p1.k3", "id": "p1.k3/17", "time": 1763700000.123456}
 
 process  who did it: one publisher process, or one run of a handler (`<worker>#<run>`)
-type     `invoke`: begins. `ok`: happened. `fail`: certainly did not happen. `info`: nobody knows; it may have happened, or
-         may still happen
+type     `invoke`: begins. `ok`: happened. `fail`: certainly did not happen. `info`: not known; it may have happened, or may
+         still happen
 op       `publish`: a message is handed to Callboard. `commit`: a run of its handler takes effect
 key      the agent's key; for one key, a message that was acknowledged before another was begun comes first
 id       of the message, unique in a run. It may be begun again, by the same process or another, when it carries a

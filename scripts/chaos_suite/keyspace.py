@@ -1,7 +1,7 @@
 """Which keys may be left in a namespace where everything is at rest, and which of them have to expire.
 
-It says the same as the catalogues in broker/redis/lua/, on purpose a second time: a key that somebody adds there and that
-nobody ever removes is found here. Whoever adds a kind of key adds a line.
+It says the same as broker/redis/catalogue.py, on purpose a second time: a key that is added there and that no code ever
+removes is found here. A new kind of key is a line here, and one there; a test compares them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Rule = Literal["stays", "expires", "goes"]
 # stays: bounded, or the user's own. expires: has a TTL. goes: is removed when its work is done.
 KINDS: Final[tuple[tuple[str, Rule], ...]] = (
     (r"clock|epoch|topics|prefixes|types|config|workers|events|control|accepts", "stays"),
-    (r"paused|cancelled", "stays"),  # until somebody resumes; as long as requests may wait
+    (r"paused|cancelled", "stays"),  # until it is resumed; as long as requests may wait
     (r"(topic|inbox|dead|streams|fresh|bell|cursor|stats):[^:]+", "stays"),
     (r"state:[^:]+:.+", "stays"),
     (r"worker:.+", "stays"),
@@ -32,7 +32,7 @@ _COMPILED = tuple((re.compile(pattern), rule) for pattern, rule in KINDS)
 
 
 def wrong_keys(keys: Iterable[StoredKey]) -> list[str]:
-    """What is wrong with each key that nobody owns."""
+    """One complaint for each Redis key that breaks the rule of its kind, or has no kind."""
     return [wrong for key in keys if (wrong := _wrong(key))]
 
 

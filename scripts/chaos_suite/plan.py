@@ -1,4 +1,4 @@
-"""What is done when: faults as values, drawn from one seed."""
+"""The plan of a run: faults and their times as values, drawn from one seed."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Proxy:
         return len(pairs)
 
     def fall_silent(self) -> list[Pair]:
-        """Makes every connection half-open: nothing gets through and nobody is told. New ones work."""
+        """Makes every connection half-open: nothing gets through and neither side is told. New ones work."""
         pairs = self.pairs
         for pair in pairs:
             pair.silent = True

@@ -14,11 +14,11 @@ import signal
 import sys
 from pathlib import Path
 
-from actors import TopicId
-from actors.cli.sessions import run
-from actors.runtime import RedisAgentRuntime
-from broker import BrokerSettings
-from broker.errors import OverloadedError, ServerUnavailableError
+from callboard import TopicId
+from callboard.broker import BrokerSettings
+from callboard.broker.errors import OverloadedError, ServerUnavailableError
+from callboard.cli.sessions import run
+from callboard.runtime.runtime import RedisAgentRuntime
 
 from .clock import now
 from .history import WITHOUT_ID, Event, LineFile, Recorder, read
@@ -36,7 +36,7 @@ def journal(folder: Path, name: str) -> Path:
 
 
 def notes(folder: Path, name: str) -> Path:
-    """What else they measured."""
+    """The file of further measurements of a publisher."""
     return folder / f"notes-{name}.jsonl"
 
 
@@ -93,7 +93,7 @@ class Publisher:
             return
 
     async def _publish(self, key: str, id: str) -> None:
-        """Once in effect; a message without an id only until nobody knows whether it is there."""
+        """Publishes a job until it is there, once in effect; without a message id it stops when an outcome is not known."""
         may_repeat = not id.endswith(WITHOUT_ID)
         job = Job(id=id, published=now(), seconds=self._chance.uniform(0, LONGEST_JOB))
         again = may_repeat and self._chance.random() < TWICE
@@ -109,7 +109,7 @@ class Publisher:
                 await asyncio.sleep(AGAIN)
 
     async def _try(self, key: str, job: Job, message_id: str | None) -> bool | None:
-        """True: it is there. False: it is not. None: nobody knows."""
+        """True: it is there. False: it is not. None: that is not known."""
         began = now()
         self._recorder.record("invoke", "publish", key, job.id)
         try:

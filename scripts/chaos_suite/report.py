@@ -1,4 +1,4 @@
-"""What came of it, as tables that docs/reliability.md takes over."""
+"""The report of a run, as tables that docs/reliability.md takes over."""
 
 from __future__ import annotations
 

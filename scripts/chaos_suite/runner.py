@@ -38,7 +38,7 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActResult:
-    """What came of one act.
+    """The result of one act.
 
     Attributes:
         name: of the act.
@@ -63,7 +63,7 @@ class ActResult:
     server: str = ""
 
     def complaint(self) -> str:
-        """What was wrong, shortened; "" when nothing was."""
+        """The violations in short; "" when there were none."""
         if not self.violations:
             return ""
         shown: Counter[str] = Counter()

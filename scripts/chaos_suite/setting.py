@@ -1,4 +1,4 @@
-"""What the server, the workers and the load of one act look like."""
+"""The settings of one act: its server, its workers and its load."""
 
 from __future__ import annotations
 

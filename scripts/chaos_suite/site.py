@@ -17,10 +17,10 @@ from redis import exceptions
 from redis.asyncio.retry import Retry
 from redis.backoff import ConstantBackoff
 
-from actors import TopicId
-from actors.runtime import RedisAgentRuntime
-from broker import BrokerSettings
-from broker.errors import OverloadedError, ServerUnavailableError
+from callboard import TopicId
+from callboard.broker import BrokerSettings
+from callboard.broker.errors import OverloadedError, ServerUnavailableError
+from callboard.runtime.runtime import RedisAgentRuntime
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import ROOT
 from tests.helpers.servers import Kind, ServerProcess, best_kind
@@ -37,7 +37,7 @@ from .setting import BEAT_EVERY, Setting
 from .workload import FOLDER, Behaviour, Job, app
 
 RESTS_WITHIN = 40.0  # seconds until everything has to be handled when nothing is published any more
-UNLIMITED = "10000000"  # entries of the effects, which nobody subscribes to
+UNLIMITED = "10000000"  # entries of the effects, a topic without a subscriber
 RETRY_EVERY, RETRIES = 0.05, 400
 NAMESPACE = "chaos"
 
@@ -178,7 +178,7 @@ class Site:
     # Looking
 
     def executions(self) -> list[Execution]:
-        """What the handlers have noted so far."""
+        """The executions that the handlers have noted so far."""
         return self._effects.read()
 
     async def committed(self, ids: Iterable[str], within: float = RESTS_WITHIN) -> None:
@@ -252,7 +252,7 @@ class Site:
         )
 
     async def _leases_ended(self) -> None:
-        """Workers that were killed just now are still counted until somebody reaps them."""
+        """Waits for leases to end: a worker that was killed just now is counted until another worker reaps it."""
 
         async def only_the_living() -> bool:
             return len(await self.space.workers()) <= len(self.fleet.working)
@@ -261,7 +261,7 @@ class Site:
             await eventually(only_the_living, 5 * self.setting.lease)
 
     def history(self) -> list[Event]:
-        """What all publishers have noted."""
+        """The events that all publishers have noted."""
         files = sorted(self.folder.glob("publish-*.jsonl"))
         return sorted((event for path in files for event in read(path)), key=lambda event: event.time)
 

@@ -15,8 +15,8 @@ from typing import Literal, cast
 
 from pydantic import BaseModel
 
-from actors import App, MessageContext, RoutedAgent, TopicId, event
-from actors.runtime import RedisAgentRuntime
+from callboard import App, MessageContext, RoutedAgent, TopicId, event
+from callboard.runtime.runtime import RedisAgentRuntime
 
 from .executions import EffectsLog
 
@@ -33,7 +33,7 @@ Behaviour = Literal["sleep", "block", "raise", "exit", "hang", "leak"]
 
 
 class Job(BaseModel):
-    """What to do: `seconds` of it, then the effect.
+    """A job for a handler: `seconds` of work, then the effect.
 
     Attributes:
         id: unique.
@@ -50,7 +50,7 @@ class Job(BaseModel):
 
 
 class Effect(BaseModel):
-    """What leaves with the commit of a job. `run` and `worker` tell which execution it was, `count` is the state."""
+    """The message that leaves with the commit of a job. `run` and `worker` name the execution, `count` is the state."""
 
     id: str
     key: str
@@ -61,7 +61,7 @@ class Effect(BaseModel):
 
 
 class JobFailedError(RuntimeError):
-    """What a job with the behaviour `raise` raises."""
+    """The error of a job with the behaviour `raise`."""
 
 
 app = App("chaos")

@@ -1,1 +1,1 @@
-"""What scripts/proof runs: the searches of the tests with wider bounds and for longer."""
+"""The code of scripts/proof: the searches of the tests with wider bounds and for longer."""

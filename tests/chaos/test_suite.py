@@ -48,10 +48,17 @@ async def test_the_promise_holds_under_a_short_fixed_plan(tmp_path: Path, kind: 
 
 
 @pytest.mark.slow
-def test_the_whole_suite(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "faults",
+    [
+        pytest.param(("--only", "kill-worker"), id="one"),
+        pytest.param((), id="all", marks=pytest.mark.full),
+    ],
+)
+def test_the_suite_from_the_command_line(tmp_path: Path, faults: tuple[str, ...]) -> None:
     """All faults, alone and mixed. How long things took is printed and not judged: this machine may be slow."""
     done = subprocess.run(
-        [sys.executable, "-m", "scripts.chaos_suite", "--seed", "1", "--keep", str(tmp_path)],
+        [sys.executable, "-m", "scripts.chaos_suite", "--seed", "1", "--keep", str(tmp_path), *faults],
         cwd=ROOT,
         capture_output=True,
         text=True,

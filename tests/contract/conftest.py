@@ -1,4 +1,8 @@
-"""One text over every server: the store in this process, the embedded server, redis-server on a socket and on TCP."""
+"""One text over every server: the store in this process, redis-server on a socket, and the embedded server on TCP.
+
+Which server it is makes a difference, and so does the way to it; that each server is reached both ways makes none, as
+the client's part of it has tests of its own (tests/unit/broker/redis/client).
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,20 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from broker import BrokerSettings
-from tests.helpers.rig import Rig
+from callboard.broker import BrokerSettings
 from tests.helpers.runtimes import Runtimes
-from tests.helpers.servers import ServerProcess, missing
+from tests.helpers.server_driver import LEASE, ServerDriver
+from tests.helpers.servers import ServerProcess, best_kind, missing
 
-BACKENDS = ("memory", "embedded-unix", "redis-unix", "redis-tcp")
+BACKENDS = ("memory", "redis-unix", "embedded-tcp")
 
 
-@pytest.fixture(scope="session", params=BACKENDS)
+def _backend(name: str) -> object:
+    """One is enough for a quick answer: the others repeat it."""
+    return pytest.param(name, marks=() if name.startswith(best_kind()) else pytest.mark.repeat)
+
+
+@pytest.fixture(scope="session", params=[_backend(name) for name in BACKENDS])
 def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """The URL of one server of each kind, for the whole session."""
     if request.param == "memory":
@@ -29,9 +38,10 @@ def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture
-async def rig(server_url: str) -> AsyncIterator[Rig]:
+async def driver(server_url: str) -> AsyncIterator[ServerDriver]:
     """A namespace of its own."""
-    made = Rig(server_url, BrokerSettings(namespace=f"contract-{os.urandom(4).hex()}"))
+    settings = BrokerSettings(namespace=f"contract-{os.urandom(4).hex()}", lease=LEASE)
+    made = ServerDriver(server_url, settings)
     yield made
     await made.close()
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from broker.errors import ConnectionLostError, FencedError
-from broker.redis.lane import Done
-from tests.helpers.rig import Rig, bodies, topic
+from callboard.broker.errors import ConnectionLostError, FencedError
+from callboard.broker.redis.client.commits import Done
+from callboard.broker.redis.marks import Mark
+from tests.helpers.server_driver import ServerDriver, bodies, topic
 
-EVERYTHING = "CSPO"
+EVERYTHING = Mark.COMMIT + Mark.STATE + Mark.REPLY + Mark.OUTGOING
 
 
 def _extras() -> tuple[object, ...]:
@@ -18,47 +19,47 @@ def _extras() -> tuple[object, ...]:
     return (*state, *reply, *outgoing)
 
 
-async def test_nothing_of_a_reaped_workers_turn_is_written(rig: Rig) -> None:
-    await rig.declare(topic("counter", "visits"))
-    paused, other = await rig.worker("counter"), await rig.worker("counter")
-    await rig.note("topic:visits", "a", "1", "2")
+async def test_nothing_of_a_reaped_workers_turn_is_written(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    paused, other = await driver.worker("counter"), await driver.worker("counter")
+    await driver.note("topic:visits", "a", "1", "2")
     one, _ = await paused.take()
-    await rig.expire(paused)
+    await driver.expire(paused)
     await other.beat()
-    before = await rig.snapshot()
+    before = await driver.snapshot()
     with pytest.raises(FencedError) as caught:
         await paused.turn(Done(one, EVERYTHING, _extras()), count=10)  # type: ignore[arg-type]
     assert paused.name in str(caught.value)
-    assert await rig.snapshot() == before
+    assert await driver.snapshot() == before
     assert bodies(await other.take()) == ["1", "2"]
 
 
-async def test_a_lease_that_ended_holds_until_somebody_else_takes_over(rig: Rig) -> None:
+async def test_a_lease_that_ended_holds_until_somebody_else_takes_over(driver: ServerDriver) -> None:
     """The fence is the reaping, not the clock: a late beat with nobody else around is as good as one in time."""
-    await rig.declare(topic("counter", "visits"))
-    worker = await rig.worker("counter")
-    await rig.note("topic:visits", "a", "1")
+    await driver.declare(topic("counter", "visits"))
+    worker = await driver.worker("counter")
+    await driver.note("topic:visits", "a", "1")
     held = await worker.take()
-    await rig.expire(worker)
+    await driver.expire(worker)
     await worker.finish(*held)
     assert (await worker.beat())[0] == b"OK"
-    await rig.check_empty("counter")
+    await driver.check_empty("counter")
 
 
-async def test_beat_and_resync_of_a_fenced_worker_say_so(rig: Rig) -> None:
-    await rig.declare(topic("counter", "visits"))
-    worker = await rig.worker("counter")
-    await rig.run("leave", "1", "1", worker.name)
-    before = await rig.snapshot()
+async def test_beat_and_resync_of_a_fenced_worker_say_so(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    worker = await driver.worker("counter")
+    await driver.run("leave", "1", "1", worker.name)
+    before = await driver.snapshot()
     assert await worker.beat() == [b"FENCED"]
     with pytest.raises(FencedError):
         await worker.lane.resync()
-    assert await rig.snapshot() == before
+    assert await driver.snapshot() == before
 
 
-async def test_names_of_incarnations_only_rise(rig: Rig) -> None:
-    await rig.declare(topic("counter", "visits"))
-    worker = await rig.worker("counter")
+async def test_names_of_incarnations_only_rise(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    worker = await driver.worker("counter")
     numbers = []
     for _ in range(3):
         numbers.append(int(worker.name.rsplit(":", 1)[1]))
@@ -66,27 +67,27 @@ async def test_names_of_incarnations_only_rise(rig: Rig) -> None:
     assert numbers == sorted(set(numbers))
 
 
-async def test_a_copy_of_an_old_turn_is_refused(rig: Rig) -> None:
-    await rig.declare(topic("counter", "visits"))
-    worker = await rig.worker("counter")
-    await rig.note("topic:visits", "a", "1")
+async def test_a_copy_of_an_old_turn_is_refused(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    worker = await driver.worker("counter")
+    await driver.note("topic:visits", "a", "1")
     await worker.take()
-    before = await rig.snapshot()
+    before = await driver.snapshot()
     limits = (1000, 1000)
     for number in (0, 1):
-        answer = await rig.run("step", worker.name, number, *limits, 0, "1", "", 1, "counter", 9, "", 0, 0)
+        answer = await driver.run("turn", worker.name, number, *limits, 0, "1", "", 1, "counter", 9, "", 0, 0)
         assert answer == [b"STALE"]
-    assert await rig.snapshot() == before
+    assert await driver.snapshot() == before
 
 
-async def test_resync_tells_what_is_held_in_order_and_shuts_out_older_turns(rig: Rig) -> None:
-    await rig.declare(topic("counter", "visits"), topic("counter", "orders"))
-    worker = await rig.worker("counter")
-    await rig.note("topic:visits", "a", "1")
-    await rig.note("topic:orders", "a", "2")
-    await rig.note("topic:visits", "a", "3")
+async def test_resync_tells_what_is_held_in_order_and_shuts_out_older_turns(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"), topic("counter", "orders"))
+    worker = await driver.worker("counter")
+    await driver.note("topic:visits", "a", "1")
+    await driver.note("topic:orders", "a", "2")
+    await driver.note("topic:visits", "a", "3")
     first, *_ = await worker.take()
-    await worker.turn(Done(first, "CM", ()))
+    await worker.turn(Done(first, Mark.COMMIT + Mark.MORE, ()))
     worker.lane._calls += 1  # a turn that is still under way
     held = await worker.lane.resync()
     assert bodies(held) == ["2", "3"]
@@ -96,14 +97,14 @@ async def test_resync_tells_what_is_held_in_order_and_shuts_out_older_turns(rig:
         await worker.take()
 
 
-async def test_a_turn_that_was_carried_out_and_not_answered_is_found_by_resync(rig: Rig) -> None:
-    await rig.declare(topic("counter", "visits"))
-    worker = await rig.worker("counter")
-    await rig.note("topic:visits", "a", "1", "2")
+async def test_a_turn_that_was_carried_out_and_not_answered_is_found_by_resync(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    worker = await driver.worker("counter")
+    await driver.note("topic:visits", "a", "1", "2")
     one, _two = await worker.take(1), await worker.take(1)
-    await rig.run(
-        *("step", worker.name, 3, 1000, 1000, 0, "", "", 0, 1, "counter", "topic:visits", 1),
-        *(1, one[0].entry, "a", "CM"),
+    await driver.run(
+        *("turn", worker.name, 3, 1000, 1000, 0, "", "", 0, 1, "counter", "topic:visits", 1),
+        *(1, one[0].entry, "a", Mark.COMMIT + Mark.MORE),
     )
     worker.lane._calls = 3
     assert bodies(await worker.lane.resync()) == ["2"]

@@ -6,56 +6,56 @@ import random
 
 import pytest
 
-from tests.helpers.rig import Rig, bodies, posting, topic
+from tests.helpers.server_driver import ServerDriver, bodies, posting, topic
 
 
-async def test_one_topic_in_order(rig: Rig) -> None:
-    await rig.declare(topic("counter", "visits"))
-    await rig.note("topic:visits", "a", "1", "2", "3")
-    worker = await rig.worker("counter")
+async def test_one_topic_in_order(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    await driver.note("topic:visits", "a", "1", "2", "3")
+    worker = await driver.worker("counter")
     assert bodies(await worker.take()) == ["1", "2", "3"]
 
 
-async def test_topics_and_inbox_are_merged_in_the_order_of_publishing(rig: Rig) -> None:
-    await rig.declare(topic("counter", "visits"), topic("counter", "orders"))
+async def test_topics_and_inbox_are_merged_in_the_order_of_publishing(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"), topic("counter", "orders"))
     streams = ["topic:visits", "inbox:counter", "topic:orders"]
-    await rig.publish(*(posting(streams[i % 3], "a", str(i)) for i in range(30)))
-    worker = await rig.worker("counter")
+    await driver.publish(*(posting(streams[i % 3], "a", str(i)) for i in range(30)))
+    worker = await driver.worker("counter")
     seen = []
     for _ in range(30):
         seen += bodies(await worker.take(1))
     assert seen == [str(i) for i in range(30)]
 
 
-async def test_order_over_streams_within_a_millisecond(rig: Rig) -> None:
+async def test_order_over_streams_within_a_millisecond(driver: ServerDriver) -> None:
     """Every call of its own takes up the clock of ids where the last one left it."""
-    await rig.declare(topic("counter", "visits"), topic("counter", "orders"))
-    await rig.command("SET", "clock", "9000000000000-0")  # time stands still
+    await driver.declare(topic("counter", "visits"), topic("counter", "orders"))
+    await driver.command("SET", "clock", "9000000000000-0")  # time stands still
     for number in range(6):
-        await rig.note(("topic:visits", "inbox:counter", "topic:orders")[number % 3], "a", str(number))
-    worker = await rig.worker("counter")
+        await driver.note(("topic:visits", "inbox:counter", "topic:orders")[number % 3], "a", str(number))
+    worker = await driver.worker("counter")
     assert bodies(await worker.take()) == [str(number) for number in range(6)]
 
 
-async def test_what_was_read_ahead_of_another_stream_comes_in_its_turn(rig: Rig) -> None:
-    await rig.declare(topic("counter", "old"), topic("counter", "new"))
-    await rig.publish(*(posting("topic:old", f"k{i}", f"old {i}") for i in range(40)))
-    await rig.publish(*(posting("topic:new", f"k{i}", f"new {i}") for i in range(40)))
-    worker = await rig.worker("counter")
+async def test_what_was_read_ahead_of_another_stream_comes_in_its_turn(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "old"), topic("counter", "new"))
+    await driver.publish(*(posting("topic:old", f"k{i}", f"old {i}") for i in range(40)))
+    await driver.publish(*(posting("topic:new", f"k{i}", f"new {i}") for i in range(40)))
+    worker = await driver.worker("counter")
     seen = []
     while got := bodies(await worker.take(10)):
         seen += got
     assert seen == [f"old {i}" for i in range(40)] + [f"new {i}" for i in range(40)]
     await worker.finish_all()
-    await rig.check_empty("counter")
+    await driver.check_empty("counter")
 
 
-async def test_a_second_agent_type_gets_its_own_copy(rig: Rig) -> None:
-    await rig.declare(topic("counter", "visits"), topic("audit", "visits"))
-    await rig.note("topic:visits", "a", "1", "2")
-    worker = await rig.worker("counter", "audit")
+async def test_a_second_agent_type_gets_its_own_copy(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"), topic("audit", "visits"))
+    await driver.note("topic:visits", "a", "1", "2")
+    worker = await driver.worker("counter", "audit")
     taken = await worker.take()
-    assert [(one.raw_type, one.body) for one in taken if one.raw_type == b"counter"] == [
+    assert [(one.raw_type, one.envelope.body) for one in taken if one.raw_type == b"counter"] == [
         (b"counter", b"1"),
         (b"counter", b"2"),
     ]
@@ -63,12 +63,12 @@ async def test_a_second_agent_type_gets_its_own_copy(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_order_with_many_streams_and_workers(rig: Rig, seed: int) -> None:
+async def test_order_with_many_streams_and_workers(driver: ServerDriver, seed: int) -> None:
     """Any interleaving of takes and commits keeps each key in order and loses nothing."""
     chance = random.Random(seed)
     streams = [f"topic:t{i}" for i in range(12)] + ["inbox:counter"]
-    await rig.declare(*(topic("counter", name.partition(":")[2]) for name in streams[:-1]))
-    workers = [await rig.worker("counter") for _ in range(3)]
+    await driver.declare(*(topic("counter", name.partition(":")[2]) for name in streams[:-1]))
+    workers = [await driver.worker("counter") for _ in range(3)]
     keys = [f"k{i}" for i in range(7)]
     handled: dict[str, list[int]] = {key: [] for key in keys}
     number = dict.fromkeys(keys, 0)
@@ -80,7 +80,7 @@ async def test_order_with_many_streams_and_workers(rig: Rig, seed: int) -> None:
             key = chance.choice(keys)
             batch.append(posting(chance.choice(streams), key, str(number[key])))
             number[key] += 1
-        await rig.publish(*batch)
+        await driver.publish(*batch)
 
     quiet = 0
     while to_send or quiet < 8:
@@ -94,22 +94,22 @@ async def test_order_with_many_streams_and_workers(rig: Rig, seed: int) -> None:
         firsts = {one.raw_key: one for one in reversed(worker.held)}
         chosen = [one for one in firsts.values() if chance.random() < 0.7]
         for one in chosen:
-            handled[one.raw_key.decode()].append(int(one.body))
+            handled[one.raw_key.decode()].append(int(one.envelope.body))
         await worker.finish(*chosen, accept=chance.random() < 0.5)
         quiet = quiet + 1 if not before and not worker.held and not any(w.held for w in workers) else 0
     assert handled == {key: list(range(number[key])) for key in keys}
-    await rig.check_empty("counter")
+    await driver.check_empty("counter")
 
 
-async def test_few_entries_are_read_ahead_of_a_long_backlog(rig: Rig) -> None:
+async def test_few_entries_are_read_ahead_of_a_long_backlog(driver: ServerDriver) -> None:
     """What is read ahead takes memory twice, so a slow worker must not read a whole backlog ahead."""
     topics = [f"t{i}" for i in range(20)]
-    await rig.declare(*(topic("counter", name) for name in topics))
+    await driver.declare(*(topic("counter", name) for name in topics))
     for name in topics:
-        await rig.publish(*(posting(f"topic:{name}", f"k{i}") for i in range(100)))
-    worker = await rig.worker("counter")
+        await driver.publish(*(posting(f"topic:{name}", f"k{i}") for i in range(100)))
+    worker = await driver.worker("counter")
     most = 0
     for _ in range(100):
         await worker.finish(*await worker.take(5))
-        most = max(most, int(await rig.command("ZCARD", "early:counter")))
+        most = max(most, int(await driver.command("ZCARD", "early:counter")))
     assert most <= 500

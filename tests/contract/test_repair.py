@@ -4,69 +4,87 @@ from __future__ import annotations
 
 import pytest
 
-from broker.redis.repair import KINDS, find, repair
-from tests.helpers.rig import Rig
-from tests.helpers.sabotage import PUBLISHED, SABOTAGES, Sabotage, scene
+from callboard.broker.redis.operations.repair import KINDS, find, repair
+from tests.helpers.sabotage import PUBLISHED, SABOTAGES, Sabotage, read_by_a_stranger, scene
+from tests.helpers.server_driver import ServerDriver, bodies, topic
 
 
-async def test_a_namespace_at_work_has_no_faults(rig: Rig) -> None:
-    at_work = await scene(rig)
-    before = await rig.snapshot()
-    assert await find(rig.transport) == ()
-    mended = await repair(rig.transport)
+async def test_a_namespace_at_work_has_no_faults(driver: ServerDriver) -> None:
+    at_work = await scene(driver)
+    before = await driver.snapshot()
+    assert await find(driver.transport) == ()
+    mended = await repair(driver.transport)
     assert (mended.mended, mended.left) == ((), ())
-    assert await rig.snapshot() == before
+    assert await driver.snapshot() == before
     assert await at_work.go_on() == PUBLISHED
-    await rig.check_empty("counter")
-    assert await find(rig.transport) == ()
+    await driver.check_empty("counter")
+    assert await find(driver.transport) == ()
 
 
 @pytest.mark.parametrize("sabotage", SABOTAGES.values(), ids=SABOTAGES)
-async def test_what_is_broken_is_named_and_mended_and_work_goes_on(rig: Rig, sabotage: Sabotage) -> None:
-    at_work = await scene(rig)
+async def test_what_is_broken_is_named_and_mended_and_work_goes_on(
+    driver: ServerDriver, sabotage: Sabotage
+) -> None:
+    at_work = await scene(driver)
     await sabotage.act(at_work)
 
-    broken = await rig.snapshot()
-    found = await find(rig.transport)
+    broken = await driver.snapshot()
+    found = await find(driver.transport)
     assert sabotage.kind in {fault.kind for fault in found}, found
-    assert await rig.snapshot() == broken, "looking changes nothing"
+    assert await driver.snapshot() == broken, "looking changes nothing"
 
-    done = await repair(rig.transport)
+    done = await repair(driver.transport)
     if sabotage.stays:
         assert {(fault.kind, fault.status) for fault in done.left} == {(sabotage.kind, "stays")}
         assert all(fault.detail for fault in done.left)
     else:
         assert sabotage.kind in {fault.kind for fault in done.mended}, done
         assert done.left == ()
-        assert await find(rig.transport) == ()
+        assert await find(driver.transport) == ()
 
     wanted = {
         key: [body for body in bodies if body not in sabotage.lost] for key, bodies in PUBLISHED.items()
     }
     assert await at_work.go_on() == wanted
-    await rig.check_empty("counter")
+    await driver.check_empty("counter")
 
 
-async def test_what_is_paused_reset_or_too_new_is_no_fault(rig: Rig) -> None:
-    at_work = await scene(rig)
-    await rig.run("control", "reset", "counter", "a", "r1", "me")
-    await rig.run("control", "reset", "counter", "z", "r2", "me")
-    await rig.run("control", "pause", "type", "counter", "me")
-    await rig.run("control", "pause", "key", "counter/a", "me")
+async def test_what_is_no_message_and_was_lost_by_hand_becomes_a_dead_letter(driver: ServerDriver) -> None:
+    """Repair parks it like any other: the worker that takes it must not fail over it, again and again."""
+    await driver.declare(topic("counter", "visits"))
+    worker = await driver.worker("counter")
+    await driver.add_by_hand("topic:visits", "greeting", "hello")
+    await read_by_a_stranger(driver)
+    await driver.note("topic:visits", "a", "a1")
+    assert {fault.kind for fault in (await repair(driver.transport)).mended} == {"pending", "consumer"}
+    assert bodies(await worker.take()) == ["a1"]
+    assert [letter["reason"] for letter in await driver.letters("counter")] == [
+        b"the entry has no field `type`"
+    ]
+    await worker.finish_all()
+    await driver.check_empty("counter")
+
+
+async def test_what_is_paused_reset_or_too_new_is_no_fault(driver: ServerDriver) -> None:
+    at_work = await scene(driver)
+    await driver.run("control", "reset", "counter", "a", "r1", "me")
+    await driver.run("control", "reset", "counter", "z", "r2", "me")
+    await driver.run("control", "pause", "type", "counter", "me")
+    await driver.run("control", "pause", "key", "counter/a", "me")
     await at_work.second.take()
-    await rig.run("control", "resume", "type", "counter", "me")
+    await driver.run("control", "resume", "type", "counter", "me")
     await at_work.second.take()
-    before = await rig.snapshot()
-    assert await find(rig.transport) == ()
-    assert (await repair(rig.transport)).mended == ()
-    assert await rig.snapshot() == before
+    before = await driver.snapshot()
+    assert await find(driver.transport) == ()
+    assert (await repair(driver.transport)).mended == ()
+    assert await driver.snapshot() == before
 
 
-async def test_repair_by_two_at_once_is_one_repair(rig: Rig) -> None:
-    at_work = await scene(rig)
-    await rig.command("DEL", "busy:counter", rig.transport.keys.of("wait:counter:a"))
-    await repair(rig.transport)
-    assert (await repair(rig.transport)).mended == ()
+async def test_repair_by_two_at_once_is_one_repair(driver: ServerDriver) -> None:
+    at_work = await scene(driver)
+    await driver.command("DEL", "busy:counter", driver.transport.keys.of("wait:counter:a"))
+    await repair(driver.transport)
+    assert (await repair(driver.transport)).mended == ()
     assert await at_work.go_on() == PUBLISHED
 
 
@@ -75,17 +93,17 @@ def test_every_kind_of_fault_is_explained_and_made_once() -> None:
     assert all(facts.what and facts.why for facts in KINDS.values())
 
 
-async def test_a_key_of_the_wrong_type_is_named_and_left(rig: Rig) -> None:
-    await scene(rig)
-    await rig.command("DEL", "tries:counter")
-    await rig.command("SET", "tries:counter", "x")
-    left = (await repair(rig.transport)).left
+async def test_a_key_of_the_wrong_type_is_named_and_left(driver: ServerDriver) -> None:
+    await scene(driver)
+    await driver.command("DEL", "tries:counter")
+    await driver.command("SET", "tries:counter", "x")
+    left = (await repair(driver.transport)).left
     assert [(fault.kind, fault.names) for fault in left] == [("type", ("tries:counter",))]
     assert "has to be a hash" in left[0].detail
 
 
-async def test_a_subscriber_that_is_not_declared_is_named(rig: Rig) -> None:
-    await scene(rig)
-    await rig.command("HDEL", "types", "counter")
-    found = await find(rig.transport)
+async def test_a_subscriber_that_is_not_declared_is_named(driver: ServerDriver) -> None:
+    await scene(driver)
+    await driver.command("HDEL", "types", "counter")
+    found = await find(driver.transport)
     assert ("undeclared", ("counter",)) in {(fault.kind, fault.names) for fault in found}

@@ -10,18 +10,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from actors import (
-    AgentId,
-    App,
-    MessageContext,
-    RoutedAgent,
-    TopicId,
-    event,
-    rpc,
-)
-from actors.runtime import RedisAgentRuntime
-from broker import BrokerSettings
-from broker.redis import deadletters
+from callboard import AgentId, App, MessageContext, RoutedAgent, TopicId, event, rpc
+from callboard.broker import BrokerSettings
+from callboard.broker.redis.operations import deadletters
+from callboard.runtime.runtime import RedisAgentRuntime
 from tests.helpers.eventually import eventually
 
 pytestmark = pytest.mark.usefixtures("server_url")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors import (
+from callboard import (
     Agent,
     AgentId,
     AgentInstantiationContext,
@@ -26,8 +26,8 @@ from actors import (
     rpc,
     type_subscription,
 )
-from actors.errors import DuplicateAgentTypeError, UnknownAgentTypeError
-from actors.runtime_errors import AgentInstanceError, FactoryResultError, UnknownInstanceError
+from callboard.errors import DuplicateAgentTypeError, UnknownAgentTypeError
+from callboard.runtime.errors import AgentInstanceError, UnknownInstanceError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Heard, Listener, Note, Runtimes, closure, listener
 
@@ -151,7 +151,7 @@ async def test_a_factory_with_parameters_is_refused_at_once(runtimes: Runtimes) 
 async def test_what_the_factory_makes_is_checked_at_the_first_use(runtimes: Runtimes) -> None:
     runtime = await runtimes.started()
     await runtime.register_factory("namer", lambda: Listener([]), expected_class=Namer)  # type: ignore[arg-type, return-value]
-    with pytest.raises(FactoryResultError, match=r"made a Listener.*Namer"):
+    with pytest.raises(AgentInstanceError, match=r"made a Listener.*Namer"):
         await runtime.send_message(Ask(), AgentId("namer", "a"))
     with pytest.raises(ValueError, match="Listener"):
         await runtime.get("namer", lazy=False)

@@ -7,7 +7,16 @@ import asyncio
 import pytest
 from pydantic import BaseModel
 
-from actors import AgentId, App, CancellationToken, ClosureContext, MessageContext, RoutedAgent, TopicId, rpc
+from callboard import (
+    AgentId,
+    App,
+    CancellationToken,
+    ClosureContext,
+    MessageContext,
+    RoutedAgent,
+    TopicId,
+    rpc,
+)
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, stored
 

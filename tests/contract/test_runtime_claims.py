@@ -8,7 +8,7 @@ import hashlib
 import pytest
 from pydantic import BaseModel
 
-from actors import (
+from callboard import (
     AgentId,
     App,
     ClosureContext,
@@ -20,8 +20,8 @@ from actors import (
     event,
     rpc,
 )
-from broker.errors import ClaimTooLargeError, PayloadTooLargeError
-from broker.redis import deadletters
+from callboard.broker.errors import ClaimTooLargeError, PayloadTooLargeError
+from callboard.broker.redis.operations import deadletters
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters, listener, stored
 

@@ -7,17 +7,11 @@ import threading
 
 import pytest
 
-from actors import (
-    AgentId,
-    ClosureContext,
-    MessageContext,
-    RedisAgentRuntime,
-    TopicId,
-)
-from actors.runtime_errors import RuntimeStateError
-from broker import BrokerSettings
-from broker.errors import ServerUnavailableError
-from broker.redis.transport import RedisTransport
+from callboard import AgentId, ClosureContext, MessageContext, RedisAgentRuntime, TopicId
+from callboard.broker import BrokerSettings
+from callboard.broker.errors import ServerUnavailableError
+from callboard.broker.redis.client.transport import RedisTransport
+from callboard.runtime.errors import RuntimeStateError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, quick
 
@@ -107,7 +101,7 @@ async def test_a_named_namespace_stays(server_url: str, runtimes: Runtimes) -> N
 
 
 async def test_close_goes_on_when_an_agent_can_not_be_closed(runtimes: Runtimes) -> None:
-    from actors import BaseAgent
+    from callboard import BaseAgent
 
     class Stubborn(BaseAgent):
         """Does not want to be closed."""

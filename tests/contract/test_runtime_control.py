@@ -6,7 +6,7 @@ import asyncio
 
 from pydantic import BaseModel
 
-from actors import AgentId, App, MessageContext, RedisAgentRuntime, RoutedAgent, TopicId, event
+from callboard import AgentId, App, MessageContext, RedisAgentRuntime, RoutedAgent, TopicId, event
 from tests.helpers.eventually import eventually, never
 from tests.helpers.runtimes import Note, Runtimes, stored
 

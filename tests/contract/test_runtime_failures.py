@@ -7,16 +7,10 @@ from typing import Any
 
 import pytest
 
-from actors import (
-    AgentId,
-    App,
-    ClosureContext,
-    MessageContext,
-    RedisAgentRuntime,
-    TopicId,
-)
-from actors.runtime_errors import MaxRuntimeError
-from broker.redis.deadletters import list_letters, replay
+from callboard import AgentId, App, ClosureContext, MessageContext, RedisAgentRuntime, TopicId
+from callboard.broker import RetryPolicy
+from callboard.broker.redis.operations.deadletters import list_letters, replay
+from callboard.runtime.errors import MaxRuntimeError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters, listener, stored
 
@@ -334,3 +328,22 @@ async def test_an_effect_survives_the_process_that_made_it(runtimes: Runtimes) -
     await second.stop_when_idle()
     assert bank.paid == ["ann"]
     assert results == [Answer(text="ann got 1, number 1")] * 2
+
+
+@pytest.mark.parametrize("own", [False, True])
+async def test_an_app_or_an_agent_type_says_how_often_to_try(runtimes: Runtimes, own: bool) -> None:
+    attempts: list[int] = []
+
+    async def fail(agent: ClosureContext, message: Note, ctx: MessageContext) -> None:
+        attempts.append(ctx.attempt)
+        raise LookupError("no")
+
+    app = App("tries", retry=RetryPolicy(max_attempts=7 if own else 2, base=0.01))
+    policy = RetryPolicy(max_attempts=2, base=0.01) if own else None
+    app.closure("failing", topics=["news"], retry=policy)(fail)
+    runtime = runtimes.of(app)
+    runtime.start()
+    await runtime.publish_message(Note(), TopicId("news", "a"))
+    await runtime.stop_when_idle()
+    assert attempts == [1, 2]
+    assert len(await letters(runtime, "failing")) == 1

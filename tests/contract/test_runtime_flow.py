@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from actors import App, MessageContext, RedisAgentRuntime, RoutedAgent, TopicId, event
-from broker.errors import BacklogError, OverloadedError
+from callboard import App, MessageContext, RedisAgentRuntime, RoutedAgent, TopicId, event
+from callboard.broker.errors import BacklogError, OverloadedError
 from tests.helpers.eventually import eventually, never
 from tests.helpers.runtimes import Note, Runtimes
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors import ClosureContext, MessageContext, TopicId
-from broker.redis import deadletters
+from callboard import ClosureContext, MessageContext, TopicId
+from callboard.broker.redis.operations import deadletters
 from tests.helpers.runtimes import Note, Runtimes, closure, letters
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors import (
+from callboard import (
     AgentId,
     App,
     ClosureContext,

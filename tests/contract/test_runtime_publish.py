@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import ClassVar
 
 import pytest
 from pydantic import BaseModel
 
-from actors import (
+from callboard import (
     AgentId,
     App,
     BaseAgent,
@@ -16,16 +17,14 @@ from actors import (
     DefaultSubscription,
     DefaultTopicId,
     MessageContext,
+    RedisAgentRuntime,
     RoutedAgent,
     TopicId,
     TypeSubscription,
     default_subscription,
     event,
 )
-from broker.errors import (
-    EncodeError,
-    PayloadTooLargeError,
-)
+from callboard.broker.errors import EncodeError, PayloadTooLargeError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import (
     Answer,
@@ -355,3 +354,50 @@ async def test_a_publisher_that_runs_nothing(runtimes: Runtimes) -> None:
     worker.start()
     await worker.stop_when_idle()
     assert [one.text for one in heard] == ["1"]
+
+
+# Limits of a body
+
+
+class Numbers(BaseModel):
+    """Many values in few bytes."""
+
+    values: list[int]
+
+
+class Counter(RoutedAgent):
+    """Notes how many values came."""
+
+    counts: ClassVar[list[int]] = []
+
+    @event
+    async def on_numbers(self, message: Numbers, ctx: MessageContext) -> None:
+        self.counts.append(len(message.values))
+
+
+async def _counter(runtime: RedisAgentRuntime) -> list[int]:
+    Counter.counts = []
+    await Counter.register(runtime, "counter", lambda: Counter("counts"))
+    await runtime.add_subscription(TypeSubscription("news", "counter"))
+    return Counter.counts
+
+
+async def test_as_many_values_are_sent_as_the_setting_allows(runtimes: Runtimes) -> None:
+    runtime = await runtimes.started(settings={"max_elements": 200_000})
+    counts = await _counter(runtime)
+    await runtime.publish_message(Numbers(values=[7] * 150_000), TopicId("news", "a"))
+    await runtime.stop_when_idle()
+    assert counts == [150_000]
+
+
+async def test_more_values_than_the_setting_allows_are_refused_and_do_not_become_a_dead_letter(
+    runtimes: Runtimes,
+) -> None:
+    runtime = await runtimes.started(settings={"max_elements": 1_000})
+    counts = await _counter(runtime)
+    for message in (Numbers(values=[7] * 5_000), [7] * 5_000):
+        with pytest.raises(EncodeError, match="more than 1,000 values"):
+            await runtime.publish_message(message, TopicId("news", "a"))
+    await runtime.stop_when_idle()
+    assert counts == []
+    assert await letters(runtime, "counter") == []

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
 from pydantic import BaseModel
 
-from actors import (
+from callboard import (
     AgentId,
     App,
     ClosureContext,
@@ -20,8 +21,9 @@ from actors import (
     event,
     rpc,
 )
-from actors.runtime_errors import ChainTooDeepError, DeadlockError
-from broker.errors import NotWaitingError, RequestTimeoutError
+from callboard.broker.errors import NotWaitingError, RequestTimeoutError
+from callboard.runtime.errors import ChainTooDeepError, DeadlockError
+from callboard.runtime.execution import current
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters, listener, stored
 
@@ -84,9 +86,9 @@ def forget() -> None:
     Helper.runs, Helper.before, Helper.after = [], None, None
 
 
-def _app(**boss: Any) -> App:
+def _app(boss_class: type[Boss] = Boss, **boss: Any) -> App:
     app = App("offices")
-    app.agent("boss", topics=["tasks"], reentrant=True, **boss)(Boss)
+    app.agent("boss", topics=["tasks"], reentrant=True, **boss)(boss_class)
     app.agent("helper")(Helper)
     return app
 
@@ -490,3 +492,44 @@ async def test_large_nested_requests_and_replies(runtimes: Runtimes) -> None:
     await runtime.publish_message(Note(text="one"), TopicId("tasks", "b"))
     await runtime.stop_when_idle()
     assert got == [large + "!"]
+
+
+async def test_a_nested_request_has_the_idempotency_keys_of_its_agent_type(runtimes: Runtimes) -> None:
+    """They depend on namespace and agent type, as those of any other message."""
+    keys: list[str] = []
+
+    class Buyer(Boss):
+        @rpc
+        async def on_ask(self, message: Ask, ctx: MessageContext) -> Answer:
+            parts = f"{runtime.settings.namespace}/boss\0{ctx.message_id}\0pay"
+            keys.extend((ctx.idempotency_key("pay"), hashlib.sha256(parts.encode()).hexdigest()[:32]))
+            return Answer()
+
+    runtime = runtimes.of(_app(Buyer))
+    runtime.start()
+    await runtime.publish_message(Note(text="x"), TopicId("tasks", "b"))
+    await runtime.stop_when_idle()
+    assert len(keys) == 2
+    assert keys[0] == keys[1]
+
+
+async def test_what_a_nested_request_settles_at_its_end_leaves_with_the_commit(runtimes: Runtimes) -> None:
+    """As client memories do, which send what a handler changed when it has succeeded."""
+
+    class Saver(Boss):
+        @rpc
+        async def on_ask(self, message: Ask, ctx: MessageContext) -> Answer:
+            activation = current.get()
+            assert activation is not None
+            activation.before_commit.append(self._settle)
+            return Answer()
+
+        async def _settle(self) -> None:
+            await self.publish_message(Note(text="settled"), TopicId("echo", "e"))
+
+    runtime = runtimes.of(_app(Saver))
+    heard = await listener(runtime, "listener", "echo")
+    runtime.start()
+    await runtime.publish_message(Note(text="x"), TopicId("tasks", "b"))
+    await runtime.stop_when_idle()
+    assert [one.text for one in heard] == ["settled"]

@@ -7,14 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors import (
-    AgentId,
-    CancellationToken,
-    ClosureContext,
-    MessageContext,
-    TopicId,
-)
-from broker.errors import RequestTimeoutError
+from callboard import AgentId, CancellationToken, ClosureContext, MessageContext, TopicId
+from callboard.broker.errors import RequestTimeoutError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters, stored
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors import (
+from callboard import (
     AgentId,
     App,
     CantHandleException,
@@ -18,12 +18,13 @@ from actors import (
     TopicId,
     rpc,
 )
-from actors.runtime_errors import DeadlockError
-from broker.codec import request_head
-from broker.errors import EncodeError, PayloadTooLargeError, RemoteError, RequestTimeoutError
-from broker.redis.lane import Done, Want
-from broker.redis.publisher import Posting
-from broker.remote_errors import register_error
+from callboard.broker.consumer.interfaces import ConsumedType, Pull
+from callboard.broker.encoding.remote_errors import register_error
+from callboard.broker.envelope import Envelope, Posting
+from callboard.broker.errors import EncodeError, PayloadTooLargeError, RemoteError, RequestTimeoutError
+from callboard.broker.redis.client.commits import Done
+from callboard.broker.redis.marks import Mark
+from callboard.runtime.errors import DeadlockError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters
 
@@ -279,13 +280,13 @@ async def test_a_reply_that_nobody_can_ask_for_any_more_leaves_no_record(runtime
     runtime = await runtimes.started()
     transport = runtime.transport
     await transport.declare({"late": {"max_attempts": 3}}, ())
-    head = request_head("nobody", None, (), recorded=True)
-    await transport.post(Posting("inbox:late", 0, ("r1", "str", "a", "", head, b"\xa1x")))
+    request = Envelope("r1", "str", "a", None, 0, b"\xa1x", "request", reply_to="nobody", recorded=True)
+    await transport.publisher.post(Posting(request, "inbox:late"))
     lane = transport.lane()
     await lane.join(["late"])
-    (delivery,) = (await lane.turn((), [Want("late", 1, False)], 0, True, True)).deliveries
+    (delivery,) = (await lane.turn((), Pull([ConsumedType("late")], 1, 0, True, True))).deliveries
     reply = ("nobody", "r1", "r1", "str", "late/a", b"", b"\xa1y")
-    await lane.turn([Done(delivery, "CP", reply)], (), 0, False, True)
+    await lane.commit_and_pull([Done(delivery, Mark.COMMIT + Mark.REPLY, reply)], Pull((), 0, 0, False, True))
     assert await transport.admin.command("XLEN", transport.keys.of("reply:nobody")) == 1
     assert await transport.admin.command("EXISTS", transport.keys.of("call:r1")) == 0
     await lane.leave()

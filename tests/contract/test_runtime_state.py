@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import BaseModel
 
-from actors import (
+from callboard import (
     AgentId,
     MessageContext,
     RedisAgentRuntime,
@@ -19,7 +19,7 @@ from actors import (
     event,
     rpc,
 )
-from actors.runtime_errors import UndeclaredStateError
+from callboard.runtime.errors import AgentInstanceError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, letters, stored
 
@@ -258,7 +258,7 @@ async def test_a_factory_that_says_nothing_of_the_state_is_refused(runtimes: Run
     await runtime.register_factory("counter", Counter)
     await runtime.register_factory("told", Counter, expected_class=Counter)
     runtime.add_message_types([Ask, Answer])
-    with pytest.raises(UndeclaredStateError, match="expected_class=Counter"):
+    with pytest.raises(AgentInstanceError, match="expected_class=Counter"):
         await _asked(runtime)
     assert await runtime.send_message(Ask(text="x"), AgentId("told", "a")) == Answer(text="1 x")
 

@@ -7,14 +7,9 @@ from typing import Any
 
 import pytest
 
-from actors import (
-    AgentId,
-    ClosureContext,
-    MessageContext,
-    TopicId,
-)
-from actors.runtime_errors import RuntimeStateError
-from broker.errors import ConnectionLostError
+from callboard import AgentId, ClosureContext, MessageContext, TopicId
+from callboard.broker.errors import ConnectionLostError
+from callboard.runtime.errors import RuntimeStateError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters, listener
 

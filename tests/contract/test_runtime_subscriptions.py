@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors import (
-    TopicId,
-    TypePrefixSubscription,
-    TypeSubscription,
-)
-from broker.errors import (
-    DuplicateSubscriptionError,
-    UnknownSubscriptionError,
-)
+from callboard import TopicId, TypePrefixSubscription, TypeSubscription
+from callboard.broker.errors import DuplicateSubscriptionError, UnknownSubscriptionError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import (
     Note,

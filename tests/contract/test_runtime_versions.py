@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from actors import App, MessageContext, RoutedAgent, TopicId, event
-from broker import message
+from callboard import App, MessageContext, RoutedAgent, TopicId, event
+from callboard.broker import message
 from tests.helpers.eventually import eventually, never
 from tests.helpers.runtimes import Note, Runtimes, letters, stored
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers.rig import Rig, RigWorker, bodies, posting, topic
+from callboard.broker.redis.marks import Mark
+from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, posting, topic
 
 RETAIN = 200
 
 
-async def _fill(rig: Rig, count: int, key: str = "k") -> None:
+async def _fill(driver: ServerDriver, count: int, key: str = "k") -> None:
     for start in range(0, count, 500):
         size = min(500, count - start)
-        await rig.publish(
+        await driver.publish(
             *(posting("topic:visits", f"{key}{start + i}", str(start + i)) for i in range(size))
         )
 
 
-async def _drain(worker: RigWorker, *types: str) -> int:
+async def _drain(worker: DrivenWorker, *types: str) -> int:
     handled = 0
     while got := await worker.take(500, *types):
         await worker.finish(*got)
@@ -25,53 +26,53 @@ async def _drain(worker: RigWorker, *types: str) -> int:
     return handled
 
 
-async def _beat_often(worker: RigWorker, times: int = 30) -> None:
+async def _beat_often(worker: DrivenWorker, times: int = 30) -> None:
     for _ in range(times):
         await worker.beat(retain=RETAIN)
 
 
-async def test_handled_entries_are_kept_up_to_the_limit(rig: Rig) -> None:
-    await rig.declare(topic("counter", "visits"))
-    worker = await rig.worker("counter")
-    await _fill(rig, 3000)
+async def test_handled_entries_are_kept_up_to_the_limit(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    worker = await driver.worker("counter")
+    await _fill(driver, 3000)
     assert await _drain(worker) == 3000
     await _beat_often(worker)
-    assert RETAIN <= await rig.command("XLEN", "topic:visits") <= RETAIN + 300
+    assert RETAIN <= await driver.command("XLEN", "topic:visits") <= RETAIN + 300
 
 
-async def test_few_entries_all_stay(rig: Rig) -> None:
-    await rig.declare(topic("counter", "visits"))
-    worker = await rig.worker("counter")
-    await _fill(rig, RETAIN)
+async def test_few_entries_all_stay(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    worker = await driver.worker("counter")
+    await _fill(driver, RETAIN)
     await _drain(worker)
     await _beat_often(worker)
-    assert await rig.command("XLEN", "topic:visits") == RETAIN
+    assert await driver.command("XLEN", "topic:visits") == RETAIN
 
 
-async def test_what_a_slower_group_has_not_read_stays(rig: Rig) -> None:
-    await rig.declare(topic("counter", "visits"), topic("audit", "visits"))
-    worker = await rig.worker("counter")
-    await _fill(rig, 2000)
+async def test_what_a_slower_group_has_not_read_stays(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"), topic("audit", "visits"))
+    worker = await driver.worker("counter")
+    await _fill(driver, 2000)
     await _drain(worker)
     await _beat_often(worker)
-    assert await rig.command("XLEN", "topic:visits") == 2000
-    late = await rig.worker("audit")
+    assert await driver.command("XLEN", "topic:visits") == 2000
+    late = await driver.worker("audit")
     assert await _drain(late) == 2000
 
 
-async def test_what_is_held_parked_or_backing_off_stays_and_the_rest_goes(rig: Rig) -> None:
+async def test_what_is_held_parked_or_backing_off_stays_and_the_rest_goes(driver: ServerDriver) -> None:
     """One old entry that is still being handled must not keep everything after it."""
-    from broker.redis.lane import Done
+    from callboard.broker.redis.client.commits import Done
 
-    await rig.declare(topic("counter", "visits"))
-    slow, worker = await rig.worker("counter"), await rig.worker("counter")
-    await rig.note("topic:visits", "slow", "held")
+    await driver.declare(topic("counter", "visits"))
+    slow, worker = await driver.worker("counter"), await driver.worker("counter")
+    await driver.note("topic:visits", "slow", "held")
     await slow.take(1)
-    await rig.note("topic:visits", "slow", "parked")
-    await rig.note("topic:visits", "again", "backing off")
+    await driver.note("topic:visits", "slow", "parked")
+    await driver.note("topic:visits", "again", "backing off")
     (one,) = await worker.take(5)
-    await worker.turn(Done(one, "R", (1, 1, "", "no")))
-    await _fill(rig, 6000)
+    await worker.turn(Done(one, Mark.RETRY, (1, 1, "", "no")))
+    await _fill(driver, 6000)
     seen = []
     while got := await worker.take(500):
         mine = [one for one in got if one.raw_key != b"again"]
@@ -79,63 +80,65 @@ async def test_what_is_held_parked_or_backing_off_stays_and_the_rest_goes(rig: R
         await worker.finish(*mine)
     assert len(seen) == 6000
     await _beat_often(worker, 60)
-    assert await rig.command("XLEN", "topic:visits") <= 2 * RETAIN + 2200
+    assert await driver.command("XLEN", "topic:visits") <= 2 * RETAIN + 2200
     assert bodies(await slow.finish(*slow.held, accept=True)) == ["parked"]
     assert bodies(worker.held) == ["backing off"]
-    entries = {entry["body"] for entry in await rig.entries("topic:visits")}
+    entries = {entry["body"] for entry in await driver.entries("topic:visits")}
     assert {b"parked", b"backing off"} <= entries
 
 
-async def test_trimming_goes_on_while_entries_come_and_go(rig: Rig) -> None:
-    await rig.declare(topic("counter", "visits"))
-    worker = await rig.worker("counter")
+async def test_trimming_goes_on_while_entries_come_and_go(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    worker = await driver.worker("counter")
     longest = 0
     for _ in range(20):
-        await _fill(rig, 500)
+        await _fill(driver, 500)
         assert await _drain(worker) == 500
         await worker.beat(retain=RETAIN)
-        longest = max(longest, int(await rig.command("XLEN", "topic:visits")))
+        longest = max(longest, int(await driver.command("XLEN", "topic:visits")))
     assert longest <= 1500
 
 
-async def test_entries_whose_group_came_back_are_not_trimmed_away(rig: Rig) -> None:
-    await rig.declare(topic("counter", "visits"))
-    first, worker = await rig.worker("counter"), await rig.worker("counter")
-    await rig.note("topic:visits", "a", "held")
+async def test_entries_whose_group_came_back_are_not_trimmed_away(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    first, worker = await driver.worker("counter"), await driver.worker("counter")
+    await driver.note("topic:visits", "a", "held")
     await first.take(1)
-    await rig.note("topic:visits", "a", "parked")
+    await driver.note("topic:visits", "a", "parked")
     await worker.take(1)
-    await rig.transport.admin.command("XGROUP", "DESTROY", rig.transport.keys.of("topic:visits"), "counter")
-    await _fill(rig, 1000)
+    await driver.transport.admin.command(
+        "XGROUP", "DESTROY", driver.transport.keys.of("topic:visits"), "counter"
+    )
+    await _fill(driver, 1000)
     assert await _drain(worker) == 1000
     await _beat_often(worker)
     assert bodies(await first.finish(*first.held, accept=True)) == ["parked"]
 
 
 @pytest.mark.real_server("it has no maxmemory")
-async def test_when_the_memory_is_full_nothing_is_kept_to_be_looked_at(rig: Rig) -> None:
+async def test_when_the_memory_is_full_nothing_is_kept_to_be_looked_at(driver: ServerDriver) -> None:
     """Else handled entries, which nobody needs, could keep publishers out for ever."""
-    await rig.declare(topic("counter", "visits"), topic("audit", "visits"))
-    worker = await rig.worker("counter")
-    await rig.publish(*(posting("topic:visits", f"k{i}", b"x" * 50_000) for i in range(40)))
+    await driver.declare(topic("counter", "visits"), topic("audit", "visits"))
+    worker = await driver.worker("counter")
+    await driver.publish(*(posting("topic:visits", f"k{i}", b"x" * 50_000) for i in range(40)))
     await _drain(worker)
-    late = await rig.worker("audit")
+    late = await driver.worker("audit")
     await late.take(1)
-    await _limit_memory(rig, 1_000_000)
+    await _limit_memory(driver, 1_000_000)
     try:
         await _beat_often(worker)
-        assert await rig.command("XLEN", "topic:visits") == 40, "somebody still needs them"
+        assert await driver.command("XLEN", "topic:visits") == 40, "somebody still needs them"
         await late.finish_all()
         await _drain(late)
         await _beat_often(worker)
-        assert await rig.command("XLEN", "topic:visits") <= 1
-        await rig.note("topic:visits", "k", "there is room again")
+        assert await driver.command("XLEN", "topic:visits") <= 1
+        await driver.note("topic:visits", "k", "there is room again")
     finally:
-        await rig.transport.admin.command("CONFIG", "SET", "maxmemory", 0)
+        await driver.transport.admin.command("CONFIG", "SET", "maxmemory", 0)
 
 
-async def _limit_memory(rig: Rig, too_much: int) -> None:
+async def _limit_memory(driver: ServerDriver, too_much: int) -> None:
     """So that the server uses so many bytes more than it may."""
-    info: bytes = await rig.transport.admin.command("INFO", "memory")
+    info: bytes = await driver.transport.admin.command("INFO", "memory")
     used = next(line for line in info.decode().splitlines() if line.startswith("used_memory:"))
-    await rig.transport.admin.command("CONFIG", "SET", "maxmemory", int(used.partition(":")[2]) - too_much)
+    await driver.transport.admin.command("CONFIG", "SET", "maxmemory", int(used.partition(":")[2]) - too_much)

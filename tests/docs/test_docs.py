@@ -8,7 +8,7 @@ Clients of models reach a server of the tests, without a key.
 
 from __future__ import annotations
 
-import fnmatch
+import ast
 import os
 import re
 import shlex
@@ -125,7 +125,7 @@ class Reader:
         if words[0] == "kill":
             os.kill(int(words[-1]), signal.SIGKILL)
         elif words[0] == "callboard" and words[1] in BACKGROUND:
-            self._start([sys.executable, "-m", "actors.cli", *words[1:]], where)
+            self._start([sys.executable, "-m", "callboard.cli", *words[1:]], where)
         else:
             self._check(words, command, where)
 
@@ -144,7 +144,7 @@ class Reader:
 
     def _run(self, words: list[str], where: str) -> str | None:
         if words[0] == "callboard":
-            return self._run_to_end([sys.executable, "-m", "actors.cli", *words[1:]], where)
+            return self._run_to_end([sys.executable, "-m", "callboard.cli", *words[1:]], where)
         if words[0] == "python":
             return self._run_to_end([sys.executable, *words[1:]], where)
         assert words[0] == "redis-cli", f"{where}: a test can't run {words[0]}"
@@ -251,17 +251,38 @@ def test_links_inside_the_project_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_the_picture_of_the_code_is_complete() -> None:
-    named = set(
-        re.findall(r"`(?:\w+/)*([\w*]+\.py)`", (ROOT / "docs" / "architecture.md").read_text("utf-8"))
-    )
-    folders = (ROOT / "actors", ROOT / "actors" / "tools", ROOT / "broker", ROOT / "broker" / "redis")
-    there = {path.name for folder in folders for path in folder.glob("[!_]*.py")}
+def test_the_picture_of_the_code_has_every_room() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    named = {name.rstrip("/") for name in re.findall(r"`((?:actors|broker|memory)(?:/\w+)*/?)`", page)}
+    tops = [ROOT / top for top in ("actors", "broker", "memory")]
+    modules = [path for top in tops for kind in ("*.py", "*.lua") for path in top.rglob(kind)]
+    rooms = {str(path.parent.relative_to(ROOT)) for path in modules}
 
-    assert not [name for name in named if not fnmatch.filter(there, name)], "named and not there"
-    assert not [name for name in there if not any(fnmatch.fnmatch(name, known) for known in named)], (
-        "not named"
-    )
+    assert rooms - named == set(), "not named"
+    assert [name for name in named if not (ROOT / name).is_dir()] == [], "named and not there"
+
+
+def _defined_in(file: Path) -> set[str]:
+    """Names of the functions and classes of a module, attributes of a class among them, as `name` and `Class.name`."""
+    names: set[str] = set()
+    for node in ast.parse(file.read_text("utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        if isinstance(node, ast.AnnAssign | ast.Assign):
+            targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
+            names.update(target.id for target in targets if isinstance(target, ast.Name))
+        if isinstance(node, ast.ClassDef):
+            names.update(
+                f"{node.name}.{name}" for name in re.findall(r"(?:def |self\.)(\w+)", ast.unparse(node))
+            )
+    return names
+
+
+def test_every_step_in_the_life_of_a_message_is_there() -> None:
+    page = ROOT / "docs" / "life-of-a-message.md"
+    steps = re.findall(r"\[([A-Za-z_.]+)\]\((\.\./\w[\w/]+\.py)\)", page.read_text("utf-8"))
+    assert len(steps) > 20
+    assert [step for step in steps if step[0] not in _defined_in(page.parent / step[1])] == []
 
 
 def test_the_readme_shows_the_example_that_is_shipped() -> None:

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
-from broker import MessageRegistry
-from broker.codec import FIELDS, from_values, to_values
-from broker.errors import BrokerError, DecodeError
-from broker.limits import DEFAULT, Limits, is_json, unpack
-from broker.msgpack_walk import walk
-from broker.plain import packb
-from broker.remote_errors import decode_error
+from callboard.broker import MessageRegistry
+from callboard.broker.encoding.limits import DEFAULT, Limits, is_json, unpack
+from callboard.broker.encoding.msgpack_walk import walk
+from callboard.broker.encoding.plain import packb
+from callboard.broker.encoding.remote_errors import decode_error
+from callboard.broker.envelope import FIELDS, Envelope, decode, encode
+from callboard.broker.errors import BrokerError, DecodeError
 
 SMALL_LIMITS: Final = Limits(max_bytes=4_096, max_depth=4, max_elements=50)
 # What decoding may reserve at its peak: a constant for headers that promise more than there is (limits.py), and a
@@ -61,6 +61,12 @@ REGISTRY: Final = MessageRegistry()
 REGISTRY.register(Whole, Part)
 
 
+def written(envelope: Envelope) -> list[bytes]:
+    """The seven values of its entry, as the scripts write them."""
+    name, kind, key, sender, head, body = encode(envelope)
+    return [name.encode(), kind.encode(), key.encode(), sender.encode(), b"%d" % envelope.at, head, body]
+
+
 def read_body(data: bytes) -> None:
     """Plain data within the limits; what was read can be written and read again."""
     value = unpack(data)
@@ -86,15 +92,15 @@ def read_with_nan(data: bytes) -> None:
 def read_head(data: bytes) -> None:
     """An envelope with this head; what was read can be written and read again."""
     values = [b"id", b"Whole", b"key", b"a/b", b"1", data, b""]
-    envelope = from_values(values)
-    assert from_values(to_values(envelope)) == envelope
+    envelope = decode(values)
+    assert decode(written(envelope)) == envelope
 
 
 def read_values(data: bytes) -> None:
     """An envelope whose values are these bytes, cut at every 0xff."""
     parts = data.split(b"\xff", len(FIELDS) - 1)
-    envelope = from_values([*parts, *[b""] * (len(FIELDS) - len(parts))])
-    assert from_values(to_values(envelope)) == envelope
+    envelope = decode([*parts, *[b""] * (len(FIELDS) - len(parts))])
+    assert decode(written(envelope)) == envelope
 
 
 def read_message(data: bytes) -> None:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from actors import AgentId, App, MessageContext, RoutedAgent, TopicId, event, rpc
+from callboard import AgentId, App, MessageContext, RoutedAgent, TopicId, event, rpc
 
 Behaviour = Literal["sleep", "block", "raise", "exit", "hang"]
 

@@ -7,14 +7,18 @@ import contextlib
 import itertools
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from broker import BrokerSettings
-from broker.consumer import Consumer, TypeLimits
-from broker.delivery import Delivery
-from broker.outcome import Commit, Outcome
-from broker.redis.lane import Done, Turn, Want, WorkerLane
-from broker.redis.wire import pack
+from callboard.broker import BrokerSettings
+from callboard.broker.consumer.consumer import Consumer
+from callboard.broker.consumer.interfaces import ConsumedType, Ending, HandlingWorker, Pull, Turn
+from callboard.broker.delivery import Delivery
+from callboard.broker.envelope import Envelope
+from callboard.broker.outcome import Commit, Outcome
+from callboard.broker.redis.client.commits import Done, as_done
+from callboard.broker.redis.client.connection import pack
+from callboard.broker.redis.client.lane import is_sendable
+from callboard.broker.redis.marks import Mark, marks_of
 
 from .eventually import eventually
 
@@ -28,14 +32,12 @@ def entry(key: str, body: str, agent_type: str = "counter", *, tries: bytes = b"
     given = f"1763700000000-{number}".encode()
     stream = b"topic:visits"
     text = body.encode() + bytes(size)
-    name = f"m{number}".encode()
-    return Delivery(
-        agent_type.encode(), stream, given, tries, name, b"Visit", key.encode(), b"", b"1", b"", text
-    )
+    envelope = Envelope(f"m{number}", "Visit", key, None, 1, text)
+    return Delivery(agent_type.encode(), stream, given, tries, key.encode(), envelope)
 
 
 def body_of(delivery: Delivery) -> str:
-    return delivery.body.rstrip(b"\0").decode()
+    return delivery.envelope.body.rstrip(b"\0").decode()
 
 
 class Call(NamedTuple):
@@ -99,24 +101,24 @@ class FakeLane:
     def offer(self, *entries: Delivery) -> None:
         self.queue.extend(entries)
 
-    async def join(self, agent_types: Sequence[str], accepts: Mapping[str, int] | None = None) -> None:
+    async def join(self, agent_types: Sequence[str], accepts: Mapping[str, int]) -> None:
         if self.join_errors:
             raise self.join_errors.popleft()
         self.joins += 1
         self.worker = f"here:1:{self.joins}"
 
-    async def turn(
-        self, done: Sequence[Done], wants: Sequence[Want], held: int, scan: bool, accept: bool
-    ) -> Turn:
+    async def turn(self, endings: Sequence[Ending], pull: Pull) -> Turn:
+        done = [as_done(*ending, 60.0) for ending in endings]
         for one in done:
             pack(one.extras)  # as the real lane does before anything leaves
         shown = [(body_of(one.delivery), one.mode) for one in done]
-        self.calls.append(Call(shown, {want.agent_type: want.entries for want in wants}, held, scan, accept))
+        wants = {each.name: pull.room for each in pull.types}
+        self.calls.append(Call(shown, wants, pull.held, pull.scan, pull.accept))
         failure = self.failures.popleft() if self.failures else None
         if failure is not None and not failure.carried_out:
             raise failure.error
         self._end(done)
-        given = [delivery for want in wants for delivery in self._take(want)]
+        given = [delivery for name in wants for delivery in self._take(name, pull.room)]
         more = bool(self.queue) and bool(wants)
         answer = Turn(given, 1_763_700_000_000, self.next_due_ms, more, self.suspects_wait, "")
         await self.answering.wait()
@@ -125,12 +127,17 @@ class FakeLane:
         return answer
 
     def _end(self, done: Sequence[Done]) -> None:
-        lists = {"C": self.committed, "D": self.buried, "R": self.returned, "L": self.returned}
+        lists = {
+            Mark.COMMIT: self.committed,
+            Mark.DEAD_LETTER: self.buried,
+            Mark.RETRY: self.returned,
+            Mark.RELEASE: self.returned,
+        }
         free = set()
         for one in done:
             assert self.held.pop(one.delivery.reference, None) is not None, f"{one} is not held"
-            lists[one.mode[0]].append(body_of(one.delivery))
-            if "M" not in one.mode:
+            lists[marks_of(one.mode)[0]].append(body_of(one.delivery))
+            if Mark.MORE not in one.mode:
                 free.add((one.delivery.raw_type, one.delivery.raw_key))
         self.dones += done
         kept = {(delivery.raw_type, delivery.raw_key) for delivery in self.held.values()}
@@ -138,8 +145,11 @@ class FakeLane:
         ended = {(one.delivery.raw_type, one.delivery.raw_key) for one in done}
         assert ended <= free | kept, "a key was kept of which the worker holds nothing"
 
-    def _take(self, want: Want) -> list[Delivery]:
-        mine = [one for one in self.queue if one.raw_type.decode() == want.agent_type][: want.entries]
+    def can_send(self, delivery: Delivery, outcome: Outcome) -> bool:
+        return is_sendable(as_done(delivery, outcome, True, 60.0))
+
+    def _take(self, agent_type: str, room: int) -> list[Delivery]:
+        mine = [one for one in self.queue if one.raw_type.decode() == agent_type][:room]
         for one in mine:
             self.queue.remove(one)
             self.held[one.reference] = one
@@ -162,7 +172,7 @@ class FakeLane:
     async def ring(self, agent_type: str) -> None:
         self.rung.append(agent_type)
 
-    async def leave(self, crashed: bool = False) -> None:
+    async def leave(self) -> None:
         if self.leave_error is not None:
             raise self.leave_error
         self.left = True
@@ -180,7 +190,7 @@ class FakeLane:
 def _copy(delivery: Delivery) -> Delivery:
     """What a resync gives is another object."""
     made = entry(delivery.raw_key.decode(), "", delivery.raw_type.decode(), tries=delivery.tries)
-    made.entry, made.body, made.message_id = delivery.entry, delivery.body, delivery.message_id
+    made.entry, made.envelope = delivery.entry, delivery.envelope
     made.state_unknown = True
     return made
 
@@ -204,6 +214,7 @@ class FakeHost:
         self.fenced_from: list[str] = []
         self.declared = 0
         self.turns = 0
+        self.worker: HandlingWorker | None = None
         self._running: dict[bytes, int] = {}
         self.most_at_once: dict[bytes, int] = {}
 
@@ -223,8 +234,9 @@ class FakeHost:
     def accepts(self) -> dict[str, int]:
         return {"Visit": 1}
 
-    async def handle(self, delivery: Delivery) -> Outcome:
+    async def handle(self, delivery: Delivery, worker: HandlingWorker) -> Outcome:
         body = body_of(delivery)
+        self.worker = worker
         self.given[body] = delivery
         self.started.append(body)
         kind = delivery.raw_type
@@ -254,10 +266,10 @@ class FakeHost:
 class Work:
     """A consumer at work with a lane and a host of the test's."""
 
-    def __init__(self, settings: BrokerSettings, types: Mapping[str, TypeLimits]) -> None:
+    def __init__(self, settings: BrokerSettings, types: Sequence[ConsumedType]) -> None:
         self.lane = FakeLane()
         self.host = FakeHost()
-        self.consumer = Consumer(cast("WorkerLane", self.lane), types, self.host, settings)
+        self.consumer = Consumer(self.lane, types, self.host, settings)
         self.task: asyncio.Task[None] | None = None
 
     def start(self) -> asyncio.Task[None]:
@@ -296,12 +308,10 @@ class Work:
 
 
 @contextlib.asynccontextmanager
-async def working(
-    types: Mapping[str, TypeLimits] | None = None, *, start: bool = True, **settings: Any
-) -> AsyncIterator[Work]:
+async def working(*types: ConsumedType, start: bool = True, **settings: Any) -> AsyncIterator[Work]:
     """A consumer that works until the end of the block, then drains; it must leave no task behind."""
     before = asyncio.all_tasks()
-    work = Work(BrokerSettings(**settings), types or {"counter": TypeLimits()})
+    work = Work(BrokerSettings(**settings), types or (ConsumedType("counter"),))
     if start:
         work.start()
         await eventually(lambda: work.lane.calls)

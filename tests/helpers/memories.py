@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from actors import App, MessageContext, RoutedAgent, event
-from actors.memory_client import MemoryServiceClient
-from actors.memory_service import memory_service
-from memory import HashingEmbedder, MemoryContent, MemoryMimeType
+from callboard import App, MessageContext, RoutedAgent, event
+from callboard.memory import HashingEmbedder, MemoryContent, MemoryMimeType
+from callboard.memory_service.client import MemoryServiceClient
+from callboard.memory_service.service import memory_service
 
 SHARED = "shared"
 """Whose memory it is."""

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from actors import App, MessageContext, RoutedAgent, TopicId, event
-from actors.runtime import RedisAgentRuntime
-from actors.worker import run_worker
+from callboard import App, MessageContext, RoutedAgent, TopicId, event
+from callboard.process.worker import run_worker
+from callboard.runtime.runtime import RedisAgentRuntime
 
 from .recorder import Recorder
 

@@ -8,9 +8,17 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from actors import App, ClosureAgent, MessageContext, RedisAgentRuntime, RoutedAgent, TypeSubscription, event
-from actors.closure import Closure
-from broker import BrokerSettings
+from callboard import (
+    App,
+    ClosureAgent,
+    MessageContext,
+    RedisAgentRuntime,
+    RoutedAgent,
+    TypeSubscription,
+    event,
+)
+from callboard.broker import BrokerSettings
+from callboard.closure import Closure
 
 
 class Note(BaseModel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.tools import ParametersSchema, ToolSchema
+from callboard.tools import ParametersSchema, ToolSchema
 
 
 def parameters(schema: ToolSchema) -> ParametersSchema:

@@ -19,18 +19,23 @@ from typing import Any, NamedTuple
 import msgpack
 import redis
 
-from actors import TopicId
-from actors.runtime import RedisAgentRuntime
-from broker import BrokerSettings
-from broker.errors import BrokerError, ConnectionLostError, NotReplicatedError, ServerUnavailableError
+from callboard import TopicId
+from callboard.broker import BrokerSettings
+from callboard.broker.errors import (
+    BrokerError,
+    ConnectionLostError,
+    NotReplicatedError,
+    ServerUnavailableError,
+)
+from callboard.runtime.runtime import RedisAgentRuntime
 
 from .eventually import eventually
 from .history import Event, Summary, check, read
 from .processes import Process, python
 from .recorded import Note, app
 from .recorder import Recorder
-from .rigging import SHORT_LEASE
 from .servers import ServerProcess
+from .worker_fleet import SHORT_LEASE
 
 LEASE = float(SHORT_LEASE["CALLBOARD_LEASE"])
 WORKERS = 3

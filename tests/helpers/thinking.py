@@ -11,8 +11,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from actors import App, MessageContext, RoutedAgent, TopicId, event
-from actors.models import (
+from callboard import App, MessageContext, RoutedAgent, TopicId, event
+from callboard.memory.llm_messages import LLMMessage
+from callboard.models import (
     ChatCompletionClient,
     CreateResult,
     MeteredChatCompletionClient,
@@ -22,9 +23,8 @@ from actors.models import (
     UsageLedger,
     UserMessage,
 )
-from actors.runtime import RedisAgentRuntime
-from actors.worker import run_worker
-from memory.llm_messages import LLMMessage
+from callboard.process.worker import run_worker
+from callboard.runtime.runtime import RedisAgentRuntime
 
 from .jobs import Effect, Job, note
 

@@ -9,10 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-from actors import App, MessageContext
-from actors.runtime import RedisAgentRuntime
-from actors.tools import ToolAgent, tool
-from actors.worker import run_worker
+from callboard import App, MessageContext
+from callboard.process.worker import run_worker
+from callboard.runtime.runtime import RedisAgentRuntime
+from callboard.tools import ToolAgent, tool
 
 
 @tool

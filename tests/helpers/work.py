@@ -6,8 +6,8 @@ import asyncio
 import logging
 import sys
 
-from actors.runtime import RedisAgentRuntime
-from actors.worker import run_worker
+from callboard.process.worker import run_worker
+from callboard.runtime.runtime import RedisAgentRuntime
 
 from .jobs import app
 

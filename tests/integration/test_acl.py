@@ -11,16 +11,25 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from actors import AgentId, App, MessageContext, RoutedAgent, TopicId, event, rpc
-from actors.runtime import RedisAgentRuntime
-from broker import BrokerSettings
-from broker.errors import CommandError
-from broker.redis import deadletters
-from broker.redis.acl import OPERATOR, PUBLISHER, REPLIES, ROLES, RUNTIME, SAMPLES, Role, rules
-from broker.redis.checkup import examine
-from broker.redis.inspect import overview
-from broker.redis.repair import repair
-from broker.redis.transport import RedisTransport
+from callboard import AgentId, App, MessageContext, RoutedAgent, TopicId, event, rpc
+from callboard.broker import BrokerSettings
+from callboard.broker.errors import CommandError
+from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.redis.operations import deadletters
+from callboard.broker.redis.operations.acl import (
+    OPERATOR,
+    PUBLISHER,
+    REPLIES,
+    ROLES,
+    RUNTIME,
+    SAMPLES,
+    Role,
+    rules,
+)
+from callboard.broker.redis.operations.doctor import examine
+from callboard.broker.redis.operations.inspect import overview
+from callboard.broker.redis.operations.repair import repair
+from callboard.runtime.runtime import RedisAgentRuntime
 from tests.helpers.eventually import eventually
 from tests.helpers.servers import Kind, ServerProcess, missing
 
@@ -198,11 +207,11 @@ async def test_nobody_can_do_more(server: ServerProcess, admin: RedisTransport, 
 
 
 def test_the_lists_name_every_command_that_the_functions_run() -> None:
-    folder = resources.files("broker.redis") / "lua"
+    folder = Path(str(resources.files("callboard.broker.redis"))) / "lua"
     for role, names in {"runtime": RUNTIME, "operator": OPERATOR}.items():
         known = {name.replace("|", " ") for name in names}
-        for path in folder.iterdir():
-            if role == "runtime" and path.name == "repair.lua":
+        for path in folder.rglob("*.lua"):
+            if role == "runtime" and path.parent.name == "repair":
                 continue
             for command, second in re.findall(r"call\('([A-Z]+)'(?:, '([A-Z]+)')?", path.read_text("utf-8")):
                 words = f"{command} {second}" if command in ("XGROUP", "XINFO") else command

@@ -6,64 +6,68 @@ import asyncio
 import signal
 
 from tests.helpers.eventually import eventually
-from tests.helpers.rigging import Site
+from tests.helpers.worker_fleet import WorkerFleet
 
 LEASE = 1.0  # seconds, see SHORT_LEASE
 
 
-async def test_a_worker_that_was_stopped_for_three_leases_is_refused_says_so_and_goes_on(site: Site) -> None:
-    paused = await site.ready_worker("job")
+async def test_a_worker_that_was_stopped_for_three_leases_is_refused_says_so_and_goes_on(
+    fleet: WorkerFleet,
+) -> None:
+    paused = await fleet.ready_worker("job")
     for number in range(8):
-        await site.publish(f"k{number}", seconds=0.5)
-    await eventually(lambda: len(site.ledger.executions()) == 8)
+        await fleet.publish(f"k{number}", seconds=0.5)
+    await eventually(lambda: len(fleet.ledger.executions()) == 8)
     paused.signal(signal.SIGSTOP)
-    await site.ready_worker("job")
-    await site.effects(8)
+    await fleet.ready_worker("job")
+    await fleet.effects(8)
     await asyncio.sleep(3 * LEASE - 1)  # it is the length of the stop that is tested here
     paused.signal(signal.SIGCONT)
     await eventually(lambda: len(paused.lines("fenced")) >= 8, what=paused.output)
-    await site.publish_many(100, keys=50, seconds=0.05)
-    await site.effects(108)
-    await site.settled()
-    site.ledger.check("job", site.published)
+    await fleet.publish_many(100, keys=50, seconds=0.05)
+    await fleet.effects(108)
+    await fleet.settled()
+    fleet.ledger.check("job", fleet.published)
     assert len(paused.lines("fenced")) == 8, "once for each activation"
     assert len(set(paused.lines("fenced"))) == 8
     assert paused.is_alive
-    later = [one.pid for one in site.ledger.executions()[16:]]
+    later = [one.pid for one in fleet.ledger.executions()[16:]]
     assert paused.pid in later, "it works again"
 
 
-async def test_stopping_and_continuing_again_and_again_under_load(site: Site) -> None:
-    victim = await site.ready_worker("job")
-    await site.ready_worker("job")
-    publishing = asyncio.create_task(_publish_slowly(site, 300))
+async def test_stopping_and_continuing_again_and_again_under_load(fleet: WorkerFleet) -> None:
+    victim = await fleet.ready_worker("job")
+    await fleet.ready_worker("job")
+    publishing = asyncio.create_task(_publish_slowly(fleet, 300))
     for _ in range(3):
         victim.signal(signal.SIGSTOP)
         await asyncio.sleep(1.6 * LEASE)
         victim.signal(signal.SIGCONT)
         await asyncio.sleep(0.4 * LEASE)
     await publishing
-    await site.effects(300, within=20)
-    await site.settled()
-    site.ledger.check("job", site.published)
+    await fleet.effects(300, within=20)
+    await fleet.settled()
+    fleet.ledger.check("job", fleet.published)
 
 
-async def _publish_slowly(site: Site, count: int) -> None:
+async def _publish_slowly(fleet: WorkerFleet, count: int) -> None:
     for number in range(count):
-        await site.publish(f"k{number % 20}", seconds=0.05)
+        await fleet.publish(f"k{number % 20}", seconds=0.05)
         await asyncio.sleep(0.015)
 
 
-async def test_a_handler_that_blocks_the_event_loop_for_two_leases_is_not_run_again(site: Site) -> None:
-    first = await site.ready_worker("job")
-    await site.publish("a", "block", 2 * LEASE)
-    await eventually(lambda: len(site.ledger.executions()) == 1)
-    await site.publish("a", seconds=0.0)
-    await site.ready_worker("job")
-    await site.effects(2)
-    await site.settled()
-    site.ledger.check("job", site.published)
-    executions = [(one.seq, one.attempt) for one in site.ledger.executions()]
+async def test_a_handler_that_blocks_the_event_loop_for_two_leases_is_not_run_again(
+    fleet: WorkerFleet,
+) -> None:
+    first = await fleet.ready_worker("job")
+    await fleet.publish("a", "block", 2 * LEASE)
+    await eventually(lambda: len(fleet.ledger.executions()) == 1)
+    await fleet.publish("a", seconds=0.0)
+    await fleet.ready_worker("job")
+    await fleet.effects(2)
+    await fleet.settled()
+    fleet.ledger.check("job", fleet.published)
+    executions = [(one.seq, one.attempt) for one in fleet.ledger.executions()]
     assert executions == [(0, 1), (1, 1)]
-    assert site.ledger.executions()[0].pid == first.pid
+    assert fleet.ledger.executions()[0].pid == first.pid
     assert not first.lines("fenced")

@@ -11,7 +11,7 @@ from tests.helpers.servers import free_port
 
 HEAD = """
 from pydantic import BaseModel
-from actors import App, MessageContext, RoutedAgent, event
+from callboard import App, MessageContext, RoutedAgent, event
 
 app = App("bad")
 
@@ -63,7 +63,7 @@ MODULES: dict[str, tuple[str, str]] = {
 
 async def _run(folder: Path, *arguments: str) -> tuple[int, str]:
     environ = {"PYTHONPATH": f"{ROOT}:{folder}", "CALLBOARD_CONNECT_TIMEOUT": "1"}
-    process = Process(python("-m", "actors.cli", *arguments), environ)
+    process = Process(python("-m", "callboard.cli", *arguments), environ)
     try:
         code = await process.ended(within=20)
         return code, process.output().strip()

@@ -9,11 +9,11 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel
 
-from actors.models.errors import ContextLengthError
-from actors.models.info import ModelInfo
-from actors.models.openai import OpenAIChatCompletionClient
-from actors.models.types import CreateResult
-from memory.llm_messages import LLMMessage, SystemMessage, UserMessage
+from callboard.memory.llm_messages import LLMMessage, SystemMessage, UserMessage
+from callboard.models.errors import ContextLengthError
+from callboard.models.info import ModelInfo
+from callboard.models.openai import OpenAIChatCompletionClient
+from callboard.models.types import CreateResult
 from tests.helpers.local_model import LocalModel, missing
 
 pytestmark = [pytest.mark.skipif(bool(missing()), reason=missing() or "installed"), pytest.mark.slow]

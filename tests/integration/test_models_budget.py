@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from actors.models import (
+from callboard.broker import BrokerSettings
+from callboard.broker.redis.store import RedisStore
+from callboard.memory.llm_messages import LLMMessage
+from callboard.models import (
     Budget,
     CreateResult,
     MeteredChatCompletionClient,
@@ -13,11 +16,8 @@ from actors.models import (
     UsageLedger,
     UserMessage,
 )
-from actors.models.errors import BudgetExceededError
-from broker import BrokerSettings
-from broker.redis.store import RedisStore
-from memory.llm_messages import LLMMessage
-from tests.helpers.rigging import Site
+from callboard.models.errors import BudgetExceededError
+from tests.helpers.worker_fleet import WorkerFleet
 
 QUESTION = [UserMessage(content="one two three", source="user")]  # 3 tokens
 SHORT = {"max_tokens": 7}
@@ -28,9 +28,9 @@ async def slowly(messages: Sequence[LLMMessage]) -> str:
     return "one two three four"
 
 
-async def test_many_clients_at_once_spend_what_there_is_and_no_more(site: Site) -> None:
-    settings = BrokerSettings(namespace=site.namespace)
-    stores = [RedisStore.at(site.url, settings) for _ in range(4)]
+async def test_many_clients_at_once_stay_within_the_budget(fleet: WorkerFleet) -> None:
+    settings = BrokerSettings(namespace=fleet.namespace)
+    stores = [RedisStore.at(fleet.url, settings) for _ in range(4)]
     clients = []
     for store in stores:
         model = ReplayChatCompletionClient(default=slowly)

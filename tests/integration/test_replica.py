@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors import RedisAgentRuntime, TopicId
-from broker import BrokerSettings
-from broker.errors import NotReplicatedError
-from broker.redis.endpoint import Endpoint
-from broker.redis.keys import Keys
-from broker.redis.link import Link
+from callboard import RedisAgentRuntime, TopicId
+from callboard.broker import BrokerSettings
+from callboard.broker.errors import NotReplicatedError
+from callboard.broker.redis.client.connection import Link
+from callboard.broker.redis.client.endpoint import Endpoint
+from callboard.broker.redis.keys import Keys
 
 from ..helpers.eventually import eventually
 from ..helpers.servers import ServerProcess

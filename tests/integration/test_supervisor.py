@@ -11,8 +11,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from actors.supervisor import (
-    WATCHED_PIPE,
+from callboard.broker.errors import ServerUnavailableError
+from callboard.process.launching import WATCHED_PIPE
+from callboard.process.supervisor import (
     Child,
     Ending,
     GaveUpError,
@@ -20,8 +21,7 @@ from actors.supervisor import (
     RestartPolicy,
     Supervisor,
 )
-from actors.worker import RECYCLED
-from broker.errors import ServerUnavailableError
+from callboard.process.worker import RECYCLED
 from tests.helpers.eventually import eventually
 
 IDLE = """
@@ -145,7 +145,7 @@ async def test_a_process_that_dies_too_often_ends_all() -> None:
 async def test_a_process_that_ignores_sigterm_is_killed_after_the_grace_period(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("actors.supervisor.KILL_MARGIN", 0.1)
+    monkeypatch.setattr("callboard.process.supervisor.KILL_MARGIN", 0.1)
     recorder = Recorder()
     one = supervisor(recorder, [plan(STUBBORN)], grace=0.1)
     async with running(one, lambda: recorder.lines) as task:
@@ -193,7 +193,8 @@ async def test_a_release_that_fails_does_not_stop_the_restart() -> None:
 async def test_processes_read_end_of_file_when_the_supervisor_is_gone() -> None:
     code = f"""
 import asyncio
-from actors.supervisor import ProcessPlan, Supervisor, WATCHED_PIPE
+from callboard.process.launching import WATCHED_PIPE
+from callboard.process.supervisor import ProcessPlan, Supervisor
 import sys
 class Silent:
     def output(self, child, line): print(child.pid, line, flush=True)

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from actors import CancellationToken
-from actors.runtime import RedisAgentRuntime
-from actors.tools import StaticWorkbench
+from callboard import CancellationToken
+from callboard.runtime.runtime import RedisAgentRuntime
+from callboard.tools import StaticWorkbench
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import Process, python
-from tests.helpers.rigging import SHORT_LEASE
 from tests.helpers.servers import ServerProcess
 from tests.helpers.tool_work import TOOLS, app
+from tests.helpers.worker_fleet import SHORT_LEASE
 
 
-class Place:
+class ToolFixture:
     """A namespace with a caller in this process and tool processes."""
 
     def __init__(self, url: str, ledger: Path) -> None:
@@ -52,35 +52,35 @@ class Place:
 
 
 @pytest.fixture
-async def place(shared_server: ServerProcess, tmp_path: Path) -> AsyncIterator[Place]:
-    made = Place(shared_server.url, tmp_path / "ledger")
+async def fixture(shared_server: ServerProcess, tmp_path: Path) -> AsyncIterator[ToolFixture]:
+    made = ToolFixture(shared_server.url, tmp_path / "ledger")
     await made.runtime.open()
     yield made
     await made.close()
 
 
-async def test_a_killed_tool_process_loses_no_call(place: Place) -> None:
-    doomed = await place.worker("tools")
-    workbench = place.workbench()
+async def test_a_killed_tool_process_loses_no_call(fixture: ToolFixture) -> None:
+    doomed = await fixture.worker("tools")
+    workbench = fixture.workbench()
     calls = [
         asyncio.ensure_future(
             workbench.call_tool("square", {"number": i, "seconds": 0.5 + i / 20}, call_id=f"call_{i}")
         )
         for i in range(30)
     ]
-    await eventually(lambda: len(place.notes("end")) >= 3, within=30)
+    await eventually(lambda: len(fixture.notes("end")) >= 3, within=30)
     doomed.kill()
-    other = await place.worker("tools")
+    other = await fixture.worker("tools")
     results = await asyncio.gather(*calls)
     assert [(result.is_error, result.to_text()) for result in results] == [
         (False, str(i * i)) for i in range(30)
     ]
-    assert set(place.notes("start", other.pid)) >= set(range(30)) - set(place.notes("end", doomed.pid))
+    assert set(fixture.notes("start", other.pid)) >= set(range(30)) - set(fixture.notes("end", doomed.pid))
 
 
-async def test_everything_that_goes_wrong_elsewhere_comes_back_as_a_result(place: Place) -> None:
-    await place.worker("tools")
-    workbench = place.workbench()
+async def test_everything_that_goes_wrong_elsewhere_comes_back_as_a_result(fixture: ToolFixture) -> None:
+    await fixture.worker("tools")
+    workbench = fixture.workbench()
     broken = await workbench.call_tool("broken")
     assert (broken.is_error, broken.to_text()) == (True, "LookupError: nothing there")
     misfit = await workbench.call_tool("square", {"nummer": 1})
@@ -88,29 +88,29 @@ async def test_everything_that_goes_wrong_elsewhere_comes_back_as_a_result(place
     large = await workbench.call_tool("large")
     assert (large.is_error, large.to_text().startswith("PayloadTooLargeError")) == (True, True)
     assert (await workbench.call_tool("message_id")).to_text()
-    nobody = await place.workbench(on="nobody").call_tool("square", {"number": 1})
+    nobody = await fixture.workbench(on="nobody").call_tool("square", {"number": 1})
     assert (nobody.is_error, "UndeliverableException" in nobody.to_text()) == (True, True)
 
 
-async def test_a_tool_process_has_limits_of_its_own(place: Place) -> None:
-    await place.worker("limited")
-    slow = await place.workbench(on="limited").call_tool("square", {"number": 1, "seconds": 30})
+async def test_a_tool_process_has_limits_of_its_own(fixture: ToolFixture) -> None:
+    await fixture.worker("limited")
+    slow = await fixture.workbench(on="limited").call_tool("square", {"number": 1, "seconds": 30})
     assert slow.is_error
     assert "max_runtime=0.3" in slow.to_text()
 
 
-async def test_cancelling_a_call_frees_the_tool_process(place: Place) -> None:
-    await place.worker("tools")
-    workbench, token = place.workbench(), CancellationToken()
+async def test_cancelling_a_call_frees_the_tool_process(fixture: ToolFixture) -> None:
+    await fixture.worker("tools")
+    workbench, token = fixture.workbench(), CancellationToken()
     calling = asyncio.ensure_future(workbench.call_tool("square", {"number": 7, "seconds": 600}, token))
-    await eventually(lambda: place.notes("start") == [7], within=30)
+    await eventually(lambda: fixture.notes("start") == [7], within=30)
     token.cancel()
     with pytest.raises(asyncio.CancelledError):
         await calling
-    await eventually(lambda: place.notes("cancelled") == [7], within=30)
+    await eventually(lambda: fixture.notes("cancelled") == [7], within=30)
 
 
-async def test_nobody_answers_while_no_tool_process_runs(place: Place) -> None:
-    result = await place.workbench(timeout=0.3).call_tool("square", {"number": 1})
+async def test_nobody_answers_while_no_tool_process_runs(fixture: ToolFixture) -> None:
+    result = await fixture.workbench(timeout=0.3).call_tool("square", {"number": 1})
     assert result.is_error
     assert "within 0.3 s" in result.to_text()

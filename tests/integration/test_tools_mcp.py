@@ -11,15 +11,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from actors import CancellationToken
-from actors.tools import (
+from callboard import CancellationToken
+from callboard.tools import (
     ImageResultContent,
     McpWorkbench,
     StdioServerParams,
     StreamableHttpServerParams,
     ToolOverride,
 )
-from actors.tools.mcp_errors import McpConnectionError
+from callboard.tools.errors import McpConnectionError
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import ROOT, Process, python
 from tests.helpers.schemas import parameters

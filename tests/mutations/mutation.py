@@ -13,11 +13,13 @@ from typing import NamedTuple, Self
 
 from tests.helpers.servers import binary
 
+from .change import Change
+from .guard import Guard, guards
+
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("actors", "broker", "memory", "tests")
-BACKEND = "redis-unix" if binary("redis") else "embedded-unix"
-SCRIPTS = "broker/redis/lua"
-COMMON, STEP, BEAT = f"{SCRIPTS}/common.lua", f"{SCRIPTS}/step.lua", f"{SCRIPTS}/beat.lua"
+LINK = "callboard"
+BACKEND = "redis-unix" if binary("redis") else "embedded-tcp"
 FENCING = "contract/test_fencing.py::"
 ACTIVATION = "contract/test_activation.py::"
 COMMIT = "contract/test_commit.py::"
@@ -32,20 +34,19 @@ ON = "[{backend}]"
 
 
 class Mutation(NamedTuple):
-    """A small change of one file that breaks the promise.
+    """A small change of one guarded statement that breaks the promise.
 
     Attributes:
         name: what is broken.
-        file: from the root of the checkout.
-        old, new: text that stands in the file exactly once, and what takes its place.
+        guard: the statement, by the name that its comment gives it.
+        change: what becomes of it.
         tests: every one of them has to fail; `{backend}` stands for the fastest server.
         quick: is part of the tests; all of them are tried by `scripts/proof --mutations`.
     """
 
     name: str
-    file: str
-    old: str
-    new: str
+    guard: str
+    change: Change
     tests: tuple[str, ...]
     quick: bool = True
 
@@ -53,18 +54,16 @@ class Mutation(NamedTuple):
     def test_ids(self) -> list[str]:
         return [f"tests/{test}".replace("{backend}", BACKEND) for test in self.tests]
 
-    def apply(self, root: Path) -> str:
-        """Breaks the file under `root`; returns what it held before.
+    def find(self, root: Path) -> Guard:
+        """The guarded statement under `root`.
 
         Raises:
-            ValueError: the text does not stand there exactly once: the mutation has to follow the code.
+            ValueError: no statement, or more than one, is marked with this name.
         """
-        path = root / self.file
-        text = path.read_text("utf-8")
-        if text.count(self.old) != 1:
-            raise ValueError(f"{self.name}: its text stands {text.count(self.old)} times in {self.file}")
-        path.write_text(text.replace(self.old, self.new), "utf-8")
-        return text
+        found = [guard for guard in guards(root) if guard.name == self.guard]
+        if len(found) != 1:
+            raise ValueError(f"{self.name}: {len(found)} statements are marked as {self.guard!r}")
+        return found[0]
 
 
 class Verdict(NamedTuple):
@@ -87,17 +86,20 @@ class Workplace:
     def __init__(self, folder: Path) -> None:
         self._root = folder
         for name in COPIED:
-            shutil.copytree(ROOT / name, folder / name)
+            shutil.copytree(ROOT / name, folder / name, symlinks=True)
+        shutil.copy2(ROOT / LINK, folder / LINK, follow_symlinks=False)
         shutil.copy2(ROOT / "pyproject.toml", folder)
         self._runner: subprocess.Popen[str] | None = None
 
     def try_out(self, mutation: Mutation) -> Verdict:
         """Breaks the copy, runs the tests of the mutation, mends the copy."""
-        whole = mutation.apply(self._root)
+        guard = mutation.find(self._root)
+        whole = guard.path.read_text("utf-8")
+        guard.path.write_text(guard.text_with(mutation.change(guard)), "utf-8")
         try:
             return self.run(mutation.name, mutation.test_ids)
         finally:
-            (self._root / mutation.file).write_text(whole, "utf-8")
+            guard.path.write_text(whole, "utf-8")
 
     def run(self, name: str, tests: list[str]) -> Verdict:
         """Runs tests in the copy.

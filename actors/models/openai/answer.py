@@ -1,4 +1,4 @@
-"""What a server answered, in one form for whole answers and for streams."""
+"""The answer of a server, in one form for whole answers and for streams."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-from memory.llm_messages import FunctionCall
+from callboard.memory.llm_messages import FunctionCall
+from callboard.models.types import ChatCompletionTokenLogprob, RequestUsage
 
-from ..types import ChatCompletionTokenLogprob, RequestUsage, TopLogprob
-from .names import as_tool_name
-from .wire import WireAnswer, WireChoice, WireFunction, WireLogprobs, WireUsage
+from .wire import WireAnswer, WireChoice, WireFunction, WireUsage, as_tool_name
 
 NOTHING_USED: Final = RequestUsage(0, 0)
 
@@ -21,9 +20,9 @@ class Answer:
     """An answer before anything is read into it.
 
     Attributes:
-        text: what the model said.
-        reasoning: what it thought, from a field of its own.
-        refusal: why it won't answer.
+        text: said by the model.
+        reasoning: from a field of its own.
+        refusal: why the model won't answer.
         calls: the tool calls of the API.
         finish: the server's word for why it ended; None: it did not say.
         usage: tokens; zeros when the server did not count.
@@ -80,7 +79,7 @@ def _of_choice(choice: WireChoice, usage: WireUsage | None) -> Answer | None:
         ),
         finish=choice.finish_reason,
         usage=usage_of(usage),
-        logprobs=logprobs_of(choice.logprobs),
+        logprobs=None if choice.tokens is None else tuple(choice.tokens),
     )
 
 
@@ -102,18 +101,3 @@ def usage_of(usage: WireUsage | None) -> RequestUsage:
     if usage is None:
         return NOTHING_USED
     return RequestUsage(usage.prompt_tokens or 0, usage.completion_tokens or 0)
-
-
-def logprobs_of(given: WireLogprobs | None) -> tuple[ChatCompletionTokenLogprob, ...] | None:
-    """The tokens of an answer, None when they were not asked for."""
-    if given is None or given.content is None:
-        return None
-    return tuple(
-        ChatCompletionTokenLogprob(
-            token=entry.token,
-            logprob=entry.logprob,
-            bytes=entry.bytes,
-            top_logprobs=[TopLogprob(top.logprob, top.bytes) for top in entry.top_logprobs or ()],
-        )
-        for entry in given.content
-    )

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from memory.llm_messages import FunctionCall
+from callboard.memory.llm_messages import FunctionCall
 
 from .answer import make_call
-from .fences import FENCED, without_fence
+from .markup import FENCED, without_fence
 from .schema import definitions_of, renamed_references
 
 ANSWER: Final = "answer"
@@ -26,7 +26,7 @@ CALL_FORMAT: Final = '{"name": "<name of the tool>", "arguments": {<its argument
 
 
 def instructions(tools: Sequence[Mapping[str, Any]], *, as_schema: bool, required: bool) -> str:
-    """What a model is told of the tools, for its system message.
+    """The description of the tools for the model's system message.
 
     Args:
         tools: ToolSchemas.
@@ -167,7 +167,7 @@ def _values(text: str) -> Iterator[Any]:
 
 def _as_call(value: Any, names: Sequence[str]) -> FunctionCall | None:
     if not isinstance(value, dict) or "description" in value:
-        return None  # what has a description is the tool's own schema, repeated
+        return None  # with a description it is the tool's own schema, repeated
     inner = value.get("function")
     if isinstance(inner, dict):
         value = {"id": value.get("id"), **inner}

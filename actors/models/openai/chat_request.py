@@ -1,4 +1,4 @@
-"""One request to the chat API, and what its answer means."""
+"""One request to the chat API, and the meaning of its answer."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from memory.llm_messages import FunctionCall
+from callboard.memory.llm_messages import FunctionCall
+from callboard.models.base import ToolLike, Tools
+from callboard.models.errors import BadRequestError, BadResponseError, UnsupportedFeatureError
+from callboard.models.family import ModelFamily
+from callboard.models.request import ModelRequest
+from callboard.models.types import CreateResult, FinishReasons
 
-from ..base import ToolLike, Tools
-from ..errors import BadRequestError, BadResponseError, UnsupportedFeatureError
-from ..family import ModelFamily
-from ..request import ModelRequest
-from ..types import CreateResult, FinishReasons
 from .answer import Answer
 from .calls_in_text import instructions, read_calls, read_reply, reply_schema
-from .names import is_name
+from .markup import split_thought
 from .output import Output, OutputFormat, schema_format
 from .schema import strict_schema
 from .settings import REQUEST_ARGUMENTS, OpenAISettings, check_arguments
-from .thoughts import split_thought
 from .transform import Transformer
+from .wire import is_name
 
 FINISH_REASONS: Final[Mapping[str, FinishReasons]] = {
     "stop": "stop",
@@ -43,7 +43,7 @@ class ChatRequest:
 
     Attributes:
         arguments: of the openai package's `create`.
-        output: what the answer has to look like.
+        output: the form of the answer.
         tools: names of the tools that are offered.
     """
 
@@ -57,7 +57,7 @@ class ChatRequest:
         """Make it of a request to a client.
 
         Raises:
-            BadRequestError: what is asked for does not fit together.
+            BadRequestError: its parts do not fit together.
             UnsupportedFeatureError: the model can't do it.
         """
         extra = dict(request.extra_create_args)
@@ -89,10 +89,10 @@ class ChatRequest:
         return not (self.tools and self.settings.tool_mode == "schema")
 
     def result(self, answer: Answer | None) -> CreateResult:
-        """What the answer means.
+        """The result that the answer means.
 
         Raises:
-            BadResponseError: there is none, or it is not what was asked for.
+            BadResponseError: there is none, or it has another form than was asked for.
         """
         if answer is None:
             raise BadResponseError(self.settings.model, "the answer has no choices")
@@ -171,7 +171,7 @@ def _choice(request: ModelRequest, settings: OpenAISettings) -> tuple[ToolSchema
 
 
 def _format(request: ModelRequest, extra: Mapping[str, Any], settings: OpenAISettings) -> OutputFormat:
-    """What is asked for last counts: by this request's arguments, by `json_output`, by the client's arguments."""
+    """The form of the answer: by this request's arguments, else by `json_output`, else by the client's arguments."""
     if "response_format" in extra:
         given: OutputFormat = extra["response_format"]
         return given

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from pydantic import BaseModel
 
-from memory.llm_messages import LLMMessage
+from callboard.cancellation import CancellationToken
+from callboard.errors import SettingValueError
+from callboard.memory.cancelling import cancellable, cancellable_items
+from callboard.memory.llm_messages import LLMMessage
+from callboard.models.base import CreateOptions, Tools
+from callboard.models.errors import BadResponseError, ModelConnectionError, UnsupportedFeatureError
+from callboard.models.info import ModelInfo, known_model
+from callboard.models.request import ModelRequest, RequestClient
+from callboard.models.types import CreateResult, RequestUsage
 
-from ...cancellation import CancellationToken
-from ...errors import SettingValueError
-from ..base import JsonOutput, ToolChoice, Tools
-from ..cancelling import cancellable, cancellable_items
-from ..errors import BadResponseError, ModelConnectionError, UnsupportedFeatureError
-from ..info import ModelInfo, known_model
-from ..request import ModelRequest, RequestClient
-from ..types import CreateResult, RequestUsage
 from .answer import Answer, whole_answer
 from .chat_request import ChatRequest, tool_schemas
 from .connection import connection_of
@@ -37,11 +37,11 @@ EVENT_STREAM: Final = "text/event-stream"
 
 
 class OpenAIChatCompletionClient(RequestClient):
-    """A model of OpenAI, Azure, or any server with OpenAI's chat API, such as vLLM, Ollama and llama.cpp.
+    """A client for a model of OpenAI, Azure, or any server with OpenAI's chat API, such as vLLM, Ollama and llama.cpp.
 
     Names and behaviour are those of AutoGen's client. Ours differs where that one is broken or silent: an unknown
     argument is refused and not dropped, reasoning is cut out exactly, a stream that breaks off is an error, and every
-    error is one of `actors.models.errors`.
+    error is one of `callboard.models.errors`.
 
     The package `openai` is loaded in a thread, with the first request. Requests are made again on rate limits,
     overload, timeouts and broken connections as `ModelRetries` has it; the retries of the openai package are off.
@@ -57,8 +57,8 @@ class OpenAIChatCompletionClient(RequestClient):
         retries: when and how requests are made again.
         default_headers: sent with every request.
         http_client: an `httpx2.AsyncClient`, for proxies or certificates of one's own.
-        model_info: what the model can do; needed for models that `actors.models.info` does not know.
-        token_limit: tokens of the model's context, for `remaining_tokens`; default: as `actors.models.info` has it.
+        model_info: the abilities of the model; needed for models that `callboard.models.info` does not know.
+        token_limit: tokens of the model's context, for `remaining_tokens`; default: as `callboard.models.info` has it.
         tokenizer: makes counts of tokens exact; default: tiktoken's when its data are in its cache, else an estimate.
         parallel_tool_calls: whether one answer may have several calls; None: as the server has it.
         tool_mode: how tools are used. "native": the API's way. "lenient": calls that the model writes as JSON into
@@ -104,38 +104,28 @@ class OpenAIChatCompletionClient(RequestClient):
 
     def _finished(self, chat: ChatRequest, answer: Answer | None) -> CreateResult:
         if answer is not None:
-            # Paid for, even when the answer turns out not to be what was asked for.
+            # Paid for, even when the answer turns out to have another form than was asked for.
             self._usage += answer.usage
         return chat.result(answer)
 
-    def create_stream(
+    # Pyright takes CreateOptions for the type of any further keyword of the base's method.
+    def create_stream(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         messages: Sequence[LLMMessage],
         *,
-        tools: Tools = (),
-        tool_choice: ToolChoice = "auto",
-        json_output: JsonOutput = None,
-        extra_create_args: Mapping[str, Any] = {},
-        cancellation_token: CancellationToken | None = None,
         include_usage: bool | None = None,
+        **options: Unpack[CreateOptions],
     ) -> AsyncGenerator[str | CreateResult, None]:
-        """As every client has it.
+        """Ask the model for a stream, as every client does.
 
         Reasoning that the server sends apart from the text comes between `<think>` and `</think>`.
 
         Args:
             messages: the conversation.
-            tools: what the model may call.
-            tool_choice: which of them it has to call.
-            json_output: what the answer has to look like.
-            extra_create_args: further arguments for the API.
-            cancellation_token: ends the request.
             include_usage: whether to ask for the usage; None: as the client has it.
+            **options: see CreateOptions.
         """
-        request = ModelRequest(
-            messages, tools, tool_choice, json_output, extra_create_args, cancellation_token
-        )
-        return self._create_stream(request, include_usage)
+        return self._create_stream(ModelRequest(messages, **options), include_usage)
 
     async def _create_stream(
         self, request: ModelRequest, include_usage: bool | None = None
@@ -217,7 +207,7 @@ class OpenAIChatCompletionClient(RequestClient):
             limit = known.context
         return limit - self.count_tokens(messages, tools=tools)
 
-    # What it is
+    # The model
 
     @property
     def model_info(self) -> ModelInfo:

@@ -1,4 +1,4 @@
-"""Where a server is and who asks: what the openai package's own client is made with."""
+"""The connection to a server: its address and key, with which the openai package's own client is made."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import SettingValueError
-from ..errors import AuthenticationError
+from callboard.errors import SettingValueError
+from callboard.models.errors import AuthenticationError
+
 from .settings import REQUEST_TIMEOUT, ApiKey, OpenAIOptions, TokenProvider
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Azure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """One server, and how to reach it.
+    """A server, and how to reach it.
 
     Attributes:
         base_url: the address; for Azure its endpoint.
@@ -113,7 +114,7 @@ class Connection:
 
 
 def connection_of(model: str, options: OpenAIOptions) -> Connection:
-    """Where the options of a client lead, with what the environment has for those that are not given.
+    """The connection that the options of a client name; the environment has those that are not given.
 
     Raises:
         AuthenticationError: there is no key for a server that needs one.

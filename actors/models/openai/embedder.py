@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import Any, Final, Unpack
 
-from memory.embedder import EmbeddingModel, as_vectors
+from callboard.memory.embedders.base import EmbeddingModel, Vectors, as_vectors
+from callboard.models.errors import BadResponseError
 
-from ..errors import BadResponseError
 from .connection import connection_of
 from .session import Session
 from .settings import OpenAIOptions, retries_of
-
-if TYPE_CHECKING:
-    from memory.embedder import Vectors
 
 DIMENSIONS: Final = {
     "text-embedding-3-small": 1536,
@@ -25,12 +22,12 @@ BATCH: Final = 256  # texts in one request; the API takes 2,048
 
 
 class OpenAIEmbedder:
-    """A `memory.Embedder` that asks a server.
+    """An embedder that asks a server; a `callboard.memory.Embedder`.
 
     Args:
         model: its name there.
         dimension: numbers in a vector. The models called text-embedding-3-... make shorter ones when asked; for others
-            it has to be what they make. Default: what the model is known to make, else what its first answer has.
+            it has to be the length of theirs. Default: the known length of the model, else that of its first answer.
         batch_size: most texts in one request.
         options: where the server is and how it is asked, as OpenAIChatCompletionClient takes it: api_key, base_url,
             timeout, retries, azure_endpoint and so on.
@@ -56,7 +53,7 @@ class OpenAIEmbedder:
         self._retries = retries_of(options)
 
     async def load(self) -> EmbeddingModel:
-        """What it makes; asks the server once when nobody said how long its vectors are.
+        """The model; asks the server once when the length of its vectors was not given.
 
         Raises:
             ModelError: the server can't be asked.
@@ -77,17 +74,13 @@ class OpenAIEmbedder:
         for start in range(0, len(texts), self._batch_size):
             batch = list(texts[start : start + self._batch_size])
             rows += await self._retries.call(partial(self._ask, batch), None)
-        if not rows:
-            import numpy as np
-
-            return np.zeros((0, model.dimension), dtype=np.float32)
         return as_vectors(rows, len(texts), model)
 
     async def _ask(self, texts: list[str]) -> list[list[float]]:
         client = await self._session.opened()
         shortened: dict[str, Any] = {"dimensions": self._dimension} if self._is_shortened else {}
         with self._session.typed_errors():
-            # An empty text is refused by OpenAI.
+            # OpenAI refuses an empty text.
             answer = await client.embeddings.create(
                 model=self._name, input=[text or " " for text in texts], encoding_format="float", **shortened
             )
@@ -97,5 +90,5 @@ class OpenAIEmbedder:
         return [one.embedding for one in rows]
 
     async def close(self) -> None:
-        """Ends its connections."""
+        """End the connections."""
         await self._session.close()

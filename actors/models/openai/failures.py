@@ -1,4 +1,4 @@
-"""Errors of the openai package as those of `actors.models.errors`."""
+"""Errors of the openai package as those of `callboard.models.errors`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
-from ..errors import (
+from callboard.models.errors import (
     AuthenticationError,
     BadRequestError,
     BadResponseError,
@@ -26,8 +26,9 @@ from ..errors import (
     QuotaExceededError,
     RateLimitError,
 )
+
 from .answer import ReportedError
-from .problems import first_problem
+from .wire import first_problem
 
 if TYPE_CHECKING:
     import openai
@@ -44,7 +45,7 @@ BY_STATUS: Final[Mapping[int, type[ModelError]]] = {
     501: BadRequestError,
     504: ModelTimeoutError,
 }
-# What servers say in `code` or `type`: OpenAI's and Azure's, llama.cpp's last.
+# By the text in `code` or `type`: OpenAI's and Azure's, llama.cpp's last.
 BY_CODE: Final[Mapping[str, type[ModelError]]] = {
     "insufficient_quota": QuotaExceededError,
     "billing_hard_limit_reached": QuotaExceededError,
@@ -83,8 +84,8 @@ def typed_errors(model: str, address: str, secret: str | None) -> Iterator[None]
     except openai.APITimeoutError as error:
         raise ModelTimeoutError(model, f"{address} gave no answer in time") from error
     except openai.APIConnectionError as error:
-        what = str(error.__cause__ or error) or type(error.__cause__).__name__
-        raise ModelConnectionError(model, _plain(f"{address}: {what}", secret)) from error
+        reason = str(error.__cause__ or error) or type(error.__cause__).__name__
+        raise ModelConnectionError(model, _plain(f"{address}: {reason}", secret)) from error
     except openai.APIStatusError as error:
         raise _of_status(model, address, secret, error) from error
     except openai.APIError as error:

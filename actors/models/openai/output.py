@@ -1,4 +1,4 @@
-"""What the answer has to look like: text, a JSON object, or an object of a class."""
+"""The form of an answer: text, a JSON object, or an object of a class."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
-from ..errors import BadResponseError, UnsupportedFeatureError
-from ..info import ModelInfo
-from .fences import without_fence
-from .names import as_tool_name
-from .problems import first_problem
+from callboard.models.errors import BadResponseError, UnsupportedFeatureError
+from callboard.models.info import ModelInfo
+
+from .markup import without_fence
 from .schema import strict_schema
+from .wire import as_tool_name, first_problem
 
 OutputFormat: TypeAlias = bool | type[BaseModel] | Mapping[str, Any] | None
 """True: a JSON object. False: text. A class: an object of it. A mapping: a `response_format` of the API as it is."""
@@ -22,13 +22,13 @@ OutputFormat: TypeAlias = bool | type[BaseModel] | Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What is asked of the answer to one request."""
+    """The form that one request asks for."""
 
     model: str
     format: OutputFormat = None
 
     def check(self, info: ModelInfo) -> None:
-        """Refuse what the model can't do.
+        """Refuse a form that the model can't make.
 
         Raises:
             UnsupportedFeatureError: JSON of a model whose ModelInfo has none.
@@ -56,11 +56,11 @@ class Output:
         """The text of an answer, without a fence around its JSON.
 
         Args:
-            text: what the model said.
+            text: as the model said it.
             cut_off: whether the limit of tokens ended it.
 
         Raises:
-            BadResponseError: it is not what was asked for. The error tells where, and not what the answer was.
+            BadResponseError: it has another form. The error says at which place, and does not repeat the answer.
         """
         if self.format is not True and self.class_ is None:
             return text

@@ -1,4 +1,4 @@
-"""One open client of the openai package, made with the first request and used in one event loop."""
+"""The session with a server: a client of the openai package, made with the first request, for one event loop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from ..errors import BadRequestError
+from callboard.models.errors import BadRequestError
+
 from .connection import Connection
 from .failures import typed_errors
 
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """Opens when it is first needed; `close` is for good.
+    """A session that opens when it is first needed; `close` is for good.
 
     Args:
-        model: what it is for, for sentences.
-        connection: where the server is.
+        model: its name, for errors.
+        connection: to the server.
     """
 
     def __init__(self, model: str, connection: Connection) -> None:
@@ -47,11 +48,11 @@ class Session:
         return self._openai
 
     def typed_errors(self) -> AbstractContextManager[None]:
-        """Raises the errors of the package as ours."""
+        """Raise the errors of the package as ours."""
         return typed_errors(self._model, self._connection.base_url, self._connection.secret)
 
     async def close(self) -> None:
-        """Ends the connections. Safe to repeat."""
+        """End the connections. Safe to repeat."""
         self._closed = True
         opened, self._openai = self._openai, None
         if opened is not None:

@@ -1,17 +1,18 @@
-"""What a client is set up with, checked once."""
+"""The options of a client, checked once."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from pydantic import BaseModel
 
-from ...errors import SettingValueError, did_you_mean
-from ..errors import BadRequestError
-from ..info import ModelInfo, get_info, validate_model_info
-from ..retries import ModelRetries
+from callboard.errors import SettingValueError, did_you_mean
+from callboard.models.errors import BadRequestError
+from callboard.models.info import ModelInfo, get_info, validate_model_info
+from callboard.models.retries import ModelRetries
+
 from .tokens import Tokenizer
 
 ToolMode: TypeAlias = Literal["native", "lenient", "schema"]
@@ -19,15 +20,13 @@ ApiKey: TypeAlias = str | Callable[[], Awaitable[str]]
 TokenProvider: TypeAlias = Callable[[], str] | Callable[[], Awaitable[str]]
 
 TOOL_MODES: Final = ("native", "lenient", "schema")
-REQUEST_TIMEOUT: Final = (
-    600.0  # seconds without a byte from the server; what the openai package waits by itself
-)
+REQUEST_TIMEOUT: Final = 600.0  # seconds without a byte from the server; the default of the openai package
 
 
 class CreateArguments(TypedDict, total=False):
     """Arguments of the API for every request of a client; OpenAI's reference says what they mean.
 
-    What only another server knows goes into `extra_body`.
+    Arguments that only another server knows go into `extra_body`.
     """
 
     audio: Mapping[str, Any]
@@ -61,7 +60,7 @@ class CreateArguments(TypedDict, total=False):
 
 
 class OpenAIOptions(CreateArguments, total=False):
-    """What an `OpenAIChatCompletionClient` can be given besides the model; it explains them."""
+    """The options of an `OpenAIChatCompletionClient`, which explains them."""
 
     api_key: ApiKey | None
     base_url: str | None
@@ -87,16 +86,16 @@ class OpenAIOptions(CreateArguments, total=False):
 
 
 CREATE_ARGUMENTS: Final = frozenset(CreateArguments.__annotations__)
-# What one request may be given in extra_create_args.
+# Names that extra_create_args of one request may have.
 REQUEST_ARGUMENTS: Final = CREATE_ARGUMENTS | {"parallel_tool_calls", "timeout"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAISettings:
-    """How requests are made and answers read.
+    """The settings by which requests are made and answers read.
 
     Attributes:
-        info: what the model can do.
+        info: the abilities of the model.
         create_arguments: arguments of the API for every request.
     """
 
@@ -111,7 +110,7 @@ class OpenAISettings:
 
     @classmethod
     def of(cls, model: str, options: OpenAIOptions) -> OpenAISettings:
-        """What the options of a client say.
+        """The settings in the options of a client.
 
         Raises:
             BadRequestError: there is no such option or argument.
@@ -125,16 +124,10 @@ class OpenAISettings:
         mode = options.get("tool_mode", "native")
         if mode not in TOOL_MODES:
             raise SettingValueError("tool_mode", repr(mode), f"one of {', '.join(TOOL_MODES)}")
-        return cls(
-            model=model,
-            info=info,
-            parallel_tool_calls=options.get("parallel_tool_calls"),
-            tool_mode=mode,
-            include_name_in_message=options.get("include_name_in_message", True),
-            add_name_prefixes=options.get("add_name_prefixes", False),
-            include_stream_usage=options.get("include_stream_usage", True),
-            create_arguments={name: value for name, value in options.items() if name in CREATE_ARGUMENTS},
-        )
+        own = {spec.name for spec in fields(cls)}
+        given: dict[str, Any] = {name: value for name, value in options.items() if name in own}
+        arguments = {name: value for name, value in options.items() if name in CREATE_ARGUMENTS}
+        return cls(model=model, info=info, create_arguments=arguments, **given)
 
     @property
     def tells_tools_in_text(self) -> bool:
@@ -145,7 +138,7 @@ class OpenAISettings:
 
 
 def retries_of(options: OpenAIOptions) -> ModelRetries:
-    """When requests are made again: as `retries` says, with `max_retries` further attempts if that is given."""
+    """The rule by which requests are made again: as `retries` says, with `max_retries` further attempts if that is given."""
     retries = options.get("retries") or ModelRetries()
     further = options.get("max_retries")
     if further is None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..types import ChatCompletionTokenLogprob
-from .answer import NOTHING_USED, Answer, arguments_text, logprobs_of, make_call, usage_of
-from .thoughts import CLOSING, OPENING
+from callboard.models.types import ChatCompletionTokenLogprob
+
+from .answer import NOTHING_USED, Answer, arguments_text, make_call, usage_of
+from .markup import CLOSING, OPENING
 from .wire import WireAnswer, WireCall, WireMessage
 
 
@@ -20,7 +21,7 @@ class _Call:
 class Assembler:
     """Takes the chunks of one stream, in their order.
 
-    What is told of reasoning is put between `<think>` and `</think>` in the pieces, as AutoGen does.
+    Reasoning is put between `<think>` and `</think>` in the pieces, as AutoGen does.
     """
 
     def __init__(self) -> None:
@@ -52,9 +53,8 @@ class Assembler:
             return []
         choice = chunk.choices[0]
         self._finish = choice.finish_reason or self._finish
-        logprobs = logprobs_of(choice.logprobs)
-        if logprobs is not None:
-            self._logprobs = [*(self._logprobs or ()), *logprobs]
+        if choice.tokens is not None:
+            self._logprobs = [*(self._logprobs or ()), *choice.tokens]
         delta = choice.delta
         return [] if delta is None else self._add_delta(delta)
 
@@ -105,7 +105,7 @@ class Assembler:
         return self._calls[-1] if self._calls else None
 
     def answer(self) -> Answer:
-        """What has been said."""
+        """The answer so far."""
         return Answer(
             text="".join(self._text),
             reasoning="".join(self._reasoning),

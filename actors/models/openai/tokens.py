@@ -1,4 +1,4 @@
-"""How many tokens a request has: exactly where a tokenizer is at hand, else an estimate. Nothing is downloaded.
+"""Counts of tokens: exact where a tokenizer is at hand, else an estimate. Nothing is downloaded.
 
 Source of the sizes around a text: OpenAI's cookbook on counting tokens.
 """
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from ..family import ModelFamily
+from callboard.models.family import ModelFamily
 
 TOKENS_PER_MESSAGE: Final = 3  # role and separators
 TOKENS_FOR_REPLY: Final = 3  # every answer begins with them
@@ -38,7 +38,7 @@ CACHE_FOLDERS: Final = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")  # environme
 
 
 class Tokenizer(Protocol):
-    """What makes counts exact: an Encoding of tiktoken, a Tokenizer of tokenizers, or anything like them."""
+    """A tokenizer, which makes counts exact: an Encoding of tiktoken, a Tokenizer of tokenizers, or anything like them."""
 
     def encode(self, text: str, /) -> Sized:
         """The tokens of a text."""
@@ -52,7 +52,7 @@ def cached_tokenizer(family: str) -> Tokenizer | None:
     name = "cl100k_base" if family in (ModelFamily.GPT_4, ModelFamily.GPT_35) else "o200k_base"
     if not (_cache_folder() / CACHED_AS[name]).is_file():
         return None
-    # Not an import statement: it is optional, and whoever checks types may not have it.
+    # Not an import statement: tiktoken is optional, and type checkers may not find it.
     tokenizer: Tokenizer = importlib.import_module("tiktoken").get_encoding(name)
     return tokenizer
 

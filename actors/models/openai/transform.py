@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from memory.llm_messages import (
+from callboard.memory.llm_messages import (
     AssistantMessage,
     FunctionExecutionResultMessage,
     Image,
@@ -14,15 +14,15 @@ from memory.llm_messages import (
     SystemMessage,
     UserMessage,
 )
+from callboard.models.errors import BadRequestError, UnsupportedFeatureError
+from callboard.models.family import ModelFamily
 
-from ..errors import BadRequestError, UnsupportedFeatureError
-from ..family import ModelFamily
 from .calls_in_text import call_as_text
-from .names import is_name
 from .settings import OpenAISettings
+from .wire import is_name
 
 WireDict = dict[str, Any]
-BLANK: Final = " "  # what stands for an empty text where none is taken
+BLANK: Final = " "  # in place of an empty text where none is taken
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,42 @@
-"""What is read of an answer, whole or in chunks. Everything else that a server sends is ignored.
+"""The API as it goes over the wire: names that it takes, and answers, whole or in chunks.
 
-Servers differ: they leave fields out, send null where the API has a list, and objects where it has text. What is
-required here is what no answer can do without. Source: OpenAI's chat completions API; `reasoning_content` as
-DeepSeek, vLLM and llama.cpp have it, `reasoning` as Ollama and OpenRouter.
+Servers differ: they leave fields out, send null where the API has a list, and objects where it has text. The fields
+required here are those that no answer can do without; all other fields are ignored. Source: OpenAI's chat completions
+API; `reasoning_content` as DeepSeek, vLLM and llama.cpp have it, `reasoning` as Ollama and OpenRouter.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from callboard.models.types import ChatCompletionTokenLogprob
+
+LONGEST_NAME: Final = 64  # characters
+ALLOWED: Final = re.compile(r"[a-zA-Z0-9_-]+")
+OTHER: Final = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def is_name(text: str) -> bool:
+    """Whether the API takes a text as the name of a tool or of a speaker."""
+    return len(text) <= LONGEST_NAME and ALLOWED.fullmatch(text) is not None
+
+
+def as_tool_name(text: str) -> str:
+    """The name of a tool as a model wrote it, made so that it can be sent back in the next request.
+
+    As AutoGen's `normalize_name`.
+    """
+    return OTHER.sub("_", text)[:LONGEST_NAME]
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first problem of data and its place, in words that repeat nothing of the data."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    path = ".".join(str(part) for part in first["loc"])
+    return f"{path}{': ' if path else ''}{first['msg']}"
 
 
 class _Wire(BaseModel):
@@ -46,26 +73,10 @@ class WireMessage(_Wire):
         return self.reasoning_content or self.reasoning or ""
 
 
-class WireTopLogprob(_Wire):
-    """Another token at one place."""
-
-    logprob: float
-    bytes: list[int] | None = None
-
-
-class WireLogprob(_Wire):
-    """A token of the answer."""
-
-    token: str
-    logprob: float
-    bytes: list[int] | None = None
-    top_logprobs: list[WireTopLogprob] | None = None
-
-
 class WireLogprobs(_Wire):
     """The tokens of the answer."""
 
-    content: list[WireLogprob] | None = None
+    content: list[ChatCompletionTokenLogprob] | None = None
 
 
 class WireChoice(_Wire):
@@ -76,16 +87,21 @@ class WireChoice(_Wire):
     finish_reason: str | None = None
     logprobs: WireLogprobs | None = None
 
+    @property
+    def tokens(self) -> list[ChatCompletionTokenLogprob] | None:
+        """The tokens of the answer, None when they were not asked for."""
+        return None if self.logprobs is None else self.logprobs.content
+
 
 class WireUsage(_Wire):
-    """Tokens."""
+    """The number of tokens."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
 
 class WireError(_Wire):
-    """What some servers send with status 200 in place of an answer."""
+    """An error that some servers send with status 200 in place of an answer."""
 
     message: str | None = None
     code: str | int | None = None
@@ -95,6 +111,5 @@ class WireAnswer(_Wire):
     """An answer, or a chunk of one."""
 
     error: WireError | None = None
-
     choices: list[WireChoice] | None = None
     usage: WireUsage | None = None

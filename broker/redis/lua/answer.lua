@@ -1,12 +1,12 @@
 -- The end of a nested request, see nest.lua: its reply, and whether another run of the activation has to run it again.
--- What it changed is committed with the activation, by step.lua.
+-- What it changed is committed with the activation, by turn/commit.lua.
 --
 -- busy:<type>             hash    only the worker that runs the agent may answer
 -- once:<type>:<message>   hash    `!<entry>`: 'ok' or 'failed', how the nested request ended
 --
 -- ARGV: worker, type, key and message of the activation, entry, 'ok' or 'failed', dedupe window (ms),
 --   process, id, type, from, head, body of the reply, and when the body points to its bytes: blob, bytes
--- Returns 'sent', 'late' (nobody asks any more), 'again' (it was answered before) or 'FENCED'.
+-- Returns 'sent', 'late' (the request is over), 'again' (it was answered before) or 'FENCED'.
 
 local function answer()
   local worker, agent_type, key, message, entry, ending = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
@@ -18,7 +18,7 @@ local function answer()
   local known = call('HMGET', record, 'to', 'id')
   if not known[1] then return 'late' end
   if known[2] then return 'again' end
-  if ARGV[14] then claims = { [ARGV[14]] = ARGV[15] } end
+  if ARGV[14] then this.claims = { [ARGV[14]] = ARGV[15] } end
   reply_to_call(ARGV[8], id, id, ARGV[10], ARGV[11], ARGV[12], ARGV[13])
   return 'sent'
 end

@@ -4,7 +4,7 @@
 -- Returns {server ms, timers, next due ms or '', types, workers, topics, paused}
 --   types: for each {type, settings, streams, parked, early, keys held, keys waiting, ready, suspects, letters, stats}
 --   workers: for each {worker, lease deadline (ms), fields of worker:<worker>, entries held}
---   topics: topic type, subscribers, topic type, subscribers, ...; paused: see common.lua
+--   topics: topic type, subscribers, topic type, subscribers, ...; paused: see exceptions.lua
 
 local function total(key)
   local sum = 0

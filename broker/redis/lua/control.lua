@@ -2,7 +2,8 @@
 -- stream `control`; what must hold for work that nobody has taken yet stands in keys of its own.
 --
 -- control  stream  fields do, of: `cancel` <request id>; `pause` and `make way` <target>
--- paused, shelved:<type>, cancelled, urgent: see common.lua
+-- paused, shelved:<type>, cancelled: see exceptions.lua
+-- urgent: see parked.lua; urgent:<type>  stream  the resets of a type; no group reads it
 --
 -- ARGV: 'cancel', request id, until (ms)
 --     | 'pause' or 'resume', 'type', 'key' or 'topic', name (`type`, `type/key` or topic), by whom
@@ -37,7 +38,7 @@ local function unshelve(agent_type)
   local shelved = call('HGETALL', P .. 'shelved:' .. agent_type)
   for i = 1, #shelved, 2 do call('RPUSH', P .. shelved[i + 1] .. agent_type, shelved[i]) end
   call('DEL', P .. 'shelved:' .. agent_type)
-  call('SUNIONSTORE', P .. 'fresh:' .. agent_type, P .. 'fresh:' .. agent_type, P .. 'streams:' .. agent_type)
+  freshen(agent_type)
   ring(agent_type, 4)
 end
 
@@ -59,8 +60,7 @@ local function reset()
   local name = agent_type .. ' ' .. key
   if call('HEXISTS', P .. 'types', agent_type) == 0 or call('HEXISTS', P .. 'urgent', name) == 1 then return 0 end
   local suffix = 'urgent:' .. agent_type
-  local id = append(suffix, 'id', ARGV[4], 'type', 'callboard.reset', 'key', key, 'from', ARGV[5], 'at', text(now()),
-    'head', '', 'body', '')
+  local id = append(suffix, ARGV[4], 'callboard.reset', key, ARGV[5], '', '')
   local ref = suffix .. ' ' .. id
   call('HSET', P .. 'urgent', name, ref)
   local is_idle = not call('HGET', P .. 'busy:' .. agent_type, key)

@@ -1,20 +1,13 @@
 -- Makes the agent types and subscriptions of an application known, before anything is published. Safe to repeat.
 --
 -- config              hash    what is fixed for the namespace: shards
--- worker keys: see common.lua
+-- types               hash    agent type -> JSON of its settings
+-- topics, prefixes    hash    see topics.lua; accepts: see versions.lua
 --
 -- ARGV: shards, number of types, then for each: type, settings as JSON,
 --   number of subscriptions, then for each: type, 'topic' or 'prefix', name, start ('' default, '0', '$' or an id),
 --   and the messages that the process knows (`<message> <version> <message> <version> ...`)
 -- Returns 'OK' or {'MISMATCH', shards of the namespace}.
-
-local at -- reading position in ARGV
-
-local function read()
-  local value = ARGV[at]
-  at = at + 1
-  return value
-end
 
 local function add_word(key, field, word)
   local types = words(call('HGET', key, field) or '')
@@ -44,7 +37,7 @@ local function subscribe_prefix(agent_type, prefix, start)
 end
 
 local function declare()
-  at = 1
+  local read = reader(1)
   local shards = read()
   local fixed = call('HGET', P .. 'config', 'shards')
   if fixed and fixed ~= shards then return { 'MISMATCH', fixed } end

@@ -1,27 +1,23 @@
 -- What is still to be done in the namespace, as numbers, and a mark that changes with every message.
 --
 -- ARGV: nothing
--- Returns {unread, pending, due timers, mark}.
+-- Returns {streams with unread entries, agents that are busy and entries read ahead, due timers, mark}.
+
+-- Whether the type's group has still to be given the last entry of a stream. The cursor tells mostly, without XINFO.
+local function has_unread(agent_type, suffix)
+  local last = redis.pcall('XREVRANGE', P .. suffix, '+', '-', 'COUNT', 1)
+  if failure(last) or not last[1] then return false end
+  local id = sortable(last[1][1])
+  if id <= sortable(call('HGET', P .. 'cursor:' .. agent_type, suffix) or '0-0') then return false end
+  local group = group_of(agent_type, suffix)
+  return group ~= nil and id > sortable(group['last-delivered-id'])
+end
 
 local function idle()
   local unread, pending = 0, 0
   for _, agent_type in ipairs(call('HKEYS', P .. 'types')) do
-    local streams = call('SMEMBERS', P .. 'streams:' .. agent_type)
-    for i = 1, #streams do
-      local stream = P .. streams[i]
-      local cursor = call('HGET', P .. 'cursor:' .. agent_type, streams[i]) or '0-0'
-      local last = redis.pcall('XREVRANGE', stream, '+', '-', 'COUNT', 1)
-      if not failure(last) and last[1] and sortable(last[1][1]) > sortable(cursor) then
-        local found = redis.pcall('XINFO', 'GROUPS', stream)
-        for g = 1, #found do
-          local name, delivered
-          for j = 1, #found[g], 2 do
-            if found[g][j] == 'name' then name = found[g][j + 1] end
-            if found[g][j] == 'last-delivered-id' then delivered = found[g][j + 1] end
-          end
-          if name == agent_type and sortable(last[1][1]) > sortable(delivered) then unread = unread + 1 end
-        end
-      end
+    for _, suffix in ipairs(call('SMEMBERS', P .. 'streams:' .. agent_type)) do
+      if has_unread(agent_type, suffix) then unread = unread + 1 end
     end
     pending = pending + call('HLEN', P .. 'busy:' .. agent_type) + call('ZCARD', P .. 'early:' .. agent_type)
   end

@@ -2,8 +2,8 @@
 --
 -- epoch            counter  source of the tokens
 -- workers          zset     worker -> lease deadline, server ms
--- worker:<worker>  hash     host, pid, types, started (ms), accepts, call (number of the last turn)
--- newer            hash     see common.lua: what waits for this worker's version of a message may be taken now
+-- worker:<worker>  hash     see workers.lua
+-- newer            hash     see versions.lua: what waits for this worker's version of a message may be taken now
 --
 -- ARGV: host:pid, lease (ms), types (space separated), host, pid, accepts (`<message> <version> <message> <version> ...`)
 -- Returns {worker, server ms}.
@@ -20,13 +20,13 @@ local function wake_newer(types, known)
 end
 
 local function join()
-  local worker = ARGV[1] .. ':' .. text(call('INCR', P .. 'epoch'))
+  -- guard: fencing tokens only rise
+  local number = call('INCR', P .. 'epoch')
+  local worker = ARGV[1] .. ':' .. text(number)
   call('ZADD', P .. 'workers', text(now() + tonumber(ARGV[2])), worker)
   call('HSET', P .. 'worker:' .. worker, 'host', ARGV[4], 'pid', ARGV[5], 'types', ARGV[3], 'started', text(now()),
     'accepts', ARGV[6], 'call', 0)
-  for agent_type in string.gmatch(ARGV[3], '%S+') do
-    call('SUNIONSTORE', P .. 'fresh:' .. agent_type, P .. 'fresh:' .. agent_type, P .. 'streams:' .. agent_type)
-  end
+  for agent_type in string.gmatch(ARGV[3], '%S+') do freshen(agent_type) end
   remember_accepted(ARGV[6])
   wake_newer(words(ARGV[3]), versions_of(ARGV[6]))
   event('joined', worker, ARGV[3])

@@ -9,7 +9,9 @@ local function matches(worker, name, exact)
 end
 
 local function leave()
-  local crashed, exact = ARGV[1] == '1', ARGV[2] == '1'
+  -- guard: leaving in peace counts no attempt
+  local crashed = ARGV[1] == '1'
+  local exact = ARGV[2] == '1'
   local ended = 0
   for _, worker in ipairs(call('ZRANGE', P .. 'workers', 0, -1)) do
     for i = 3, #ARGV do

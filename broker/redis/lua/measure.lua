@@ -7,12 +7,6 @@
 
 local PAGE, MOST, MOST_BYTES = 100, 1000, 8000000
 
-local function fields_of(flat)
-  local fields = {}
-  for i = 1, #flat, 2 do fields[flat[i]] = flat[i + 1] end
-  return fields
-end
-
 local function bytes_of(entries)
   local size = 0
   for i = 1, #entries do
@@ -42,12 +36,6 @@ local function count_unread(stream, info, position)
   return before and info.length - before or -1
 end
 
-local function readers(suffix)
-  local topic = string.match(suffix, '^topic:(.*)$')
-  if topic then return words(call('HGET', P .. 'topics', topic) or '') end
-  return { string.match(suffix, '^inbox:(.*)$') }
-end
-
 local function add(groups, agent_type, pending, position, unread)
   local n = #groups
   groups[n + 1], groups[n + 2], groups[n + 3], groups[n + 4] = agent_type, pending, position, unread
@@ -55,7 +43,7 @@ end
 
 -- A group that is gone will be made again where it was: see cursor:<type>.
 local function add_missing(groups, suffix, info, present)
-  for _, agent_type in ipairs(readers(suffix)) do
+  for _, agent_type in ipairs(known_receivers(suffix)) do
     if not present[agent_type] then
       local position = call('HGET', P .. 'cursor:' .. agent_type, suffix) or '0-0'
       add(groups, agent_type, 0, position, count_unread(P .. suffix, info, position))
@@ -66,9 +54,8 @@ end
 local function measure(suffix)
   local stream, groups, present = P .. suffix, {}, {}
   if call('EXISTS', stream) == 0 then return { suffix, 0, '', groups } end
-  local info = fields_of(call('XINFO', 'STREAM', stream))
-  for _, flat in ipairs(call('XINFO', 'GROUPS', stream)) do
-    local group = fields_of(flat)
+  local info = by_name(call('XINFO', 'STREAM', stream))
+  for _, group in ipairs(groups_of(suffix)) do
     local position = group['last-delivered-id']
     local unread = tonumber(group.lag or nil) or count_unread(stream, info, position)
     present[group.name] = true

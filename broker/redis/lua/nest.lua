@@ -7,7 +7,7 @@
 --
 -- ARGV: dedupe window (ms), idempotency id, waiting process, type and message of the activation, ask,
 --   id, type, key, from, head, body of the request, and when the body points to its bytes: blob, bytes
--- Returns 'added', 'duplicate' (it was sent before: the reply comes again), or 'gone' (nobody waits for the ask any more).
+-- Returns 'added', 'duplicate' (it was sent before: the reply comes again), or 'gone' (the ask is over).
 
 local function nest()
   local window, idem, process, agent_type, message, ask = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
@@ -23,12 +23,12 @@ local function nest()
     return 'gone'
   end
   begin_call(id, process, window)
-  if ARGV[13] then claims = { [ARGV[13]] = ARGV[14] } end
+  if ARGV[13] then this.claims = { [ARGV[13]] = ARGV[14] } end
   local suffix = 'nested:' .. agent_type .. ':' .. message
-  local entry = call('XADD', P .. suffix, '*', 'id', id, 'type', ARGV[8], 'key', ARGV[9], 'from', ARGV[10],
-    'at', text(now()), 'head', ARGV[11], 'body', body)
+  local entry = call('XADD', P .. suffix, '*',
+    entry_fields(id, ARGV[8], ARGV[9], ARGV[10], text(now()), ARGV[11], body))
   call('PEXPIRE', P .. suffix, text(window))
-  if claims then keep_claim(body, suffix .. ' ' .. entry) end
+  if this.claims then keep_claim(body, suffix .. ' ' .. entry) end
   send_notice(to, ask)
   return 'added'
 end

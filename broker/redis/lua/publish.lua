@@ -1,112 +1,122 @@
 -- Adds a batch of messages to their streams (or to the timers), each once.
 --
--- sent:<producer>     string  `<number of the producer's last batch> <its answer>`: a batch that is sent again after a lost
---                             answer adds nothing, and is answered the same
--- call:<id>           hash    a request that may be sent again: who waits for the reply (`to`), the reply once there is one
--- reply:<process>     stream  replies to one process
+-- sent:<producer>  string  `<number of the producer's last batch> <its answer>`: a batch that is sent again after a lost
+--                          answer adds nothing, and is answered the same
+-- call:<id>, reply:<process>  see replies.lua
 --
 -- ARGV: producer, batch number, dedupe window (ms), max_unclaimed, max_backlog, max_backlog_per_key (0: no limit), count,
 --   then for each message ten values:
 --   stream suffix, due (ms or 0), idempotency id or '', waiting process or '', id, type, key, from, head, body
 --   and at the end two values for each body that points to its bytes: blob, bytes
 -- Returns {server ms, topic that is full or '', index, status, index, status, ...} for messages that were not added:
---   'duplicate', 'undeliverable', 'full': too much of its stream or key is not handled yet, or 'unwritable': the key holds something else, or its last possible id was used
+--   'duplicate', 'undeliverable', 'full': too much of its stream or agent is not handled yet, or 'unwritable': the key
+--   holds something else, or its last possible id was used
 
-local window, deliverable_to, max_backlog, max_per_key -- of one call
-local room, counted -- of one call: messages that a stream still takes, and whether they were counted exactly
 local FIRST, WIDTH = 8, 10
 
-local function deliverable(suffix)
-  if deliverable_to[suffix] == nil then
-    local agent_type = string.match(suffix, '^inbox:(.*)$')
-    deliverable_to[suffix] = not agent_type or call('HEXISTS', P .. 'types', agent_type) == 1
-  end
-  return deliverable_to[suffix]
+-- What belongs to one batch. deliverable: by stream suffix, whether its agent type is declared; room: messages that a
+-- stream still takes; counted: whether they were counted exactly.
+local function new_batch()
+  return {
+    window = tonumber(ARGV[3]), max_backlog = tonumber(ARGV[5]), max_per_key = tonumber(ARGV[6]),
+    is_limited = tonumber(ARGV[5]) > 0 or tonumber(ARGV[6]) > 0, deliverable = {}, room = {}, counted = {},
+  }
+end
+
+-- Whether a message may go there; looked up once for each stream of a batch.
+local function is_deliverable(batch, suffix)
+  local agent_type = string.match(suffix, '^inbox:(.*)$')
+  local is_known = not agent_type or call('HEXISTS', P .. 'types', agent_type) == 1
+  batch.deliverable[suffix] = is_known
+  return is_known
 end
 
 -- What a group has not acknowledged. The server does not know the lag after some deletions: then as much is counted as
 -- matters.
-local function unhandled(suffix, info)
-  local group = {}
-  for i = 1, #info, 2 do group[info[i]] = info[i + 1] end
+local function unhandled(suffix, group, most)
   local lag = group.lag
   if not lag then
-    local unread = redis.pcall('XRANGE', P .. suffix, '(' .. group['last-delivered-id'], '+', 'COUNT', max_backlog + 1)
+    local unread = redis.pcall('XRANGE', P .. suffix, '(' .. group['last-delivered-id'], '+', 'COUNT', most + 1)
     lag = failure(unread) and 0 or #unread -- a publisher may be allowed to add to a topic and not to read it
   end
   return lag + group.pending
 end
 
-local function count_room(suffix)
-  local groups, most = redis.pcall('XINFO', 'GROUPS', P .. suffix), 0
-  if failure(groups) then return max_backlog end
-  for i = 1, #groups do most = math.max(most, unhandled(suffix, groups[i])) end
-  return max_backlog - most
+local function count_room(suffix, most)
+  local behind = 0
+  for _, group in ipairs(groups_of(suffix) or {}) do behind = math.max(behind, unhandled(suffix, group, most)) end
+  return most - behind
 end
 
 -- The length of a stream is an upper bound of what is unhandled, and quick to know; what is counted is remembered.
-local function has_room(suffix)
-  room[suffix] = room[suffix] or max_backlog - call('XLEN', P .. suffix)
-  if room[suffix] <= 0 and not counted[suffix] then
-    room[suffix], counted[suffix] = count_room(suffix), true
+local function has_room(batch, suffix)
+  local room = batch.room[suffix] or batch.max_backlog - call('XLEN', P .. suffix)
+  if room <= 0 and not batch.counted[suffix] then
+    room, batch.counted[suffix] = count_room(suffix, batch.max_backlog), true
   end
-  return room[suffix] > 0
+  batch.room[suffix] = room
+  return room > 0
 end
 
-local function is_full(suffix, key)
-  if max_backlog > 0 and not has_room(suffix) then return true end
-  if max_per_key > 0 then
+local function is_full(batch, suffix, key)
+  if batch.max_backlog > 0 and not has_room(batch, suffix) then return true end
+  if batch.max_per_key > 0 then
     for _, agent_type in ipairs((receivers(suffix))) do
-      if tonumber(call('HGET', P .. 'parked:' .. agent_type, key) or 0) >= max_per_key then return true end
+      if tonumber(call('HGET', P .. 'parked:' .. agent_type, key) or 0) >= batch.max_per_key then return true end
     end
   end
-  if max_backlog > 0 then room[suffix] = room[suffix] - 1 end
+  if batch.max_backlog > 0 then batch.room[suffix] = batch.room[suffix] - 1 end
   return false
 end
 
-local function publish_one(at)
+-- The message at this place of ARGV. Returns why it was not added, or nil.
+local function publish_one(batch, at)
   local suffix, due, idem, process = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
-  if not deliverable(suffix) then return 'undeliverable' end
-  if idem ~= '' and seen(idem, window) then
-    if process ~= '' then wait_again(ARGV[at + 4], process, window) end
+  if not batch.deliverable[suffix] and not is_deliverable(batch, suffix) then return 'undeliverable' end
+  if idem ~= '' and seen(idem, batch.window) then
+    if process ~= '' then wait_again(ARGV[at + 4], process, batch.window) end
+    -- guard: a duplicate is not added
     return 'duplicate'
   end
-  if (max_backlog > 0 or max_per_key > 0) and due == 0 and is_full(suffix, ARGV[at + 6]) then
-    if idem ~= '' then unsee(idem, window) end
+  if batch.is_limited and due == 0 and is_full(batch, suffix, ARGV[at + 6]) then
+    if idem ~= '' then unsee(idem, batch.window) end
     return 'full'
   end
   if try_send(suffix, due, ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7], ARGV[at + 8], ARGV[at + 9]) then
-    if idem ~= '' then unsee(idem, window) end
+    if idem ~= '' then unsee(idem, batch.window) end
     return 'unwritable'
   end
-  if process ~= '' then begin_call(ARGV[at + 4], process, window) end
+  if process ~= '' then begin_call(ARGV[at + 4], process, batch.window) end
 end
 
--- The answer of a batch that was carried out before; of one that a later batch has overtaken nobody waits for it.
-local function answer_again(batch)
+-- The answer of a batch that was carried out before; of one that a later batch has overtaken no publisher waits for it.
+local function answer_again(number)
   local result = { text(now()), '' }
   local last, statuses = string.match(call('GET', P .. 'sent:' .. ARGV[1]) or '', '^(%d+) ?(.*)$')
-  if not last or tonumber(batch) > tonumber(last) then return nil end
-  if tonumber(batch) == tonumber(last) then
+  if not last or tonumber(number) > tonumber(last) then return nil end
+  if tonumber(number) == tonumber(last) then
     for word in string.gmatch(statuses, '%S+') do result[#result + 1] = word end
   end
   return result
 end
 
+-- The bytes of large bodies, which follow the messages.
+local function read_claims(at)
+  if #ARGV < at then return end
+  this.claims = {}
+  for i = at, #ARGV, 2 do this.claims[ARGV[i]] = ARGV[i + 1] end
+end
+
 local function publish()
-  local producer, batch, max_unclaimed, count = ARGV[1], ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[7])
-  window, deliverable_to, room, counted = tonumber(ARGV[3]), {}, {}, {}
-  max_backlog, max_per_key = tonumber(ARGV[5]), tonumber(ARGV[6])
-  local known = answer_again(batch)
+  local producer, number, max_unclaimed, count = ARGV[1], ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[7])
+  -- The connection broke before the answer came: the batch was added, and comes a second time.
+  local known = answer_again(number)
+  -- guard: a batch is added once
   if known then return known end
-  local result = { text(now()), '' }
-  local after = FIRST + count * WIDTH
-  if #ARGV >= after then
-    claims = {}
-    for i = after, #ARGV, 2 do claims[ARGV[i]] = ARGV[i + 1] end
-  end
+  local batch, result = new_batch(), { text(now()), '' }
+  read_claims(FIRST + count * WIDTH)
   for i = 0, count - 1 do
-    local status = publish_one(FIRST + i * WIDTH)
+    local status = publish_one(batch, FIRST + i * WIDTH)
     if status then
       result[#result + 1] = i
       result[#result + 1] = status
@@ -114,7 +124,7 @@ local function publish()
   end
   result[2] = announce(max_unclaimed) or ''
   save_clock()
-  call('SET', P .. 'sent:' .. producer, batch .. ' ' .. table.concat(result, ' ', 3), 'EX', 3600)
+  call('SET', P .. 'sent:' .. producer, number .. ' ' .. table.concat(result, ' ', 3), 'EX', 3600)
   return result
 end
 

@@ -1,7 +1,7 @@
 -- Keeps a result of ctx.once until its message is committed, at most for the dedupe window. The first one stays: a worker
--- that was paused past its lease must not replace what somebody has used meanwhile.
+-- that was paused past its lease must not replace what the next one has used meanwhile.
 --
--- once:<type>:<message>  hash  `.<name>` -> result, see common.lua
+-- once:<type>:<message>  hash  `.<name>` -> result
 --
 -- ARGV: agent type, message id, name, result, dedupe window (ms)
 -- Returns the result that is kept.

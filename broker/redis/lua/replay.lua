@@ -1,20 +1,20 @@
 -- Sends dead letters again, to the agent type that failed only, or discards them. A letter goes once however often this runs.
 --
+-- dead:<type>  stream  see deadletters.lua
+--
 -- ARGV: type, action ('replay' or 'discard'), then for each letter: id, head to send it with
 -- Returns {id, 'done' | 'gone' | 'not replayable', id, ...}.
 
-local function again(agent_type, fields, head)
-  local letter = {}
-  for i = 1, #fields, 2 do letter[fields[i]] = fields[i + 1] end
+local function again(agent_type, letter, head)
   if letter.type == '' or letter.entry == nil then return false end
   if string.sub(letter.reason, 1, 12) == 'the payload ' or string.sub(letter.reason, 1, 10) == 'the entry ' then return false end
   send('inbox:' .. agent_type, 0, letter.id, letter.type, letter.key, letter.from, head, letter.body)
   return true
 end
 
--- The bytes that a letter points to go with it, unless it was sent again or somebody else has still to handle them.
-local function let_go(fields)
-  local name = claim_of(fields[14] or '')
+-- The bytes that a letter points to go with it, unless it was sent again or another place needs them.
+local function let_go(letter)
+  local name = claim_of(letter.body or '')
   if name then settle_claim(name) end
 end
 
@@ -22,16 +22,18 @@ local function replay()
   local agent_type, action = ARGV[1], ARGV[2]
   local letters = P .. 'dead:' .. agent_type
   local result = {}
-  claims = {}
+  this.claims = {}
   for i = 3, #ARGV, 2 do
     local found = call('XRANGE', letters, ARGV[i], ARGV[i])
     local status = 'gone'
     if found[1] then
+      local letter = by_name(found[1][2])
       status = 'done'
-      if action == 'replay' and not again(agent_type, found[1][2], ARGV[i + 1]) then status = 'not replayable' end
+      if action == 'replay' and not again(agent_type, letter, ARGV[i + 1]) then status = 'not replayable' end
       if status == 'done' then
+        -- guard: a letter is replayed once
         call('XDEL', letters, ARGV[i])
-        let_go(found[1][2])
+        let_go(letter)
       end
     end
     result[#result + 1] = ARGV[i]

@@ -1,23 +1,26 @@
 -- After a lost connection: what the worker holds as the server sees it. Older calls that still arrive are refused.
 --
--- ARGV: worker, call number
--- Returns {'OK', deliveries} or {'FENCED'}; deliveries as in step.lua, for each key in order.
+-- own:<worker>, worker:<worker>  see workers.lua
+--
+-- ARGV: worker, number of a turn
+-- Returns {'OK', deliveries} or {'FENCED'}; deliveries as in turn/turn.lua, for each agent in order.
 
 local function resync()
-  local worker, call_number = ARGV[1], ARGV[2]
+  local worker, number = ARGV[1], ARGV[2]
+  -- guard: resync does not bring back a reaped worker
   if not call('ZSCORE', P .. 'workers', worker) then return { 'FENCED' } end
-  call('HSET', P .. 'worker:' .. worker, 'call', call_number)
+  -- guard: resync shuts out older turns
+  call('HSET', P .. 'worker:' .. worker, 'call', number)
   local out = {}
   for _, held in ipairs(holdings(worker)) do
     for _, ref in ipairs(held.refs) do
       local suffix, id = split_ref(ref)
-      local entry = entry_of(suffix, id)
-      local values = entry and entry_values(entry) or { '', '', '', '', '', '', '' }
-      values[3] = held.key
+      local values = values_or_blank(suffix, id)
+      values[KEY] = held.key
       local n = #out
       out[n + 1], out[n + 2], out[n + 3] = held.type, suffix, id
       out[n + 4] = call('HGET', P .. 'tries:' .. held.type, ref) or ''
-      for i = 1, 7 do out[n + 4 + i] = values[i] end
+      for i = 1, BODY do out[n + 4 + i] = values[i] end
     end
   end
   return { 'OK', out }

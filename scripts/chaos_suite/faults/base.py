@@ -1,4 +1,4 @@
-"""What a fault is."""
+"""The base class of the faults."""
 
 from __future__ import annotations
 
@@ -51,4 +51,4 @@ class Fault(ABC):
 
     @abstractmethod
     async def strike(self, site: Site) -> None:
-        """Does it and undoes it: afterwards the place works again, without anybody's help."""
+        """Does it and undoes it: afterwards the site works again, without the help of an operator."""

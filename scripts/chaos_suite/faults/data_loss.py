@@ -34,7 +34,7 @@ class DataLoss(Fault):
 
     @abstractmethod
     async def destroy(self, site: Site) -> None:
-        """What is gone when this returns."""
+        """Destroys the data, which is gone when this returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class RestartEmpty(DataLoss):
 
 @dataclass(frozen=True, slots=True)
 class FlushAll(DataLoss):
-    """Somebody runs FLUSHALL."""
+    """An operator runs FLUSHALL."""
 
     name: ClassVar[str] = "flushall"
     summary: ClassVar[str] = "FLUSHALL while everybody is at work"
@@ -64,7 +64,7 @@ class FlushAll(DataLoss):
 
 @dataclass(frozen=True, slots=True)
 class DeleteStream(DataLoss):
-    """Somebody deletes a topic."""
+    """An operator deletes a topic."""
 
     name: ClassVar[str] = "delete-stream"
     summary: ClassVar[str] = "DEL of the stream that the load goes through, with its group"

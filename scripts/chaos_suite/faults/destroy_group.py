@@ -1,4 +1,4 @@
-"""Somebody destroys a consumer group."""
+"""An operator destroys a consumer group."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ import random
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from actors.runtime import RedisAgentRuntime
-from broker import BrokerSettings
-from broker.errors import ServerUnavailableError
+from callboard.broker import BrokerSettings
+from callboard.broker.errors import ServerUnavailableError
+from callboard.runtime.runtime import RedisAgentRuntime
 from tests.helpers.eventually import eventually
 
 from .. import clock

@@ -58,7 +58,7 @@ async def _add(site: Site, entry: Entry) -> str:
 
 
 def junk() -> Iterator[Entry]:
-    """What is added."""
+    """The entries that are added."""
     yield {"foo": "bar"}
     for body in _bodies():
         yield {"type": "Job", "key": "junk", "body": body}

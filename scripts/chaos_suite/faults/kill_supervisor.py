@@ -29,7 +29,7 @@ class KillSupervisor(Fault):
         "kill -9 of a supervisor (callboard up) with two workers under load; another is started"
     )
     promise: ClassVar[str] = (
-        "its workers finish what they run and end by themselves; nobody has to look for them"
+        "its workers finish what they run and end by themselves; no operator has to look for them"
     )
     figures: ClassVar[tuple[Figure, ...]] = (ORPHANS,)
     seconds: ClassVar[float] = 4.0

@@ -35,7 +35,7 @@ class KillWorker(Fault):
     name: ClassVar[str] = "kill-worker"
     act: ClassVar[Act] = "processes"
     summary: ClassVar[str] = (
-        "kill -9 of a worker that runs handlers, nobody tells the server; another is started"
+        "kill -9 of a worker that runs handlers, the server is not told; another is started"
     )
     promise: ClassVar[str] = "what it ran starts elsewhere within the lease and a second"
     figures: ClassVar[tuple[Figure, ...]] = (REDELIVERY,)
@@ -58,7 +58,7 @@ class KillWorker(Fault):
 
 
 async def _at_work(site: Site, jobs: list[str]) -> Member:
-    """A worker that is running one of these jobs; any other, if nobody could be caught at it."""
+    """A worker that is running one of these jobs; any other, if none could be caught at it."""
 
     def running() -> list[Member]:
         pids = {one.pid for one in site.executions() if one.id in jobs and one.end is None}
@@ -70,7 +70,7 @@ async def _at_work(site: Site, jobs: list[str]) -> Member:
 
 
 async def _redelivered(site: Site, pid: int, killed_at: float) -> bool:
-    """Waits for the next start of everything that it ran. Of a zombie, somebody else may have it already.
+    """Waits for the next start of everything that it ran. If it is a zombie, another worker may have it already.
 
     Returns:
         Whether it ran anything.

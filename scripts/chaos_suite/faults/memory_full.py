@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from broker.errors import OverloadedError
+from callboard.broker.errors import OverloadedError
 from tests.helpers.eventually import eventually
 
 from .. import clock

@@ -1,4 +1,4 @@
-"""What networks do to connections, by the proxies in front of every process."""
+"""The faults of networks, done to connections by the proxies in front of every process."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class HalfOpen(Fault):
     name: ClassVar[str] = "half-open"
     act: ClassVar[Act] = "network"
     summary: ClassVar[str] = (
-        "the connections of a worker and a publisher drop everything and tell nobody; new ones work"
+        "the connections of a worker and a publisher drop everything and tell neither side; new ones work"
     )
     promise: ClassVar[str] = "both notice by themselves and go on; what was under way is carried out once"
     figures: ClassVar[tuple[Figure, ...]] = (NOTICED,)

@@ -1,4 +1,4 @@
-"""The server answers nobody for a while."""
+"""The server answers no client for a while."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Pause(Fault):
     """CLIENT PAUSE."""
 
     act: ClassVar[Act] = "network"
-    promise: ClassVar[str] = "nobody exits; leases that ended meanwhile are fenced or renewed, never both"
+    promise: ClassVar[str] = "no process exits; leases that ended meanwhile are fenced or renewed, never both"
     figures: ClassVar[tuple[Figure, ...]] = (RESUME,)
 
     def length(self, site: Site) -> float:

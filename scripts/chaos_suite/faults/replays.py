@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import ClassVar
 
-from broker.redis import deadletters
+from callboard.broker.redis.operations import deadletters
 from tests.helpers.eventually import eventually
 
 from ..site import Site

@@ -9,15 +9,15 @@ import os
 from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
-from broker import BrokerSettings
-from broker.errors import CommandError
-from broker.redis.endpoint import Endpoint
-from broker.redis.heartbeat import BlockingMemory, BlockingWire
-from broker.redis.keys import Keys
-from broker.redis.lane import WorkerLane
-from broker.redis.link import Link
-from broker.redis.publisher import Posting
-from broker.redis.scripts import is_missing, is_there_already, library
+from callboard.broker import BrokerSettings
+from callboard.broker.envelope import Posting, encode
+from callboard.broker.errors import CommandError
+from callboard.broker.redis.client.blocking import BlockingConnection, connect
+from callboard.broker.redis.client.connection import Link
+from callboard.broker.redis.client.endpoint import Endpoint
+from callboard.broker.redis.client.lane import WorkerLane
+from callboard.broker.redis.keys import Keys
+from callboard.broker.redis.scripts import is_missing, is_there_already, library
 
 T = TypeVar("T")
 LEASE = 86_400.0  # seconds: a lease ends when the test says so
@@ -131,11 +131,7 @@ class Bus:
         self.settings = BrokerSettings(namespace=namespace or f"model-{os.urandom(4).hex()}", lease=LEASE)
         self.endpoint = Endpoint.parse(url)
         self.keys = Keys(self.settings.namespace)
-        self.wire: BlockingWire | BlockingMemory = (
-            BlockingMemory(self.endpoint)
-            if self.endpoint.scheme == "memory"
-            else BlockingWire(self.endpoint, 30)
-        )
+        self.wire: BlockingConnection = connect(self.endpoint, 30, "callboard-model")
 
     def command(self, name: str, suffix: str, *arguments: Any) -> Any:
         """A command on a key of the namespace."""
@@ -216,5 +212,5 @@ def publish_arguments(
         len(postings),
     ]
     for one in postings:
-        arguments += (one.stream, one.due, one.once, one.waiting, *one.values)
+        arguments += (one.stream, one.due, one.idempotency_id, one.waiting, *encode(one.envelope))
     return arguments

@@ -112,7 +112,7 @@ class Delivering(RuleBasedStateMachine):
             how: How = data.draw(HOWS, "how")
             endings.append(Ending(how))
             if how == "C":
-                endings[-1] = self._commit(data, delivery.message_id.decode(), key)
+                endings[-1] = self._commit(data, delivery.envelope.id, key)
             elif how in "RL":
                 break
         return endings

@@ -147,7 +147,7 @@ class Schedule:
     @staticmethod
     def _ending(hand: Hand, move: Move) -> Ending:
         if move.how[0] == "C":
-            message_id = hand.held[move.key][0].message_id.decode()
+            message_id = hand.held[move.key][0].envelope.id
             return Ending(
                 "C", message_id.encode(), (Sent(Item(f"{message_id}.1", move.key, EFFECTS)),), "asker"
             )

@@ -76,6 +76,18 @@ def test_a_replayed_letter_finds_what_was_recorded(world: World) -> None:
     world.drain()
 
 
+def test_a_letter_of_a_cancelled_request_is_still_cancelled_when_it_comes_again(world: World) -> None:
+    hand = world.join()
+    world.publish(Sent(Item("call-1", "a", "inbox:counter", asked=True), once="call-1", waiting="p1"))
+    world.turn(hand, count=1)
+    world.turn(hand, {"a": [Ending("D")]})
+    world.cancel("call-1")
+    world.replay(world.reference.letters[0])
+    world.turn(hand, count=1)
+    world.check()
+    world.drain()
+
+
 def test_new_entries_are_found_without_looking_everywhere(world: World) -> None:
     hand = world.join()
     world.turn(hand, count=5)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from broker.commits import as_done
-from broker.delivery import Delivery
-from broker.errors import ConnectionLostError, FencedError
-from broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Release, Retry
-from broker.redis.lane import Done, Turn, Want
-from broker.redis.publisher import Posting
+from callboard.broker.consumer.interfaces import ConsumedType, Pull, Turn
+from callboard.broker.delivery import Delivery
+from callboard.broker.envelope import Envelope, Posting
+from callboard.broker.errors import ConnectionLostError, FencedError
+from callboard.broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Release, Retry
+from callboard.broker.redis.client.commits import Done, as_done
 
 from .agreement import check
 from .bus import LEASE, Bus, at_once, publish_arguments
@@ -23,8 +23,10 @@ KEYS = ("a", "b", "c")
 LATER = 10**9  # ms until a timer would fire by itself; tests say when its time has come
 PAUSE = 10.0**6  # seconds of backing off, likewise
 EVERYTHING_GOES = -100  # entries to retain so that whatever may be trimmed is trimmed
-REQUEST = b"\x81\xa1k\xa7request"  # head of a message that somebody waits for
+REQUEST = b"\x81\xa1k\xa7request"  # head of a message for whose reply a caller waits
 FAR = "9000000000000-0"  # a clock of ids that is ahead of time gives the same ids in every run
+
+CONSUMED_TYPE = ConsumedType(AGENT_TYPE, persistent=True)
 
 
 class Hand:
@@ -153,9 +155,9 @@ class World:
         self.reference.fire()
         suspects, held = set(self.reference.suspects), hand.total
         lane = self.bus.lane(hand.name, hand.calls)
-        wants = [Want(AGENT_TYPE, count, True)] if count else []
-        hand.last = ("step", *lane_arguments(lane, done, wants, held, scan, accept))
-        turn = at_once(lane.turn(done, wants, held, scan, accept))
+        pull = Pull([CONSUMED_TYPE] if count else [], count, held, scan, accept)
+        hand.last = ("turn", *lane_arguments(lane, done, pull))
+        turn = at_once(lane.commit_and_pull(done, pull))
         hand.calls = lane._calls
         self._given(hand, turn, count, suspects, held)
         hand.unsure = lost
@@ -179,7 +181,7 @@ class World:
 
     def _item(self, delivery: Delivery) -> Item:
         queue = self.reference.queues[delivery.raw_key.decode()]
-        return next(item for item in queue if item.id == delivery.message_id.decode())
+        return next(item for item in queue if item.id == delivery.envelope.id)
 
     def _outcome(self, item: Item, delivery: Delivery, ending: Ending) -> Outcome:
         if ending.how == "D":
@@ -189,7 +191,8 @@ class World:
         if ending.how == "L":
             return Release("no")
         version = self.reference.states.get(item.key, NO_STATE).version + 1
-        reply = (ending.reply, item.id if item.asked else "", item.id, "Note", "", b"", b"")
+        answer = Envelope(item.id, "Note", "", None, 0, b"", "reply")
+        reply = Posting(answer, f"reply:{ending.reply}", 0, item.id if item.asked else "")
         return Commit(
             reply if ending.reply else None,
             (version, ending.state) if ending.state is not None else None,
@@ -202,7 +205,7 @@ class World:
         before = {key: self.reference.states.get(key, NO_STATE) for key in self.reference.queues}
         for one in turn.deliveries:
             key = one.raw_key.decode()
-            item = self.reference.give(hand.name, one.message_id.decode(), key, one.attempt)
+            item = self.reference.give(hand.name, one.envelope.id, key, one.attempt)
             assert one.stream.decode() == item.stream
             assert one.is_cancelled == (item.asked and item.id in self.reference.cancelled)
             state = before[key]
@@ -229,12 +232,15 @@ class World:
         found: dict[str, list[Delivery]] = {}
         for one in at_once(lane.resync()):
             found.setdefault(one.raw_key.decode(), []).append(one)
-        shown = {key: [(one.entry, one.attempt, one.body) for one in held] for key, held in found.items()}
+        shown = {
+            key: [(one.entry, one.attempt, one.envelope.body) for one in held] for key, held in found.items()
+        }
         assert shown == {
-            key: [(one.entry, one.attempt, one.body) for one in held] for key, held in hand.held.items()
+            key: [(one.entry, one.attempt, one.envelope.body) for one in held]
+            for key, held in hand.held.items()
         }
         with pytest.raises(ConnectionLostError):
-            at_once(self.bus.lane(hand.name, late).turn([], [Want(AGENT_TYPE, 5, True)], 0, True, True))
+            at_once(self.bus.lane(hand.name, late).turn([], Pull([CONSUMED_TYPE], 5, 0, True, True)))
         hand.calls, hand.unsure, hand.held = lane._calls, False, found
 
     def beat(self, hand: Hand) -> int:
@@ -267,11 +273,14 @@ class World:
     def zombie(self, hand: Hand) -> None:
         """A worker that was reaped wakes up and goes on as if nothing had happened: all of it is refused."""
         held = [one for deliveries in hand.held.values() for one in deliveries]
-        state, effect = (10_000, b"zombie"), Posting(EFFECTS, 0, ("zombie", "Note", "a", "", b"", b""))
-        outcome = Commit(("zombie", "", "zombie", "Note", "", b"", b""), state, (effect,), "zombie")
+        sent = Envelope("zombie", "Note", "a", None, 0, b"")
+        state, reply = (10_000, b"zombie"), Posting(sent, "reply:zombie")
+        outcome = Commit(reply, state, (Posting(sent, EFFECTS),), "zombie")
         done = [as_done(one, outcome, True, 60.0) for one in held]
         for work in (
-            self.bus.lane(hand.name, hand.calls).turn(done, [Want(AGENT_TYPE, 5, True)], 0, True, True),
+            self.bus.lane(hand.name, hand.calls).commit_and_pull(
+                done, Pull([CONSUMED_TYPE], 5, 0, True, True)
+            ),
             self.bus.lane(hand.name, hand.calls).resync(),
         ):
             with pytest.raises(FencedError):
@@ -283,19 +292,19 @@ class World:
     def overtaken(self, hand: Hand) -> None:
         """A turn that a later call has overtaken does not look like one that was carried out."""
         with pytest.raises(ConnectionLostError):
-            at_once(self.bus.lane(hand.name, max(hand.calls - 1, -1)).turn([], [], 0, True, True))
+            at_once(self.bus.lane(hand.name, max(hand.calls - 1, -1)).turn([], Pull([], 0, 0, True, True)))
 
     # What handlers do before their commit
 
     def record(self, hand: Hand, key: str, name: str) -> None:
         """ctx.once keeps a result, and finds it again."""
-        message = hand.held[key][0].message_id.decode()
+        message = hand.held[key][0].envelope.id
         self.bus.run("record", AGENT_TYPE, message, name, f"{message} {name}", 60_000)
         self.reference.once.setdefault(message, {})["." + name] = f"{message} {name}"
 
     def send_now(self, hand: Hand, key: str, name: str) -> None:
         """A handler sends before its commit: however often it runs, the message leaves once."""
-        message = hand.held[key][0].message_id.decode()
+        message = hand.held[key][0].envelope.id
         sent_id = f"{message}!{name}"
         self.publish(Sent(Item(sent_id, key, EFFECTS), once=f">{AGENT_TYPE}:{message}|{sent_id}"))
 
@@ -312,9 +321,9 @@ class World:
         self.reference.ripe.add(member)
 
     def replay(self, letter: Letter) -> None:
-        """Sends a dead letter again."""
-        letter_id = self._letter_id(letter)
-        assert self.bus.run("replay", AGENT_TYPE, "replay", letter_id, b"") == [letter_id, b"done"]
+        """Sends a dead letter again, with the head that it had: a request stays one."""
+        letter_id, head = self._letter_id(letter), REQUEST if letter.item.asked else b""
+        assert self.bus.run("replay", AGENT_TYPE, "replay", letter_id, head) == [letter_id, b"done"]
         self.replayed.append(letter_id)
         self.reference.replay(letter)
 
@@ -355,15 +364,15 @@ class World:
 def posting(sent: Sent) -> Posting:
     """A message as the publisher hands it in."""
     item = sent.item
-    values = (item.id, "Note", item.key, "", REQUEST if item.asked else b"", item.id.encode())
-    return Posting(item.stream, sent.due, values, sent.once, sent.waiting)
+    envelope = Envelope(item.id, "Note", item.key, None, 0, item.id.encode())
+    if item.asked:
+        envelope = envelope._replace(kind="request")
+    return Posting(envelope, item.stream, sent.due, sent.once, sent.waiting)
 
 
-def lane_arguments(
-    lane: Any, done: Sequence[Done], wants: Sequence[Want], held: int, scan: bool, accept: bool
-) -> list[Any]:
+def lane_arguments(lane: Any, done: Sequence[Done], pull: Pull) -> list[Any]:
     """What the next turn of a lane will send."""
-    arguments: list[Any] = lane._arguments(done, wants, held, scan, accept)
+    arguments: list[Any] = lane._arguments(done, pull)
     arguments[1] += 1
     return arguments
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 APP = """
 import asyncio, os, time
 from pydantic import BaseModel
-from actors import App, MessageContext, RoutedAgent, event, rpc
+from callboard import App, MessageContext, RoutedAgent, event, rpc
 
 class Job(BaseModel):
     name: str
@@ -65,7 +65,7 @@ class Guard(RoutedAgent):
 """
 
 
-class Place:
+class ShopFolder:
     """A folder with the app above in shop.py, and an environment that leads to one server.
 
     Args:
@@ -104,7 +104,7 @@ class Place:
 
     @staticmethod
     def command(*arguments: str) -> list[str]:
-        return [sys.executable, "-P", "-m", "actors.cli", *arguments]
+        return [sys.executable, "-P", "-m", "callboard.cli", *arguments]
 
     @contextlib.contextmanager
     def started(self, *arguments: str) -> Iterator[Running]:
@@ -140,7 +140,7 @@ class Running:
 
     @property
     def text(self) -> str:
-        """What it wrote so far, on stdout and stderr."""
+        """Its output so far, on stdout and stderr."""
         return self._log.read_text(encoding="utf-8")
 
     def shows(self, text: str, times: int = 1, within: float = 20) -> None:
@@ -163,7 +163,7 @@ def wait_for(condition: Callable[[], object], within: float = 20, what: Callable
         time.sleep(0.02)
 
 
-def processes_in(folder: Path, having: str = "actors.cli") -> list[int]:
+def processes_in(folder: Path, having: str = "callboard.cli") -> list[int]:
     """Pids of the processes whose current folder it is and whose command has `having` in it."""
     import psutil
 
@@ -177,4 +177,4 @@ def processes_in(folder: Path, having: str = "actors.cli") -> list[int]:
 
 def workers_in(folder: Path) -> list[int]:
     """Pids of the worker processes that belong to a folder."""
-    return processes_in(folder, "actors.cli worker")
+    return processes_in(folder, "callboard.cli worker")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.helpers.servers import ServerProcess
 
-from .commands import Place
+from .commands import ShopFolder
 
 
 @pytest.fixture(scope="session")
@@ -21,10 +21,10 @@ def server() -> Iterator[ServerProcess]:
 
 
 @pytest.fixture
-def place(server: ServerProcess, tmp_path: Path) -> Place:
+def shop(server: ServerProcess, tmp_path: Path) -> ShopFolder:
     """A folder with an app, on an empty server."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(server.path))
         connection.sendall(hiredis.pack_command(("FLUSHALL",)))
         assert connection.recv(5) == b"+OK\r\n"
-    return Place(tmp_path, server.url)
+    return ShopFolder(tmp_path, server.url)

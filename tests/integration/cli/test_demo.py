@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from .commands import Place, workers_in
+from .commands import ShopFolder, workers_in
 
 TEXT = "\n\n".join(
     f"## Part {part}\n\n"
@@ -21,13 +21,13 @@ TEXT = "\n\n".join(
 
 
 @pytest.fixture
-def stage(place: Place) -> Place:
+def stage(shop: ShopFolder) -> ShopFolder:
     """A folder with a text."""
-    (place.folder / "text.md").write_text(f"# The stage\n\n{TEXT}\n", encoding="utf-8")
-    return place
+    (shop.folder / "text.md").write_text(f"# The stage\n\n{TEXT}\n", encoding="utf-8")
+    return shop
 
 
-def report(stage: Place, *options: str) -> dict[str, object]:
+def report(stage: ShopFolder, *options: str) -> dict[str, object]:
     done = stage.run(
         "demo", "text.md", "--url", stage.environ["CALLBOARD_URL"], "--json", *options, timeout=60
     )
@@ -36,7 +36,7 @@ def report(stage: Place, *options: str) -> dict[str, object]:
     return data
 
 
-def test_the_digest_is_the_same_when_a_worker_is_killed(stage: Place) -> None:
+def test_the_digest_is_the_same_when_a_worker_is_killed(stage: ShopFolder) -> None:
     plain = report(stage, "--pace", "0")
     killed = report(stage, "--kill", "--pace", "0.4")
     assert len(killed["killed"]) == 1  # type: ignore[arg-type] # a list
@@ -49,8 +49,8 @@ def test_the_digest_is_the_same_when_a_worker_is_killed(stage: Place) -> None:
     assert workers_in(stage.folder) == []
 
 
-def test_it_runs_on_a_server_of_its_own_and_its_commands_can_be_pasted(stage: Place) -> None:
-    own = Place(stage.folder, None)
+def test_it_runs_on_a_server_of_its_own_and_its_commands_can_be_pasted(stage: ShopFolder) -> None:
+    own = ShopFolder(stage.folder, None)
     out = own.run("demo", "text.md", "--pace", "0", timeout=60)
     assert out.returncode == 0, out.stderr
     assert out.stdout.startswith("\n# The stage\n")
@@ -65,7 +65,7 @@ def test_it_runs_on_a_server_of_its_own_and_its_commands_can_be_pasted(stage: Pl
     assert answers[4] == "0\n"
 
 
-def test_ctrl_c_ends_it_and_leaves_nothing(stage: Place) -> None:
+def test_ctrl_c_ends_it_and_leaves_nothing(stage: ShopFolder) -> None:
     url = stage.environ["CALLBOARD_URL"]
     with stage.started("demo", "text.md", "--url", url, "--pace", "3") as running:
         running.shows("works as", times=6)
@@ -75,7 +75,7 @@ def test_ctrl_c_ends_it_and_leaves_nothing(stage: Place) -> None:
         assert workers_in(stage.folder) == []
 
 
-def test_a_missing_document_is_one_sentence(stage: Place) -> None:
+def test_a_missing_document_is_one_sentence(stage: ShopFolder) -> None:
     done = stage.run("demo", "none.md")
     assert done.returncode == 1
     assert "none.md does not exist" in done.stderr

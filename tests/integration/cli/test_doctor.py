@@ -7,10 +7,10 @@ import shlex
 
 from tests.helpers.servers import ServerProcess, free_port
 
-from .commands import Place
+from .commands import ShopFolder
 
 
-def redis_cli(place: Place, server: ServerProcess, *words: str) -> str:
+def redis_cli(shop: ShopFolder, server: ServerProcess, *words: str) -> str:
     code = (
         "import redis, sys\nprint(redis.Redis(unix_socket_path=sys.argv[1]).execute_command(*sys.argv[2:]))"
     )
@@ -23,73 +23,73 @@ def redis_cli(place: Place, server: ServerProcess, *words: str) -> str:
     return done.stdout
 
 
-def test_doctor_says_what_is_wrong_and_what_to_do(place: Place) -> None:
-    place.out("publish", "shop:app", "jobs", "Job", "name=one")
-    done = place.run("doctor", "shop:app")
+def test_doctor_says_what_is_wrong_and_what_to_do(shop: ShopFolder) -> None:
+    shop.out("publish", "shop:app", "jobs", "Job", "name=one")
+    done = shop.run("doctor", "shop:app")
     assert done.returncode == 2, done.stderr
     assert "error   persistence  nothing is written to disk" in done.stdout
     assert "do:  redis-cli CONFIG SET appendonly yes" in done.stdout
     assert "clerk: 1 messages wait and no worker runs it" in done.stdout
     assert "ok      consistency" in done.stdout
-    quiet = place.run("doctor", "shop:app", "--quiet").stdout
+    quiet = shop.run("doctor", "shop:app", "--quiet").stdout
     assert "ok      consistency" not in quiet
     assert "error   persistence" in quiet
 
 
-def test_doctor_prints_json(place: Place) -> None:
-    done = place.run("doctor", "--namespace", "shop", "--json")
+def test_doctor_prints_json(shop: ShopFolder) -> None:
+    done = shop.run("doctor", "--namespace", "shop", "--json")
     report = json.loads(done.stdout)
     assert (report["namespace"], report["worst"], report["exit_code"]) == ("shop", "error", done.returncode)
     assert all(set(finding) == {"check", "level", "what", "why", "do"} for finding in report["findings"])
 
 
-def test_no_server_is_a_finding(place: Place) -> None:
-    done = place.run("doctor", "--url", f"redis://127.0.0.1:{free_port()}")
+def test_no_server_is_a_finding(shop: ShopFolder) -> None:
+    done = shop.run("doctor", "--url", f"redis://127.0.0.1:{free_port()}")
     assert (done.returncode, done.stderr) == (2, "")
     assert "error   connection   the server can't be used" in done.stdout
     assert "Traceback" not in done.stdout
 
 
-def test_wrong_use_is_no_finding(place: Place) -> None:
-    done = place.run("doctor", "--url", "http://127.0.0.1")
+def test_wrong_use_is_no_finding(shop: ShopFolder) -> None:
+    done = shop.run("doctor", "--url", "http://127.0.0.1")
     assert (done.returncode, done.stdout) == (2, "")
     assert "has to begin with redis://" in done.stderr
 
 
-def test_repair_shows_first_and_mends_when_told(place: Place, server: ServerProcess) -> None:
-    place.out("publish", "shop:app", "jobs", "Job", "name=one")
-    redis_cli(place, server, "XGROUP", "DESTROY", "callboard:{shop}:topic:jobs", "clerk")
-    redis_cli(place, server, "HSET", "callboard:{shop}:own:ghost:1:1", "clerk topic:jobs 1-1", "a")
+def test_repair_shows_first_and_mends_when_told(shop: ShopFolder, server: ServerProcess) -> None:
+    shop.out("publish", "shop:app", "jobs", "Job", "name=one")
+    redis_cli(shop, server, "XGROUP", "DESTROY", "callboard:{shop}:topic:jobs", "clerk")
+    redis_cli(shop, server, "HSET", "callboard:{shop}:own:ghost:1:1", "clerk topic:jobs 1-1", "a")
     for arguments in ((), ("--dry-run",)):
-        looked = place.run("repair", "shop:app", *arguments)
+        looked = shop.run("repair", "shop:app", *arguments)
         assert looked.returncode == 1
         assert looked.stdout.splitlines() == [
             "there   group clerk topic:jobs: there is no group",
             "there   worker ghost:1:1: it has no lease",
         ]
         assert "2 things can be mended: callboard repair --yes" in looked.stderr
-    mended = place.out("repair", "shop:app", "--yes")
+    mended = shop.out("repair", "shop:app", "--yes")
     assert [line.split()[0] for line in mended.splitlines()] == ["mended", "mended"]
-    assert place.out("repair", "shop:app") == "the books of the namespace agree\n"
+    assert shop.out("repair", "shop:app") == "the books of the namespace agree\n"
 
 
-def test_repair_says_what_it_leaves(place: Place, server: ServerProcess) -> None:
-    redis_cli(place, server, "SET", "callboard:{shop}:notes", "mine")
-    done = place.run("repair", "--namespace", "shop", "--yes", "--json")
+def test_repair_says_what_it_leaves(shop: ShopFolder, server: ServerProcess) -> None:
+    redis_cli(shop, server, "SET", "callboard:{shop}:notes", "mine")
+    done = shop.run("repair", "--namespace", "shop", "--yes", "--json")
     data = json.loads(done.stdout)
     assert (done.returncode, data["mended"]) == (1, [])
     assert [(fault["kind"], fault["status"]) for fault in data["left"]] == [("unknown", "stays")]
     assert "1 things only a person can decide" in done.stderr
-    assert place.run("repair", "--yes", "--dry-run").returncode == 2
+    assert shop.run("repair", "--yes", "--dry-run").returncode == 2
 
 
-def test_acl_prints_what_a_server_takes(place: Place, server: ServerProcess) -> None:
+def test_acl_prints_what_a_server_takes(shop: ShopFolder, server: ServerProcess) -> None:
     for role in ("worker", "publisher", "operator"):
-        words = shlex.split(place.out("acl", role, "--namespace", "shop"))
+        words = shlex.split(shop.out("acl", role, "--namespace", "shop"))
         assert words[:2] == ["ACL", "SETUSER"]
-        assert "OK" in redis_cli(place, server, *words) or "True" in redis_cli(place, server, *words)
-        redis_cli(place, server, "ACL", "DELUSER", f"callboard-{role}")
-        line = place.out("acl", role, "--namespace", "shop", "--file")
+        assert "OK" in redis_cli(shop, server, *words) or "True" in redis_cli(shop, server, *words)
+        redis_cli(shop, server, "ACL", "DELUSER", f"callboard-{role}")
+        line = shop.out("acl", role, "--namespace", "shop", "--file")
         assert line.startswith(f"user callboard-{role} reset on >PASSWORD ")
-    wrong = place.run("acl", "admin")
+    wrong = shop.run("acl", "admin")
     assert (wrong.returncode, "worker, publisher, operator" in wrong.stderr) == (2, True)

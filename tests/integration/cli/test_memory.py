@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from actors.cli import main
-from memory.embeddings import default_model_folder
+from callboard.cli import main
+from callboard.memory.embedders.weights import default_model_folder
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import Process, python
 
-from .commands import Place
+from .commands import ShopFolder
 
 WORDS = ("--model", "hashing")
 
 SERVED = """
-from actors import App
-from actors.memory_service import memory_service
-from memory import HashingEmbedder
+from callboard import App
+from callboard.memory_service.service import memory_service
+from callboard.memory import HashingEmbedder
 
 app = App("recall")
 memory_service(app, embedder=HashingEmbedder())
@@ -85,7 +85,7 @@ def test_import_query_stats_and_clear(notes: Path) -> None:
         (("query", "x"), 2, "there is no memory in .callboard/memory: `callboard memory import` makes one"),
         (("stats", "--path", "no"), 2, "there is no memory in no"),
         (("import", "no.md"), 2, "no.md does not exist"),
-        (("import", "notes", "--size", "5"), 2, "size=5 can't work: it has to be 20 or more"),
+        (("import", "notes", "--size", "5"), 2, "size=5 can't work: it must be 20 or more"),
         (
             ("query", "x", "--chroma", "http://127.0.0.1:1"),
             3,
@@ -123,7 +123,7 @@ async def test_ctrl_c_leaves_nothing_of_a_document_behind(notes: Path) -> None:
     (notes / "long.md").write_text(text)
     store = notes / "store"
     command = python(
-        "-m", "actors.cli", "memory", "import", str(notes / "long.md"), "--path", str(store), *WORDS
+        "-m", "callboard.cli", "memory", "import", str(notes / "long.md"), "--path", str(store), *WORDS
     )
     process = Process(command)
     try:
@@ -138,17 +138,17 @@ async def test_ctrl_c_leaves_nothing_of_a_document_behind(notes: Path) -> None:
     assert [one["count"] for one in json.loads(done.stdout)] in ([], [0]), done.stderr
 
 
-def test_through_a_memory_service(notes: Path, place: Place) -> None:
-    (place.folder / "recall.py").write_text(SERVED)
-    with place.started("worker", "recall:app") as worker:
+def test_through_a_memory_service(notes: Path, shop: ShopFolder) -> None:
+    (shop.folder / "recall.py").write_text(SERVED)
+    with shop.started("worker", "recall:app") as worker:
         worker.shows("works as", within=60)
-        done = place.run("memory", "import", "notes", "--app", "recall:app")
+        done = shop.run("memory", "import", "notes", "--app", "recall:app")
         assert done.stdout == "2 documents in 3 pieces: 3 new, 0 known, 0 removed\n", done.stderr
-        assert "A hammer drives nails." in place.out(
+        assert "A hammer drives nails." in shop.out(
             "memory", "query", "nails", "-k", "1", "--app", "recall:app"
         )
-        (line,) = place.out("memory", "stats", "--app", "recall:app").splitlines()[1:]
+        (line,) = shop.out("memory", "stats", "--app", "recall:app").splitlines()[1:]
         assert line.split()[:3] == ["default", "recall", "3"]
-        assert "has the memory in" in place.run("memory", "stats").stderr
-    done = place.run("memory", "stats", "--app", "recall:bare")
+        assert "has the memory in" in shop.run("memory", "stats").stderr
+    done = shop.run("memory", "stats", "--app", "recall:bare")
     assert "the app bare has no memory: give it one with memory_service(app)" in done.stderr

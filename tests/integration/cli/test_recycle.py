@@ -7,12 +7,12 @@ import signal
 
 import pytest
 
-from .commands import Place, wait_for, workers_in
+from .commands import ShopFolder, wait_for, workers_in
 
 APP = """
 import asyncio
 from pydantic import BaseModel
-from actors import App, MessageContext, RoutedAgent, event
+from callboard import App, MessageContext, RoutedAgent, event
 
 class Job(BaseModel):
     name: str
@@ -37,21 +37,21 @@ class Leaker(RoutedAgent):
 
 
 @pytest.fixture
-def leaky(place: Place) -> Place:
-    (place.folder / "leaky.py").write_text(APP, encoding="utf-8")
-    return place
+def leaky(shop: ShopFolder) -> ShopFolder:
+    (shop.folder / "leaky.py").write_text(APP, encoding="utf-8")
+    return shop
 
 
-def publish(place: Place, *names: str, seconds: float = 0.0) -> None:
+def publish(shop: ShopFolder, *names: str, seconds: float = 0.0) -> None:
     lines = "\n".join(json.dumps({"name": name, "seconds": seconds}) for name in names)
-    place.out("publish", "leaky:app", "leaks", "Job", "--file", "-", stdin=lines)
+    shop.out("publish", "leaky:app", "leaks", "Job", "--file", "-", stdin=lines)
 
 
-def handled(place: Place) -> int:
-    return int(json.loads(place.out("status", "leaky:app", "--json"))["totals"]["done"])
+def handled(shop: ShopFolder) -> int:
+    return int(json.loads(shop.out("status", "leaky:app", "--json"))["totals"]["done"])
 
 
-def test_a_leaking_worker_is_replaced_without_losing_anything(leaky: Place) -> None:
+def test_a_leaking_worker_is_replaced_without_losing_anything(leaky: ShopFolder) -> None:
     with leaky.started("up", "leaky:app", "--max-memory", "200MB", "--restarts", "0") as running:
         running.shows("leaker | works as")
         publish(leaky, *(f"leak {number}" for number in range(80)), seconds=0.02)
@@ -67,7 +67,7 @@ def test_a_leaking_worker_is_replaced_without_losing_anything(leaky: Place) -> N
     assert (totals["retried"], totals["dead"], totals["reaped"]) == (0, 0, 0)
 
 
-def test_a_worker_without_a_supervisor_ends_with_a_status_that_asks_for_another(leaky: Place) -> None:
+def test_a_worker_without_a_supervisor_ends_with_a_status_that_asks_for_another(leaky: ShopFolder) -> None:
     publish(leaky, "one", "two", "three", seconds=0.2)
     with leaky.started("worker", "leaky:app", "--max-messages", "3") as running:
         assert running.ends() == 79
@@ -76,19 +76,19 @@ def test_a_worker_without_a_supervisor_ends_with_a_status_that_asks_for_another(
     assert handled(leaky) == 3
 
 
-def test_the_limits_are_settings_too(leaky: Place) -> None:
+def test_the_limits_are_settings_too(leaky: ShopFolder) -> None:
     leaky.environ["CALLBOARD_MAX_MESSAGES"] = "1"
     publish(leaky, "one")
     with leaky.started("worker", "leaky:app") as running:
         assert running.ends() == 79
 
 
-def test_a_limit_that_no_worker_can_keep_is_refused(leaky: Place) -> None:
+def test_a_limit_that_no_worker_can_keep_is_refused(leaky: ShopFolder) -> None:
     done = leaky.run("worker", "leaky:app", "--max-memory", "1MB")
     assert done.returncode == 1
     assert "before its first message and may take 1 MB: raise max_memory" in done.stderr
 
 
-def test_a_size_that_is_none_is_wrong_use(leaky: Place) -> None:
+def test_a_size_that_is_none_is_wrong_use(leaky: ShopFolder) -> None:
     done = leaky.run("worker", "leaky:app", "--max-memory", "much")
     assert (done.returncode, "'much' is no size" in done.stderr) == (2, True)

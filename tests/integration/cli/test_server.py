@@ -12,28 +12,28 @@ from pathlib import Path
 
 import pytest
 
-from .commands import Place, processes_in, wait_for, workers_in
+from .commands import ShopFolder, processes_in, wait_for, workers_in
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[Place]:
+def own(tmp_path: Path) -> Iterator[ShopFolder]:
     """A folder without a server; what is started in it is stopped."""
-    place = Place(tmp_path, None)
-    yield place
-    place.run("server", "stop")
+    shop = ShopFolder(tmp_path, None)
+    yield shop
+    shop.run("server", "stop")
 
 
-def without_redis_cli(place: Place) -> None:
+def without_redis_cli(shop: ShopFolder) -> None:
     """Leaves a PATH on which servers are found, and redis-cli is not."""
-    programs = place.folder / "programs"
+    programs = shop.folder / "programs"
     programs.mkdir()
     found = shutil.which("redis-server")
     if found is not None:
         (programs / "redis-server").symlink_to(found)
-    place.environ["PATH"] = str(programs)
+    shop.environ["PATH"] = str(programs)
 
 
-def test_start_status_stop(own: Place) -> None:
+def test_start_status_stop(own: ShopFolder) -> None:
     assert own.run("server", "status").returncode == 3
     assert "it stays until" in own.out("server", "start")
     status = json.loads(own.out("server", "status", "--json"))
@@ -46,7 +46,7 @@ def test_start_status_stop(own: Place) -> None:
     assert own.run("server", "status", "--json").stdout == "null\n"
 
 
-def test_the_small_client_prints_as_redis_cli_does(own: Place) -> None:
+def test_the_small_client_prints_as_redis_cli_does(own: ShopFolder) -> None:
     without_redis_cli(own)
     own.out("server", "cli", "XADD", "s", "1-1", "a", 'x"y')
     expected = '1) 1) "1-1"\n   2) 1) "a"\n      2) "x\\"y"\n'
@@ -57,14 +57,14 @@ def test_the_small_client_prints_as_redis_cli_does(own: Place) -> None:
     assert typed == "(integer) 1\nInvalid argument(s)\nPONG\n(nil)\n"
 
 
-def test_an_error_of_the_server_has_an_exit_code(own: Place) -> None:
+def test_an_error_of_the_server_has_an_exit_code(own: ShopFolder) -> None:
     without_redis_cli(own)
     done = own.run("server", "cli", "NOSUCH")
     assert done.returncode == 1
     assert done.stdout.startswith("(error) ERR unknown command")
 
 
-def test_several_commands_share_the_server_and_the_last_one_ends_it(own: Place) -> None:
+def test_several_commands_share_the_server_and_the_last_one_ends_it(own: ShopFolder) -> None:
     with own.started("up", "shop:app") as running:
         running.shows("clerk | works as")
         own.out("publish", "shop:app", "jobs", "Job", "name=one")
@@ -77,7 +77,7 @@ def test_several_commands_share_the_server_and_the_last_one_ends_it(own: Place) 
     assert {one["type"]: one["done"] for one in types} == {"clerk": 1, "guard": 0}
 
 
-def test_workers_keep_the_server_until_they_have_drained(own: Place) -> None:
+def test_workers_keep_the_server_until_they_have_drained(own: ShopFolder) -> None:
     with own.started("up", "shop:app") as running:
         running.shows("clerk | works as")
         own.out("publish", "shop:app", "jobs", "Job", "name=long", "seconds=1.5")
@@ -89,7 +89,7 @@ def test_workers_keep_the_server_until_they_have_drained(own: Place) -> None:
     assert {one["type"]: one["done"] for one in types} == {"clerk": 1, "guard": 0}
 
 
-def test_a_server_that_was_killed_is_started_again(own: Place) -> None:
+def test_a_server_that_was_killed_is_started_again(own: ShopFolder) -> None:
     with own.started("up", "shop:app") as running:
         running.shows("clerk | works as")
         own.out("publish", "shop:app", "jobs", "Job", "name=before")
@@ -103,12 +103,12 @@ def test_a_server_that_was_killed_is_started_again(own: Place) -> None:
         assert running.ends() == 0
 
 
-def done_in(place: Place) -> int:
-    types = json.loads(place.out("status", "shop:app", "--json"))["types"]
+def done_in(shop: ShopFolder) -> int:
+    types = json.loads(shop.out("status", "shop:app", "--json"))["types"]
     return sum(one["done"] for one in types)
 
 
-def test_a_folder_that_cannot_be_written_is_one_sentence(own: Place) -> None:
+def test_a_folder_that_cannot_be_written_is_one_sentence(own: ShopFolder) -> None:
     (own.folder / ".callboard").write_text("a file", encoding="utf-8")
     done = own.run("status", "shop:app")
     assert done.returncode in (1, 3)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from memory import (
+from callboard.memory import (
     ChromaDBVectorMemory,
     HashingEmbedder,
     HttpChromaDBVectorMemoryConfig,
     MemoryContent,
     MemoryMimeType,
 )
-from memory.errors import StoreUnavailableError
+from callboard.memory.errors import StoreUnavailableError
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import Process, python
 from tests.helpers.servers import free_port
@@ -36,7 +36,7 @@ def collected() -> Iterator[None]:
 
 ADD = """
 import asyncio, sys
-from memory import *
+from callboard.memory import *
 
 async def main(url, start):
     config = HttpChromaDBVectorMemoryConfig.from_url(url, agent="shared")

@@ -1,4 +1,4 @@
-"""What agents remember in their handlers is remembered once, whoever is killed in between."""
+"""Additions in handlers are remembered once, whichever process is killed in between."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from actors import TopicId
-from actors.runtime import RedisAgentRuntime
-from memory import ChromaDBVectorMemory, HashingEmbedder, PersistentChromaDBVectorMemoryConfig
+from callboard import TopicId
+from callboard.memory import ChromaDBVectorMemory, HashingEmbedder, PersistentChromaDBVectorMemoryConfig
+from callboard.runtime.runtime import RedisAgentRuntime
 from tests.helpers.eventually import eventually
 from tests.helpers.ledger import Ledger
 from tests.helpers.memories import SHARED, Lesson, app, fact
 from tests.helpers.processes import Process, python
-from tests.helpers.rigging import SHORT_LEASE
 from tests.helpers.servers import ServerProcess
+from tests.helpers.worker_fleet import SHORT_LEASE
 
 EACH = 2_000
 IN_A_LESSON = 10
@@ -43,7 +43,7 @@ class School:
         self._processes: list[Process] = []
 
     def worker(self, agent_type: str) -> Process:
-        command = ("-m", "actors.cli", "worker", "tests.helpers.memories:app", "--url", self._url)
+        command = ("-m", "callboard.cli", "worker", "tests.helpers.memories:app", "--url", self._url)
         environ = {**SHORT_LEASE, "MEMORY_PATH": str(self.store), "LEDGER": str(self.ledger.file)}
         process = Process(
             python(*command, "--namespace", self.namespace, "--type", agent_type), environ=environ
@@ -73,7 +73,7 @@ class School:
         )
 
     def texts(self) -> Counter[str]:
-        """What the files of the store hold, without Chroma."""
+        """The contents in the files of the store, read without Chroma."""
         with sqlite3.connect(self.store / "chroma.sqlite3") as database:
             query = "select string_value from embedding_metadata where key = 'chroma:document'"
             return Counter(text for (text,) in database.execute(query))
@@ -115,7 +115,7 @@ async def check_that_all_is_known(school: School) -> None:
 
 
 @pytest.mark.slow
-async def test_what_two_processes_remember_at_once_is_all_there(school: School) -> None:
+async def test_memories_of_two_processes_at_once_are_all_kept(school: School) -> None:
     await school.teach()
     workers = [school.worker(agent_type) for agent_type in ("memory", "left", "right")]
 

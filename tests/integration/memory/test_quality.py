@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory import (
+from callboard.memory import (
     ChromaDBVectorMemory,
     InMemoryChromaDBVectorMemoryConfig,
     MemoryContent,
@@ -22,8 +22,9 @@ from memory import (
     SentenceTransformerEmbedder,
     default_embedder,
 )
-from memory.embeddings import DEFAULT_PACKAGE, default_model_folder, has_sentence_transformers, quick_embedder
-from memory.errors import ModelNotFoundError
+from callboard.memory.embedders.default import has_sentence_transformers, quick_embedder
+from callboard.memory.embedders.weights import DEFAULT_PACKAGE, default_model_folder
+from callboard.memory.errors import EmbeddingModelNotFoundError
 
 from .corpus import PASSAGES, QUESTIONS
 
@@ -111,16 +112,16 @@ async def test_the_model_is_loaded_once_for_all_memories_of_a_process() -> None:
 
 
 @needs_torch
-async def test_a_model_that_is_not_there_is_not_looked_for_on_the_network() -> None:
+async def test_a_missing_model_is_not_looked_for_on_the_network() -> None:
     code = (
         "import asyncio, socket, sys\n"
         "def refuse(*_): raise AssertionError('the network was used')\n"
         "socket.socket.connect = socket.getaddrinfo = refuse\n"
-        "from memory import SentenceTransformerEmbedder\n"
-        "from memory.errors import ModelNotFoundError\n"
+        "from callboard.memory import SentenceTransformerEmbedder\n"
+        "from callboard.memory.errors import EmbeddingModelNotFoundError\n"
         "try:\n"
         "    asyncio.run(SentenceTransformerEmbedder('nobody/no-such-model').load())\n"
-        "except ModelNotFoundError as error:\n"
+        "except EmbeddingModelNotFoundError as error:\n"
         "    print(error)\n"
     )
     done = await asyncio.to_thread(
@@ -133,9 +134,9 @@ async def test_a_model_that_is_not_there_is_not_looked_for_on_the_network() -> N
 
 
 def test_without_torch_numpy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory.embeddings.has_sentence_transformers", lambda: False)
+    monkeypatch.setattr("callboard.memory.embedders.default.has_sentence_transformers", lambda: False)
     fresh = default_embedder.__wrapped__
 
     assert isinstance(fresh(), NumpyEmbedder)
-    with pytest.raises(ModelNotFoundError):
+    with pytest.raises(EmbeddingModelNotFoundError):
         fresh("some/name")

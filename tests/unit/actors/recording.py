@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from actors import (
+from callboard import (
     Agent,
     AgentId,
     AgentInstantiationContext,
@@ -13,8 +13,8 @@ from actors import (
     MessageContext,
     TopicId,
 )
-from broker.errors import DuplicateSubscriptionError, UnknownSubscriptionError
-from broker.subscriptions import Subscription
+from callboard.broker.errors import DuplicateSubscriptionError, UnknownSubscriptionError
+from callboard.broker.subscriptions import Subscription
 
 
 class RecordingRuntime:

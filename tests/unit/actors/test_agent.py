@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from actors import (
+from callboard import (
     AgentId,
     AgentInstantiationContext,
     AgentType,
@@ -19,8 +19,8 @@ from actors import (
     handles,
     type_subscription,
 )
-from actors.errors import AlreadyBoundError, DescriptionError, NotBoundError
-from actors.runtime_protocol import Agent, AgentRuntime
+from callboard.errors import AgentAttributeError, MisuseError
+from callboard.protocol import Agent, AgentRuntime
 
 from .recording import RecordingRuntime, context
 
@@ -73,13 +73,12 @@ async def test_on_message_passes_everything_on() -> None:
 def test_the_description_must_be_a_string() -> None:
     with pytest.raises(ValueError, match="Agent description must be a string, not int"):
         Echo(5)  # type: ignore[arg-type]
-    assert issubclass(DescriptionError, ValueError)
 
 
 def test_an_unbound_agent_has_no_id() -> None:
     with pytest.raises(AttributeError, match="This Echo belongs to no runtime yet"):
         Echo().id  # noqa: B018
-    with pytest.raises(NotBoundError):
+    with pytest.raises(AgentAttributeError):
         Echo().runtime  # noqa: B018
 
 
@@ -108,7 +107,7 @@ async def test_binding_to_another_id_or_runtime_is_refused() -> None:
     agent = await bound(runtime)
     with pytest.raises(RuntimeError, match="already bound to a different ID"):
         await agent.bind_id_and_runtime(AgentId("echo", "2"), runtime)
-    with pytest.raises(AlreadyBoundError, match="already bound to a different runtime"):
+    with pytest.raises(MisuseError, match="already bound to a different runtime"):
         await agent.bind_id_and_runtime(AgentId("echo", "1"), RecordingRuntime())
 
 
@@ -136,15 +135,7 @@ async def test_publishing_names_the_sender_and_passes_the_options() -> None:
     await agent.publish_message("hi", topic)
     await agent.publish_message("later", topic, message_id="m", delay=1.5)
     await agent.publish_message("then", topic, at=due, now=True)
-    options = {
-        "sender": agent.id,
-        "cancellation_token": None,
-        "message_id": None,
-        "delay": None,
-        "at": None,
-        "now": False,
-        "claim_check": None,
-    }
+    options = {"sender": agent.id, "cancellation_token": None, "message_id": None}
     assert runtime.published == [
         ("hi", topic, options),
         ("later", topic, {**options, "message_id": "m", "delay": 1.5}),

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NewType, Optional, Ty
 import pytest
 from pydantic import BaseModel
 
-from actors import RoutedAgent, event, rpc
-from actors.annotations import HandlerSignature, classes_of
-from actors.errors import HandlerDeclarationError
+from callboard import RoutedAgent, event, rpc
+from callboard.annotations import HandlerSignature, classes_of
+from callboard.errors import HandlerDeclarationError
 
 if TYPE_CHECKING:
     from nowhere import Unknown  # type: ignore[import-not-found]
 
-    from actors import MessageContext
+    from callboard import MessageContext
 
 Name = NewType("Name", str)
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from actors import (
+from callboard import (
     AgentId,
     AgentInstantiationContext,
     AgentSettings,
@@ -26,18 +26,14 @@ from actors import (
     rpc,
     type_subscription,
 )
-from actors.errors import (
-    AgentArgumentsError,
-    AgentClassError,
-    AsyncSubscriptionError,
+from callboard.broker.errors import InvalidIdError, MessageDeclarationError
+from callboard.errors import (
+    AgentDeclarationError,
     DuplicateAgentTypeError,
     SettingValueError,
-    SubscriptionKindError,
     UnknownAgentTypeError,
-    UnknownSettingError,
 )
-from actors.subscriptions import subscription_factory
-from broker.errors import InvalidIdError, MessageNameTakenError
+from callboard.subscriptions import subscription_factory
 
 from .recording import RecordingRuntime
 
@@ -143,7 +139,7 @@ def test_the_namespace_is_the_name_unless_something_else_is_said() -> None:
 
 @pytest.mark.parametrize("given", [Visit, 5, "Counter", len])
 def test_an_agent_must_be_a_class_of_agents(given: Any) -> None:
-    with pytest.raises(AgentClassError, match="can't be agent type 'x': it is not a subclass of Agent"):
+    with pytest.raises(AgentDeclarationError, match="can't be agent type 'x': it is not a subclass of Agent"):
         App("a").agent("x")(given)
     with pytest.raises(TypeError, match="not a subclass of Agent"):
         App("a").register("x", Counter, expected_class=given)
@@ -160,7 +156,7 @@ def test_an_agent_must_be_a_class_of_agents(given: Any) -> None:
     ],
 )
 def test_topics_must_be_topics(options: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(SubscriptionKindError, match=sentence):
+    with pytest.raises(AgentDeclarationError, match=sentence):
         App("a").agent("x", **options)
 
 
@@ -180,7 +176,7 @@ def test_a_topic_type_must_be_valid() -> None:
     ],
 )
 def test_settings_are_checked(options: dict[str, Any], sentence: str) -> None:
-    with pytest.raises((UnknownSettingError, SettingValueError)) as raised:
+    with pytest.raises((AgentDeclarationError, SettingValueError)) as raised:
         App("a").agent("x", **options)
     assert sentence in str(raised.value)
 
@@ -212,7 +208,7 @@ def test_subscriptions_that_need_waiting_are_refused() -> None:
 
     app = App("a")
     app.agent("counter")(subscription_factory(make)(type("Sub", (Counter,), {})))
-    with pytest.raises(AsyncSubscriptionError):
+    with pytest.raises(AgentDeclarationError):
         app["counter"].subscriptions  # noqa: B018
 
 
@@ -251,7 +247,7 @@ async def test_agents_are_made_with_their_description() -> None:
 
 
 def test_a_class_that_needs_arguments_is_refused() -> None:
-    with pytest.raises(AgentArgumentsError, match="Demanding needs the arguments path, limit") as raised:
+    with pytest.raises(AgentDeclarationError, match="Demanding needs the arguments path, limit") as raised:
         App("a").agent("x")(Demanding)
     assert "register('x', lambda: Demanding(...), expected_class=Demanding)" in str(raised.value)
 
@@ -327,7 +323,7 @@ def test_message_types_are_listed_by_wire_name() -> None:
 def test_two_classes_of_one_name_are_refused() -> None:
     app = App("a")
     app.messages(Visit, type("Visit", (BaseModel,), {"__module__": "elsewhere"}))
-    with pytest.raises(MessageNameTakenError):
+    with pytest.raises(MessageDeclarationError):
         app.message_types()
 
 

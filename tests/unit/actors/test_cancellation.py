@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from actors import CancellationToken
+from callboard import CancellationToken
 
 
 def test_a_new_token_is_open() -> None:

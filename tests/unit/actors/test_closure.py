@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from actors import (
+from callboard import (
     AgentId,
     AgentType,
     CantHandleException,
@@ -15,7 +15,7 @@ from actors import (
     TypePrefixSubscription,
     TypeSubscription,
 )
-from actors.closure import UnknownTypePolicy
+from callboard.closure import UnknownTypePolicy
 
 from .recording import RecordingRuntime, context
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from actors import AgentId, CancellationToken, MessageContext, MessageHandlerContext, TopicId
-from actors.errors import OutsideContextError, StaticClassError
+from callboard import AgentId, CancellationToken, MessageContext, MessageHandlerContext, TopicId
+from callboard.errors import MisuseError, OutsideContextError
 
 from .recording import context
 
@@ -78,9 +78,9 @@ async def test_handlers_at_the_same_time_see_their_own_agent() -> None:
 
 
 def test_the_class_can_not_be_instantiated() -> None:
-    with pytest.raises(StaticClassError, match="MessageHandlerContext cannot be instantiated"):
+    with pytest.raises(MisuseError, match="MessageHandlerContext cannot be instantiated"):
         MessageHandlerContext()
-    assert issubclass(StaticClassError, RuntimeError)
+    assert issubclass(MisuseError, RuntimeError)
 
 
 def test_an_idempotency_key_is_the_same_in_every_attempt() -> None:

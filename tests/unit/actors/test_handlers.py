@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from actors import CantHandleException, MessageContext, RoutedAgent, event, message_handler, rpc
-from actors.errors import HandlerDeclarationError, HandlerResultError
-from actors.handlers import find_handler
+from callboard import CantHandleException, MessageContext, RoutedAgent, event, message_handler, rpc
+from callboard.errors import HandlerDeclarationError, HandlerResultError
+from callboard.handlers import find_handler
 
 from .recording import context
 

@@ -1,7 +1,7 @@
 import pytest
 
-from actors import AgentId, AgentInstantiationContext, AgentType, SubscriptionInstantiationContext
-from actors.errors import OutsideContextError, StaticClassError
+from callboard import AgentId, AgentInstantiationContext, AgentType, SubscriptionInstantiationContext
+from callboard.errors import MisuseError, OutsideContextError
 
 from .recording import RecordingRuntime
 
@@ -32,5 +32,5 @@ def test_a_subscription_learns_its_agent_type() -> None:
 
 @pytest.mark.parametrize("static", [AgentInstantiationContext, SubscriptionInstantiationContext])
 def test_the_classes_can_not_be_instantiated(static: type) -> None:
-    with pytest.raises(StaticClassError, match=f"{static.__name__} cannot be instantiated"):
+    with pytest.raises(MisuseError, match=f"{static.__name__} cannot be instantiated"):
         static()

@@ -2,14 +2,14 @@ from typing import Any
 
 import pytest
 
-from actors import (
+from callboard import (
     AgentId,
     DefaultInterventionHandler,
     DropMessage,
     MessageContext,
     MessageDroppedException,
 )
-from actors.intervention import InterventionHandler, intercept_publish, intercept_response, intercept_send
+from callboard.intervention import InterventionHandler, intercept_publish, intercept_response, intercept_send
 
 from .recording import context
 

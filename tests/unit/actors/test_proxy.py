@@ -1,4 +1,4 @@
-from actors import AgentId, AgentProxy, CancellationToken
+from callboard import AgentId, AgentProxy, CancellationToken
 
 from .recording import RecordingRuntime
 
@@ -16,7 +16,7 @@ async def test_a_proxy_sends() -> None:
     proxy = AgentProxy(AgentId("counter", "main"), runtime)
     sender = AgentId("a", "1")
     assert await proxy.send_message("hi", sender=sender, cancellation_token=token, message_id="m") == "answer"
-    options = {"sender": sender, "cancellation_token": token, "message_id": "m", "claim_check": None}
+    options = {"sender": sender, "cancellation_token": token, "message_id": "m"}
     assert runtime.sent == [("hi", proxy.id, options)]
 
 

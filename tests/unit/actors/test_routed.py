@@ -1,13 +1,11 @@
 import logging
 from dataclasses import dataclass
-from typing import Any
-from unittest.mock import Mock
+from typing import Any, Self
 
 import pytest
 from pydantic import BaseModel
 
-from actors import CantHandleException, MessageContext, RoutedAgent, event, handles, message_handler, rpc
-from actors.errors import NoHandlerError
+from callboard import CantHandleException, MessageContext, RoutedAgent, event, handles, message_handler, rpc
 
 from .recording import RecordingRuntime, context
 
@@ -190,7 +188,6 @@ async def test_a_request_without_a_handler_raises_at_the_caller() -> None:
         CantHandleException, match="Keeper has no handler for a request of type Animal"
     ) as raised:
         await Keeper().on_message(Animal(), context(is_rpc=True))
-    assert isinstance(raised.value, NoHandlerError)
     assert raised.value.permanent
 
 
@@ -226,8 +223,14 @@ async def test_an_error_of_a_handler_passes_through_unchanged() -> None:
 
 
 async def test_attributes_that_only_look_like_handlers_are_not() -> None:
+    class HasEveryAttribute:
+        def __getattr__(self, name: str) -> Self:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return self
+
     class Agent(Keeper):
-        mock = Mock()
+        helper = HasEveryAttribute()
 
     assert await calls_of(Agent(), Cat()) == ["cat"]
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
-from actors import BaseAgent, MessageContext
-from actors.errors import StateError, StateMissingError
-from actors.state import dump_state, restore_state, state_model
+from callboard import BaseAgent, MessageContext
+from callboard.errors import AgentAttributeError, StateError
+from callboard.state import dump_state, restore_state, state_model
 
 
 class Silent(BaseAgent):
@@ -70,7 +70,7 @@ def test_without_a_state_there_is_none() -> None:
     with pytest.raises(AttributeError, match="Silent declares no state: add a nested"):
         Silent().state  # noqa: B018
     assert not hasattr(Silent(), "state")
-    assert issubclass(StateMissingError, AttributeError)
+    assert issubclass(AgentAttributeError, AttributeError)
     assert dump_state(Silent()) is None
 
 

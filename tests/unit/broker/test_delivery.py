@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, strategies as st
 
+from callboard.broker.delivery import read_delivery
+from callboard.broker.envelope import Envelope
 from tests.helpers.lanes import entry
 
 
@@ -35,3 +38,30 @@ def test_a_new_delivery_knows_no_state() -> None:
 def test_it_has_no_room_for_anything_else() -> None:
     with pytest.raises(AttributeError):
         entry("a", "a1").typo = 1  # type: ignore[attr-defined]
+
+
+VALUES = (b"counter", b"topic:visits", b"17-0", b"", b"m1", b"Visit", b"a", b"", b"5", b"", b"{}")
+
+
+def test_it_is_read_from_what_the_server_gives() -> None:
+    delivery = read_delivery(VALUES)
+    assert delivery.reference == (b"counter", b"topic:visits", b"17-0")
+    assert (delivery.raw_key, delivery.tries, delivery.broken) == (b"a", b"", None)
+    assert delivery.envelope == Envelope("m1", "Visit", "a", None, 5, b"{}")
+
+
+def test_an_entry_added_by_hand_has_the_id_and_the_time_of_its_entry() -> None:
+    envelope = read_delivery((*VALUES[:4], b"", b"Visit", b"a", b"", b"", b"", b"{}")).envelope
+    assert (envelope.id, envelope.at) == ("17-0", 17)
+
+
+def test_junk_is_a_delivery_too() -> None:
+    delivery = read_delivery((*VALUES[:6], b"\xff", b"", b"5", b"\xc1", b"{}"))
+    assert delivery.broken is not None
+    assert (delivery.raw_key, delivery.envelope.key, delivery.envelope.id) == (b"\xff", "\ufffd", "m1")
+
+
+@given(st.lists(st.binary(max_size=20), min_size=7, max_size=7))
+def test_reading_never_fails(values: list[bytes]) -> None:
+    delivery = read_delivery((*VALUES[:4], *values))
+    assert delivery.envelope.body == values[-1]

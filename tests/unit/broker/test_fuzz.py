@@ -9,11 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from broker.limits import Limits
-from broker.plain import packb
+from callboard.broker.encoding.limits import Limits
+from callboard.broker.encoding.plain import packb
 from tests.helpers.fuzzing import (
     BYTES_PER_BYTE,
     CONSTANT_BYTES,
@@ -134,7 +133,9 @@ DESCRIBED = st.fixed_dictionaries(
         "type": st.sampled_from(
             ["ValueError", "UnicodeDecodeError", "UnicodeEncodeError", "OSError", "SyntaxError"]
         )
-        | st.sampled_from(["KeyError", "ExceptionGroup", "ImportError", "broker.errors.DecodeError"])
+        | st.sampled_from(
+            ["KeyError", "ExceptionGroup", "ImportError", "callboard.broker.errors.DecodeError"]
+        )
         | st.text(max_size=20),
         "text": VALUES,
         "trace": st.text(max_size=20),
@@ -188,7 +189,10 @@ KINDS = (
 )
 
 
-@pytest.mark.parametrize("size", [100, 4_000, 4_097, 60_000, 1_000_000])
+@pytest.mark.parametrize(
+    "size",
+    [100, 4_000, 4_097, *(pytest.param(size, marks=pytest.mark.slow) for size in (60_000, 1_000_000))],
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_is_bounded_by_what_came(kind: str, size: int) -> None:
     body = large(kind, size, random.Random(f"{kind} {size}"))

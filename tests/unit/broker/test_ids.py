@@ -3,13 +3,12 @@ import os
 import pickle
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import BaseModel, ValidationError
 
-from broker import AgentId, AgentType, TopicId
-from broker.errors import ImmutableIdError, InvalidIdError
-from broker.ids import IdSource, derived_id
+from callboard.broker import AgentId, AgentType, TopicId
+from callboard.broker.errors import InvalidIdError
+from callboard.broker.ids import IdSource, derived_id
 
 TYPES = st.from_regex(r"[\w\-.]+\Z", fullmatch=True)
 TOPICS = st.from_regex(r"[\w\-.:=]+\Z", fullmatch=True)
@@ -77,7 +76,7 @@ def test_kinds_of_ids_are_never_equal() -> None:
 
 def test_ids_do_not_change() -> None:
     for made, name in ((AgentId("a", "b"), "key"), (TopicId("a", "b"), "source"), (AgentType("a"), "type")):
-        with pytest.raises(ImmutableIdError, match="make a new one"):
+        with pytest.raises(AttributeError, match="make a new one"):
             setattr(made, name, "c")
         with pytest.raises(AttributeError):
             delattr(made, name)

@@ -1,16 +1,19 @@
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+import math
+from typing import Any, ClassVar
 
-from broker import BrokerSettings, DeadLetter, ErrorInfo, Retry, RetryPolicy
-from broker.errors import DecodeError, EncodeError, UnknownMessageError
+import pytest
+from hypothesis import given, strategies as st
+
+from callboard.broker import BrokerSettings, DeadLetter, ErrorInfo, Retry, RetryPolicy
+from callboard.broker.errors import DecodeError, EncodeError, SettingsError, UnknownMessageError
+from callboard.broker.retry import decided
 
 
 def pauses(policy: RetryPolicy, random: float, attempts: int) -> list[float]:
-    decided = [
+    outcomes = [
         policy.decide(attempt, ValueError("x"), random=lambda: random) for attempt in range(1, attempts + 1)
     ]
-    return [one.delay for one in decided if isinstance(one, Retry)]
+    return [one.delay for one in outcomes if isinstance(one, Retry)]
 
 
 def test_pauses_double_up_to_the_cap() -> None:
@@ -78,3 +81,64 @@ def test_the_policy_of_the_settings() -> None:
     settings = BrokerSettings(max_attempts=5, retry_base=0.2, retry_cap=9.0)
     assert RetryPolicy.of(settings) == RetryPolicy(5, 0.2, 9.0)
     assert RetryPolicy.of(settings, max_attempts=1).max_attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_attempts", 0),
+        ("max_attempts", 1.5),
+        ("max_attempts", True),
+        ("max_attempts", "3"),
+        ("base", -1),
+        ("base", math.nan),
+        ("base", math.inf),
+        ("base", "x"),
+        ("cap", math.inf),
+        ("jitter", 2),
+        ("jitter", math.nan),
+    ],
+)
+def test_a_policy_that_cannot_work_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(SettingsError, match=f"^{name}=.* has to be a "):
+        RetryPolicy(**{name: value})
+
+
+class Own(RetryPolicy):
+    """An app's own rule."""
+
+    answer: ClassVar[Any] = None
+
+    def decide(self, *_: Any, **__: Any) -> Any:
+        return type(self).answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (Retry(math.nan, "no"), "a pause of nan seconds"),
+        (Retry(math.inf, "no"), "a pause of inf seconds"),
+        (Retry(-5, "no"), "a pause of -5 seconds"),
+        (None, "NoneType"),
+        ("again", "str"),
+    ],
+)
+def test_a_decision_that_cannot_be_carried_out_is_a_dead_letter(answer: Any, told: str) -> None:
+    Own.answer = answer
+    info = ErrorInfo("E", "no")
+    assert decided(Own(), 1, LookupError(), info) == DeadLetter(f"Own.decide returned {told}", info)
+    Own.answer = Retry(1.5, "later")
+    assert decided(Own(), 1, LookupError(), info) is Own.answer
+
+
+class Unspeakable(Exception):
+    """Its text can't be made."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_an_error_without_a_text_is_decided_too() -> None:
+    outcome = RetryPolicy(max_attempts=1).decide(1, Unspeakable())
+    assert isinstance(outcome, DeadLetter)
+    assert outcome.error == ErrorInfo("Unspeakable", "<its text can't be made: RuntimeError>")

@@ -1,10 +1,11 @@
 import dataclasses
+from typing import Any
 
 import pytest
 
-from broker import BrokerSettings
-from broker.errors import SettingsError
-from broker.settings import parse_size
+from callboard.broker import BrokerSettings
+from callboard.broker.errors import SettingsError
+from callboard.broker.settings import described_fields, parse_size
 
 
 def test_nothing_in_the_environment_means_the_defaults() -> None:
@@ -12,9 +13,12 @@ def test_nothing_in_the_environment_means_the_defaults() -> None:
 
 
 def test_every_setting_is_documented() -> None:
-    assert BrokerSettings.__doc__ is not None
-    for spec in dataclasses.fields(BrokerSettings):
-        assert f"        {spec.name}: " in BrokerSettings.__doc__, spec.name
+    described = described_fields(BrokerSettings)
+    assert [one.name for one in described] == [spec.name for spec in dataclasses.fields(BrokerSettings)]
+    for one in described:
+        assert one.meaning.endswith("."), one.name
+        is_number = isinstance(one.default, int | float) and not isinstance(one.default, bool)
+        assert bool(one.unit) is is_number, one.name
 
 
 def test_the_environment_is_read() -> None:
@@ -89,6 +93,46 @@ def test_a_switch_in_the_environment(text: str, value: bool) -> None:
 def test_a_setting_that_does_not_exist() -> None:
     with pytest.raises(SettingsError, match="there is no setting 'leese': did you mean 'lease'"):
         BrokerSettings.from_env({}, leese=4)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (
+            {"when_full": "rejekt"},
+            "when_full='rejekt' has to be one of: wait, reject. Did you mean 'reject'?",
+        ),
+        ({"durability": "disk"}, "durability='disk' has to be one of: server, replica"),
+        ({"leese": 4}, "there is no setting 'leese': did you mean 'lease'?"),
+        ({"url": ""}, "url='' has to be text"),
+        ({"max_payload": "much"}, "max_payload: 'much' is no size: write a number of bytes"),
+    ],
+)
+def test_the_sentence_names_what_would_work(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        BrokerSettings(**given)
+    assert str(caught.value).startswith(why)
+    assert caught.value.__cause__ is None
+
+
+def test_arguments_have_names() -> None:
+    with pytest.raises(TypeError, match="positional"):
+        BrokerSettings("redis://x")  # type: ignore[call-arg]
+
+
+def test_an_override_hides_what_the_environment_says() -> None:
+    environ = {"CALLBOARD_BEAT_EVERY": "3", "CALLBOARD_LEASE": "never"}
+    assert BrokerSettings.from_env(environ, lease=10.0).beat_every == 3.0
+    with pytest.raises(SettingsError, match="beat at least twice"):
+        BrokerSettings.from_env(environ, lease=4.0)
+
+
+def test_settings_can_be_compared_and_changed_in_a_copy() -> None:
+    changed = dataclasses.replace(BrokerSettings(), lease=7.0)
+    assert changed == BrokerSettings(lease=7.0)
+    assert hash(changed) == hash(BrokerSettings(lease=7))
+    with pytest.raises(SettingsError, match="lease=0 has to be more than 0"):
+        dataclasses.replace(changed, lease=0)
 
 
 def test_settings_do_not_change() -> None:

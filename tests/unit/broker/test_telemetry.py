@@ -1,12 +1,11 @@
 import logging
-import timeit
 from collections.abc import Iterator
 from typing import get_args
 
 import pytest
 
-from broker import telemetry
-from broker.telemetry import Event, Fenced, Handled, attach, emit, is_watched
+from callboard.broker import telemetry
+from callboard.broker.telemetry import Event, Fenced, Handled, attach, emit, is_watched
 
 
 @pytest.fixture
@@ -65,8 +64,3 @@ def test_the_table_of_the_docstring_has_every_event() -> None:
     for event in get_args(Event):
         assert f"| {event.__name__} |" in telemetry.__doc__
         assert event.__doc__
-
-
-def test_silence_costs_next_to_nothing() -> None:
-    best = min(timeit.repeat(lambda: emit(Fenced, "w", 1), number=1_000, repeat=20)) / 1_000
-    assert best < 5e-6  # 0.1 microseconds on a quiet machine

@@ -7,16 +7,14 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel
 
-from actors import AgentId, AgentRuntime, BaseAgent, CancellationToken, MessageContext, TopicId
-from actors.demo.app import app
-from actors.demo.errors import StraySubtaskError
-from actors.demo.messages import PARTS, ROUNDS, Document, Feedback, Requirements, Result
-from actors.demo.result import render
-from actors.demo.steps import rehearse
-from examples.counting import Count, HowMany, Visit
-from examples.counting import Counter as CountingAgent
-from examples.counting import app as counting_app
+from callboard import AgentId, AgentRuntime, BaseAgent, CancellationToken, MessageContext, TopicId
+from examples.counting import Count, Counter as CountingAgent, HowMany, Visit, app as counting_app
 from examples.digest import app as exported
+from examples.digest.app import app
+from examples.digest.errors import StraySubtaskError
+from examples.digest.messages import PARTS, ROUNDS, Document, Feedback, Requirements, Result
+from examples.digest.result import render
+from examples.digest.steps import rehearse
 
 
 def recipient(topic: TopicId) -> AgentId:

@@ -1,99 +1,24 @@
-"""Reading files and folders, and making them fit."""
+"""Making the documents of files and folders fit one message."""
 
-import os
 from pathlib import Path
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from actors.demo.documents import fit, load_documents, prepare
-from actors.demo.errors import (
-    DocumentBinaryError,
-    DocumentEmptyError,
-    DocumentError,
-    DocumentKindError,
-    DocumentMissingError,
-    DocumentUnreadableError,
-    NoDocumentsError,
-)
-from actors.demo.messages import Document
-from broker import BrokerSettings
+from callboard.broker import BrokerSettings
+from examples.digest.documents import fit, prepare
+from examples.digest.messages import Document
 
 
-def written(path: Path, data: str | bytes = "Some text.\n") -> Path:
+def written(path: Path, data: str = "Some text.\n") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    path.write_text(data, encoding="utf-8")
     return path
 
 
-def test_a_folder_is_read_in_order_without_what_is_not_its_own(tmp_path: Path) -> None:
-    for name in (
-        "b.md",
-        "a.TXT",
-        "README.md",
-        "docs/z.md",
-        "x.py",
-        ".git/a.md",
-        "node_modules/a.md",
-        ".hidden.md",
-    ):
-        written(tmp_path / name)
+def test_what_is_not_read_in_a_folder_is_left_out(tmp_path: Path) -> None:
+    written(tmp_path / "a.md")
     written(tmp_path / "empty.md", " \n")
-    written(tmp_path / "image.md", b"\x89PNG\0\0")
-    assert [one.name for one in load_documents(tmp_path)] == ["README.md", "a.TXT", "b.md", "docs/z.md"]
-    assert prepare(tmp_path).left_out == ["empty.md: empty.", "image.md: not text."]
-
-
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [
-        (b"caf\xe9 au lait", "caf\ufffd au lait"),
-        (b"\xef\xbb\xbfmarked", "marked"),
-        ("wide café".encode("utf-16"), "wide café"),
-    ],
-)
-def test_any_encoding_gives_text(tmp_path: Path, data: bytes, text: str) -> None:
-    assert load_documents(written(tmp_path / "a.md", data))[0].text == text
-
-
-def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:
-    cases: list[tuple[Path, type[DocumentError], str]] = [
-        (tmp_path / "no.md", DocumentMissingError, "does not exist"),
-        (written(tmp_path / "a.pdf"), DocumentKindError, "neither a .md nor a .txt"),
-        (written(tmp_path / "zero.md", b"a\0b"), DocumentBinaryError, "not text"),
-        (written(tmp_path / "empty.txt", ""), DocumentEmptyError, "is empty"),
-        (written(tmp_path / "bare" / "a.py").parent, NoDocumentsError, "holds no .md or .txt"),
-        (written(tmp_path / "void" / "a.md", "\n").parent, NoDocumentsError, "a.md: empty"),
-    ]
-    for path, error, words in cases:
-        with pytest.raises(error, match=words) as caught:
-            load_documents(path)
-        assert caught.value.path == str(path)
-        assert str(type(caught.value)(*caught.value.args)) == str(caught.value)
-
-
-def test_what_is_no_file_is_passed_over(tmp_path: Path) -> None:
-    loop = tmp_path / "loop.md"
-    loop.symlink_to(loop)
-    os.mkfifo(tmp_path / "pipe.md")
-    (tmp_path / "folder.md").mkdir()
-    written(tmp_path / "good.md")
-    assert [one.name for one in load_documents(tmp_path)] == ["good.md"]
-    with pytest.raises(DocumentKindError):
-        load_documents(tmp_path / "pipe.md")
-
-
-def test_what_the_system_refuses_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Path, mode: str) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    path = written(tmp_path / "a.md")
-    monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(DocumentUnreadableError, match=r"cannot be read \(Permission denied\)"):
-        load_documents(path)
-    with pytest.raises(NoDocumentsError, match=r"a\.md: unreadable"):
-        load_documents(tmp_path)
+    assert prepare(tmp_path).left_out == ["empty.md: empty."]
 
 
 def test_titles_come_from_the_document_or_the_folder(tmp_path: Path) -> None:

@@ -1,11 +1,10 @@
-"""What of a markdown document is prose."""
+"""The prose in a markdown document."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from actors.demo.markdown import passages, plain, title_of
-from actors.demo.messages import Document
+from examples.digest.markdown import passages, plain, title_of
+from examples.digest.messages import Document
 
 README = """\
 ---

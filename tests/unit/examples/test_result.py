@@ -2,9 +2,9 @@
 
 import pytest
 
-from actors.demo.errors import IncompleteDigestError
-from actors.demo.messages import PARTS, Heading, Pick, Result
-from actors.demo.result import Digest, render
+from examples.digest.errors import IncompleteDigestError
+from examples.digest.messages import PARTS, Heading, Pick, Result
+from examples.digest.result import Digest, render
 
 
 def results(*picks: Pick, words: int = 350) -> list[Result]:

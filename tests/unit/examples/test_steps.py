@@ -7,14 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from actors.demo.markdown import passages
-from actors.demo.messages import PARTS, Document, Measure, Requirements, Subtask
-from actors.demo.result import Digest, render
-from actors.demo.steps import allocate, collect, gather, rehearse, review, split, top_up, write
-from actors.demo.text import count_words
+from examples.digest.markdown import passages
+from examples.digest.messages import PARTS, Document, Measure, Requirements, Subtask
+from examples.digest.result import Digest, render
+from examples.digest.steps import allocate, collect, gather, rehearse, review, split, top_up, write
+from examples.digest.text import count_words
 
 WORDS = (
     "actor",
@@ -237,7 +236,7 @@ def test_another_hash_seed_gives_the_same_digest(tmp_path: Path) -> None:
     path = tmp_path / "prose.md"
     path.write_text(prose(300).text, encoding="utf-8")
     script = (
-        "import sys; from actors.demo.documents import prepare; from actors.demo.steps import rehearse\n"
+        "import sys; from examples.digest.documents import prepare; from examples.digest.steps import rehearse\n"
         "for one in rehearse(prepare(sys.argv[1]).requirements('job')): print(one.model_dump_json())"
     )
     outputs = {

@@ -1,10 +1,9 @@
 """Sentences and words."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from actors.demo.text import (
+from examples.digest.text import (
     MAX_SENTENCE_CHARS,
     MAX_SENTENCE_WORDS,
     count_words,

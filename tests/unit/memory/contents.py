@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory import MemoryContent, MemoryMimeType
+from callboard.memory import MemoryContent, MemoryMimeType
 
 
 def text(content: str, **metadata: Any) -> MemoryContent:

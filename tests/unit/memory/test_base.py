@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from broker.registry import MessageRegistry
-from memory import MemoryContent, MemoryMimeType, MemoryQueryResult, UpdateContextResult
-from memory.base import add_to_context, last_text
-from memory.contexts import UnboundedChatCompletionContext
-from memory.errors import ContentKindError
-from memory.image import Image
-from memory.llm_messages import AssistantMessage, FunctionCall, SystemMessage, UserMessage
+from callboard.broker.encoding.registry import MessageRegistry
+from callboard.memory import MemoryContent, MemoryMimeType, MemoryQueryResult, UpdateContextResult
+from callboard.memory.base import add_to_context, last_text
+from callboard.memory.contexts import UnboundedChatCompletionContext
+from callboard.memory.errors import ContentKindError
+from callboard.memory.image import Image
+from callboard.memory.llm_messages import AssistantMessage, FunctionCall, SystemMessage, UserMessage
 
 PNG = Image.from_bytes(b"\x89PNG\r\n\x1a\n rest")
 
@@ -77,11 +77,11 @@ async def test_a_context_gets_no_message_without_memories() -> None:
         ),
     ],
 )
-async def test_what_a_context_is_about_is_the_text_of_its_last_message(message: Any, text: str) -> None:
+async def test_the_subject_of_a_context_is_the_text_of_its_last_message(message: Any, text: str) -> None:
     first = UserMessage(content="first", source="u")
 
     assert await last_text(UnboundedChatCompletionContext(initial_messages=[first, message])) == text
 
 
-async def test_an_empty_context_is_about_nothing() -> None:
+async def test_an_empty_context_has_no_subject() -> None:
     assert await last_text(UnboundedChatCompletionContext()) == ""

@@ -1,15 +1,15 @@
-"""What the package offers, and what it does not load for it."""
+"""The names that the package offers, and the packages that importing them does not load."""
 
 from __future__ import annotations
 
-import inspect
 import subprocess
 import sys
 
 import pytest
 
-import memory
-from memory import errors
+from callboard import memory
+from callboard.foundation.errors import CallboardError
+from callboard.memory import errors
 
 HEAVY = ("chromadb", "torch", "sentence_transformers", "transformers", "numpy", "tokenizers", "openai")
 
@@ -18,17 +18,17 @@ def test_every_name_that_is_offered_is_there() -> None:
     assert memory.__all__ == sorted(memory.__all__)
     assert [name for name in memory.__all__ if getattr(memory, name).__name__ != name] == []
     assert set(memory.__all__) <= set(dir(memory))
-    with pytest.raises(AttributeError, match="has no attribute 'Memroy'"):
+    with pytest.raises(AttributeError, match=r"No callboard\.memory attribute Memroy"):
         _ = getattr(memory, "Memroy")  # noqa: B009 - a type checker would refuse it
 
 
 @pytest.mark.parametrize(
     "code",
     [
-        "import memory",
-        "import actors",
-        "import actors, memory; [getattr(memory, name) for name in memory.__all__]",
-        "from actors.memory_service import memory_service; from actors.memory_client import MemoryServiceClient",
+        "import callboard.memory",
+        "import callboard",
+        "import callboard; from callboard import memory; [getattr(memory, name) for name in memory.__all__]",
+        "from callboard.memory_service import MemoryServiceClient, memory_service",
     ],
 )
 def test_nothing_heavy_is_imported(code: str) -> None:
@@ -41,11 +41,13 @@ def test_nothing_heavy_is_imported(code: str) -> None:
 
 
 def test_errors_have_one_root_and_are_made_again_from_their_arguments() -> None:
-    classes = [value for value in vars(errors).values() if isinstance(value, type)]
-    assert all(issubclass(one, errors.LongTermMemoryError) for one in classes)
-    for cls in set(classes) - {errors.LongTermMemoryError}:
-        names = tuple(inspect.signature(cls).parameters)
-        error = cls(*names)
-        assert {name: getattr(error, name) for name in names} == {name: name for name in names}
+    classes = {
+        one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, CallboardError)
+    }
+    assert all(issubclass(one, errors.LongTermMemoryError | ValueError) for one in classes - {CallboardError})
+    for cls in classes - {CallboardError, errors.LongTermMemoryError}:
+        names = cls.field_names
+        error = cls(*names) if cls is not errors.ContextTooSmallError else cls(1_234)
+        assert "{" not in str(error) or cls is errors.FilterError
         assert str(cls(*error.args)) == str(error)
-        assert error.args == names
+        assert error.args == tuple(vars(error).values())

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from memory.image import Image
-from memory.llm_errors import ImageError
+from callboard.memory.errors import ImageError
+from callboard.memory.image import Image
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"pixels"
 
@@ -31,7 +31,7 @@ def test_the_format_is_taken_from_the_bytes(data: bytes, mime_type: str) -> None
     assert image.data_uri == f"data:{mime_type};base64,{base64.b64encode(data).decode()}"
 
 
-def test_what_is_no_known_image_needs_its_mime_type() -> None:
+def test_an_unknown_image_needs_its_mime_type() -> None:
     with pytest.raises(ImageError, match="say what it is with mime_type"):
         Image.from_bytes(b"<svg/>")
     assert Image.from_bytes(b"<svg/>", "image/svg+xml").mime_type == "image/svg+xml"
@@ -82,7 +82,7 @@ def test_an_image_is_plain_data() -> None:
         assert Image.model_validate_json(image.model_dump_json()) == image
 
 
-def test_what_autogen_wrote_can_be_read() -> None:
+def test_images_written_by_autogen_can_be_read() -> None:
     written = {"data": base64.b64encode(PNG).decode()}
     assert TypeAdapter(str | Image).validate_python(written) == Image.from_bytes(PNG)
 
@@ -100,7 +100,7 @@ def test_what_autogen_wrote_can_be_read() -> None:
         "text",
     ],
 )
-def test_what_is_no_image_is_refused(given: Any) -> None:
+def test_data_that_are_no_image_are_refused(given: Any) -> None:
     with pytest.raises(ValidationError):
         Image.model_validate(given)
 
@@ -119,6 +119,6 @@ def test_an_image_of_pillow_becomes_png() -> None:
     assert Image.from_pil(Picture()) == Image.from_bytes(PNG)
 
 
-def test_it_can_not_be_changed() -> None:
+def test_an_image_can_not_be_changed() -> None:
     with pytest.raises(ValidationError):
         Image.from_bytes(PNG).data = ""  # type: ignore[misc]

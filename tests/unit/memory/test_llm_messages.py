@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from broker import MessageRegistry
-from memory.llm_messages import (
+from callboard.broker import MessageRegistry
+from callboard.memory.llm_messages import (
     AssistantMessage,
     FunctionCall,
     FunctionExecutionResult,

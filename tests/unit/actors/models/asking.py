@@ -1,9 +1,9 @@
-"""What tests of model clients are made of."""
+"""Requests and answers for tests of model clients."""
 
 from __future__ import annotations
 
-from actors.models import ChatCompletionClient, CreateResult, RequestUsage, SystemMessage, UserMessage
-from memory.llm_messages import LLMMessage
+from callboard.memory.llm_messages import LLMMessage
+from callboard.models import ChatCompletionClient, CreateResult, RequestUsage, SystemMessage, UserMessage
 
 HELLO: list[LLMMessage] = [SystemMessage(content="be kind"), UserMessage(content="hello", source="user")]
 

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors.context import MessageHandlerContext
-from actors.errors import SettingValueError
-from actors.models import (
+from callboard.broker import AgentId
+from callboard.context import MessageHandlerContext
+from callboard.errors import SettingValueError
+from callboard.memory.llm_messages import LLMMessage
+from callboard.models import (
     Budget,
     CreateResult,
-    MemoryStore,
+    InMemoryStore,
     MeteredChatCompletionClient,
     ModelSettings,
     Price,
@@ -20,10 +22,8 @@ from actors.models import (
     UsageLedger,
     usage_run,
 )
-from actors.models.errors import BudgetExceededError, ModelConnectionError, UnknownPriceError
-from actors.models.replay import Answer
-from broker import AgentId
-from memory.llm_messages import LLMMessage
+from callboard.models.errors import BudgetExceededError, ModelConnectionError, UnknownPriceError
+from callboard.models.replay import Answer
 
 from .asking import HELLO, result, stream_of
 
@@ -100,7 +100,7 @@ async def test_a_budget_in_money_needs_a_price() -> None:
         await metered(["one"], Budget(usd=1.0), model="unheard of").create(HELLO)
 
 
-async def test_the_longest_answer_is_what_request_and_client_allow() -> None:
+async def test_the_longest_answer_is_limited_by_request_and_client() -> None:
     for extra, needed in (({}, 7), ({"max_tokens": 2}, 5), ({"max_completion_tokens": 3}, 6)):
         ledger = UsageLedger(settings=SETTINGS)
         client = MeteredChatCompletionClient(Limited(["a"]), ledger, budgets=[Budget(tokens=1)])
@@ -128,7 +128,7 @@ async def test_every_agent_has_its_own_budget_and_one_by_name_a_smaller_one() ->
 
 async def test_requests_at_once_stay_within_the_budget_together() -> None:
     """Also those of several clients, as several processes have them, with one store."""
-    store = MemoryStore()
+    store = InMemoryStore()
     go_on = asyncio.Event()
 
     async def slowly(messages: Sequence[LLMMessage]) -> str:
@@ -154,7 +154,7 @@ async def test_nothing_stays_set_aside_after_a_failure() -> None:
     await client.create(HELLO)
 
 
-async def test_a_stream_that_breaks_is_counted_by_what_was_seen() -> None:
+async def test_a_stream_that_breaks_is_counted_by_its_pieces() -> None:
     client = metered([Streamed(["a ", "b ", ModelConnectionError("gpt", "gone")])], Budget(tokens=10))
     with pytest.raises(ModelConnectionError):
         await stream_of(client)
@@ -171,7 +171,7 @@ async def test_a_stream_that_is_left_is_counted_too() -> None:
 
 
 @pytest.mark.parametrize("scope", ["runs", "", "total:a", "agent:", "anything:a"])
-def test_a_scope_that_there_is_not_is_refused(scope: str) -> None:
+def test_an_unknown_scope_is_refused(scope: str) -> None:
     with pytest.raises(SettingValueError, match="scope="):
         Budget(scope, tokens=1)
 

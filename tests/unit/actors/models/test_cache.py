@@ -4,18 +4,18 @@ import asyncio
 
 import pytest
 
-from actors.models import (
+from callboard.models import (
     CachedChatCompletionClient,
     FunctionCall,
-    MemoryStore,
+    InMemoryStore,
     ReplayChatCompletionClient,
     RequestUsage,
     Streamed,
     UserMessage,
 )
-from actors.models.errors import ModelConnectionError
-from actors.models.replay import Answer
-from actors.models.stores import Store
+from callboard.models.errors import ModelConnectionError
+from callboard.models.replay import Answer
+from callboard.models.stores import Store
 
 from .asking import HELLO, result, stream_of
 
@@ -43,7 +43,7 @@ async def test_arguments_are_a_part_of_the_question() -> None:
 
 
 async def test_two_models_do_not_answer_for_each_other() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     await cached("small", store=store, model="small").create(HELLO)
     assert (await cached("large", store=store, model="large").create(HELLO)).content == "large"
     assert (await cached("new", store=store, model="small").create(HELLO)).content == "small"
@@ -57,7 +57,7 @@ async def test_a_stream_comes_back_as_it_came() -> None:
     assert (await client.create(HELLO)).content == "ab cd"
 
 
-async def test_what_was_no_stream_comes_in_one_piece() -> None:
+async def test_a_cached_whole_answer_streams_in_one_piece() -> None:
     client = cached("a b c")
     await client.create(HELLO)
     assert (await stream_of(client))[0] == ["a b c"]
@@ -89,7 +89,7 @@ async def test_a_stream_that_is_left_is_not_kept() -> None:
     assert (await client.create(HELLO)).content == "c"
 
 
-async def test_usage_says_what_was_paid() -> None:
+async def test_actual_usage_leaves_cached_answers_out() -> None:
     client = cached("a b")
     await client.create(HELLO)
     await client.create(HELLO)
@@ -97,8 +97,8 @@ async def test_usage_says_what_was_paid() -> None:
     assert client.total_usage() == RequestUsage(6, 4)
 
 
-async def test_what_can_not_be_read_is_asked_again() -> None:
-    class Broken(MemoryStore):
+async def test_an_unreadable_cached_answer_is_asked_again() -> None:
+    class Broken(InMemoryStore):
         async def get(self, name: str) -> bytes | None:
             return b'{"version": 0}'
 
@@ -106,10 +106,10 @@ async def test_what_can_not_be_read_is_asked_again() -> None:
     assert [(await client.create(HELLO)).content for _ in "ab"] == ["a", "b"]
 
 
-async def test_it_ends() -> None:
+async def test_a_cached_answer_expires() -> None:
     now = 0.0
     inner = ReplayChatCompletionClient(["a", "b"])
-    client = CachedChatCompletionClient(inner, MemoryStore(clock=lambda: now), seconds=10)
+    client = CachedChatCompletionClient(inner, InMemoryStore(clock=lambda: now), seconds=10)
     await client.create(HELLO)
     now = 10
     assert (await client.create(HELLO)).content == "b"

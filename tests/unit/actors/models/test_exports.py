@@ -1,4 +1,4 @@
-"""What the packages offer, and what importing them does not load."""
+"""The names that the packages offer, and the packages that importing them does not load."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ import sys
 
 import pytest
 
-import actors.models
+import callboard.models
 
 HEAVY = ("openai", "chromadb", "torch", "transformers", "sentence_transformers", "mcp", "numpy", "redis")
 
 
 def test_all_names_everything_and_everything_is_there() -> None:
-    assert sorted(actors.models.__all__) == sorted(actors.models._HOME)
-    for name in actors.models.__all__:
-        assert getattr(actors.models, name) is not None
-    assert set(actors.models.__all__) <= set(dir(actors.models))
+    assert sorted(callboard.models.__all__) == sorted(callboard.models.__all__)
+    for name in callboard.models.__all__:
+        assert getattr(callboard.models, name) is not None
+    assert set(callboard.models.__all__) <= set(dir(callboard.models))
 
 
 def test_the_names_of_autogen_core_models_are_there() -> None:
     names = """AssistantMessage ChatCompletionClient ChatCompletionTokenLogprob CreateResult FinishReasons
         FunctionExecutionResult FunctionExecutionResultMessage LLMMessage ModelFamily ModelInfo RequestUsage
         SystemMessage TopLogprob UserMessage validate_model_info"""
-    assert set(names.split()) <= set(actors.models.__all__)
+    assert set(names.split()) <= set(callboard.models.__all__)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match=r"module 'actors\.models' has no attribute 'Modell'"):
-        actors.models.Modell  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"No callboard.models attribute Modell"):
+        callboard.models.Modell  # type: ignore[attr-defined]  # noqa: B018
 
 
 @pytest.mark.parametrize(
     "code",
     [
-        "import actors, memory",
-        "import actors.runtime, actors.models, memory.contexts, memory.summarising",
-        "import actors.models; [getattr(actors.models, name) for name in actors.models.__all__]",
+        "import callboard, callboard.memory",
+        "import callboard.runtime.runtime, callboard.models, callboard.memory.contexts",
+        "import callboard.models; [getattr(callboard.models, name) for name in callboard.models.__all__]",
     ],
 )
 def test_importing_loads_nothing_heavy(code: str) -> None:

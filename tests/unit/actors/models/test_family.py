@@ -2,7 +2,7 @@ from typing import get_args
 
 import pytest
 
-from actors.models import ModelFamily
+from callboard.models import ModelFamily
 
 
 def names() -> set[str]:
@@ -26,6 +26,6 @@ def test_every_family_has_one_maker() -> None:
     assert not any(way("something else") for way in ways)
 
 
-def test_it_is_no_class_to_make_things_of() -> None:
+def test_model_family_can_not_be_instantiated() -> None:
     with pytest.raises(TypeError, match="list of names"):
         ModelFamily()

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.models.errors import UnknownModelError
-from actors.models.info import (
+from callboard.models.errors import UnknownModelError
+from callboard.models.info import (
     KNOWN,
     get_info,
     get_token_limit,

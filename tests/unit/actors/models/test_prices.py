@@ -1,7 +1,7 @@
 import pytest
 
-from actors.models.prices import Price, price_of
-from actors.models.types import RequestUsage
+from callboard.models.info import Price, price_of
+from callboard.models.types import RequestUsage
 
 PRICES = {"small": Price(1.0, 4.0), "small-2024-08-06": Price(2.0, 8.0)}
 

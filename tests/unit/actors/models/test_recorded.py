@@ -6,8 +6,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 
 import pytest
 
-from actors import ClosureContext, MessageContext, TopicId
-from actors.models import (
+from callboard import ClosureContext, MessageContext, TopicId
+from callboard.memory.llm_messages import LLMMessage
+from callboard.models import (
     ChatCompletionClient,
     CreateResult,
     Delayed,
@@ -17,10 +18,9 @@ from actors.models import (
     Streamed,
     UserMessage,
 )
-from actors.models.errors import ModelConnectionError
-from actors.models.replay import Answer
-from actors.models.request import ModelRequest
-from memory.llm_messages import LLMMessage
+from callboard.models.errors import ModelConnectionError
+from callboard.models.replay import Answer
+from callboard.models.request import ModelRequest
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Note, Runtimes, closure
 
@@ -42,7 +42,7 @@ async def handled(
     handler: Handler,
     attempts: int = 2,
 ) -> tuple[list[object], ReplayChatCompletionClient]:
-    """What a handler saw in each attempt, of which all but the last fail, and the model."""
+    """The answers that a handler saw in each attempt, of which all but the last fail, and the model."""
     model = (
         answers if isinstance(answers, ReplayChatCompletionClient) else ReplayChatCompletionClient(answers)
     )
@@ -134,7 +134,7 @@ async def test_an_answer_never_goes_to_another_question(runtimes: Runtimes) -> N
     assert seen == ["one", "two"]
 
 
-async def test_a_named_step_counts_whatever_is_asked(runtimes: Runtimes) -> None:
+async def test_a_named_step_counts_for_any_prompt(runtimes: Runtimes) -> None:
     async def handler(client: ChatCompletionClient, ctx: MessageContext) -> object:
         return (await ctx.once("plan", client.create, about(f"attempt {ctx.attempt}"))).content
 

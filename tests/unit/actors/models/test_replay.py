@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors import CancellationToken
-from actors.models import (
+from callboard import CancellationToken
+from callboard.memory.llm_messages import LLMMessage
+from callboard.models import (
     AssistantMessage,
     CreateResult,
     Delayed,
@@ -20,9 +21,8 @@ from actors.models import (
     Streamed,
     UserMessage,
 )
-from actors.models.errors import RateLimitError, ReplayExhaustedError
-from actors.models.replay import Answer
-from memory.llm_messages import LLMMessage
+from callboard.models.errors import RateLimitError, ReplayExhaustedError
+from callboard.models.replay import Answer
 
 from .asking import HELLO, result, stream_of
 
@@ -116,7 +116,7 @@ async def test_reset_begins_again() -> None:
     assert (await client.create(HELLO)).content == "one"
 
 
-async def test_state_is_how_far_it_is() -> None:
+async def test_state_is_the_position_in_the_script() -> None:
     client = ReplayChatCompletionClient(["one", "two"])
     await client.create(HELLO)
     other = ReplayChatCompletionClient(["one", "two"])
@@ -124,7 +124,7 @@ async def test_state_is_how_far_it_is() -> None:
     assert (await other.create(HELLO)).content == "two"
 
 
-async def test_what_cached_says_can_be_set() -> None:
+async def test_cached_of_the_results_can_be_set() -> None:
     client = ReplayChatCompletionClient(["one"])
     client.set_cached_bool_value(False)
     assert not (await client.create(HELLO)).cached

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from actors import CancellationToken
-from actors.models import Image, ReplayChatCompletionClient, UserMessage
-from actors.models.request import ModelRequest, WrappedChatCompletionClient
+from callboard import CancellationToken
+from callboard.models import Image, ReplayChatCompletionClient, UserMessage
+from callboard.models.request import ModelRequest, WrappedChatCompletionClient
 
 from .asking import HELLO
 
@@ -77,9 +77,9 @@ def test_equal_requests_have_equal_digests() -> None:
     assert first.digest(CLIENT) == second.digest(CLIENT)
 
 
-def test_it_is_the_same_in_every_process() -> None:
+def test_a_digest_is_the_same_in_every_process() -> None:
     code = (
-        "from actors.models import *; from actors.models.request import ModelRequest; "
+        "from callboard.models import *; from callboard.models.request import ModelRequest; "
         "messages = [SystemMessage(content='be kind'), UserMessage(content='hello', source='user')]; "
         "print(ModelRequest(messages).digest(ReplayChatCompletionClient(['a'])))"
     )

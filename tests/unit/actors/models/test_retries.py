@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from actors import CancellationToken
-from actors.models import (
+from callboard import CancellationToken
+from callboard.models import (
     ModelRetries,
     ModelSettings,
     ReplayChatCompletionClient,
     RetryingChatCompletionClient,
 )
-from actors.models.errors import (
+from callboard.models.errors import (
     AuthenticationError,
     BadResponseError,
     ModelConnectionError,
@@ -22,7 +22,7 @@ from actors.models.errors import (
     ModelTimeoutError,
     RateLimitError,
 )
-from actors.models.replay import Answer, Streamed
+from callboard.models.replay import Answer, Streamed
 
 from .asking import HELLO, stream_of
 
@@ -91,7 +91,7 @@ async def test_the_last_error_is_raised(pauses: Pauses) -> None:
         ModelError("m", "?"),
     ],
 )
-async def test_what_does_not_get_better_is_raised_at_once(pauses: Pauses, error: ModelError) -> None:
+async def test_a_permanent_error_is_raised_at_once(pauses: Pauses, error: ModelError) -> None:
     with pytest.raises(type(error)):
         await retrying(pauses, error, "a").create(HELLO)
     assert pauses.seconds == []
@@ -140,7 +140,7 @@ async def test_a_pause_ends_with_the_token() -> None:
         await task
 
 
-async def test_a_retry_is_told_without_what_was_asked(
+async def test_the_log_of_a_retry_has_nothing_of_the_request(
     pauses: Pauses, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from actors.errors import SettingValueError
-from actors.models import ModelSettings
+from callboard.errors import SettingValueError
+from callboard.models import ModelSettings
 
 
 @pytest.mark.parametrize("name", [spec.name for spec in fields(ModelSettings) if spec.name != "prices"])
@@ -16,7 +16,7 @@ def test_numbers_have_to_be_positive(name: str, value: float) -> None:
         ModelSettings(**changed)
 
 
-def test_pauses_may_begin_with_nothing() -> None:
+def test_the_first_pause_may_be_zero() -> None:
     assert ModelSettings(retry_base=0).retry_base == 0
     with pytest.raises(SettingValueError):
         ModelSettings(max_attempts=0)

@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from actors import App, MessageContext, RedisAgentRuntime, RoutedAgent, rpc
-from actors.errors import OutsideContextError
-from actors.models import MemoryStore, RuntimeStore
-from actors.models.stores import Store
-from broker import AgentId, BrokerSettings
-from broker.redis.store import RedisStore
+from callboard import App, MessageContext, RedisAgentRuntime, RoutedAgent, rpc
+from callboard.broker import AgentId, BrokerSettings
+from callboard.broker.redis.store import RedisStore
+from callboard.errors import OutsideContextError
+from callboard.models import InMemoryStore, RuntimeStore
+from callboard.models.stores import Store
 from tests.helpers.runtimes import Answer, Ask
 
 
@@ -25,7 +25,7 @@ class Clock:
 @pytest.fixture(params=["memory", "redis"])
 async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
     if request.param == "memory":
-        yield MemoryStore()
+        yield InMemoryStore()
         return
     made = RedisStore.at(f"memory://stores-{os.urandom(4).hex()}", BrokerSettings(namespace="stores"))
     yield made
@@ -58,9 +58,9 @@ async def test_numbers_add_up(store: Store) -> None:
     assert float(table["tokens"]) == 30
 
 
-async def test_in_memory_everything_has_its_time() -> None:
+async def test_in_memory_everything_expires() -> None:
     clock = Clock()
-    store = MemoryStore(clock=clock)
+    store = InMemoryStore(clock=clock)
     await store.set("a", b"1", 10)
     await store.add("t", {"x": 1}, 10)
     clock.now = 9
@@ -72,8 +72,8 @@ async def test_in_memory_everything_has_its_time() -> None:
     assert await store.table("t") == {}
 
 
-async def test_in_memory_what_was_used_longest_ago_goes() -> None:
-    store = MemoryStore(max_entries=2)
+async def test_in_memory_the_name_used_longest_ago_is_dropped() -> None:
+    store = InMemoryStore(max_names=2)
     await store.set("a", b"1", 10)
     await store.set("b", b"2", 10)
     await store.get("a")

@@ -1,13 +1,7 @@
 from __future__ import annotations
 
-from actors.models import (
-    ChatCompletionTokenLogprob,
-    CreateResult,
-    FunctionCall,
-    RequestUsage,
-    TopLogprob,
-)
-from broker import MessageRegistry
+from callboard.broker import MessageRegistry
+from callboard.models import ChatCompletionTokenLogprob, CreateResult, FunctionCall, RequestUsage, TopLogprob
 
 
 def test_usage_adds_up() -> None:

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from actors.context import MessageHandlerContext
-from actors.models import MemoryStore, ModelSettings, Price, RequestUsage, Spent, UsageLedger, usage_run
-from actors.models.usage import scopes
-from broker import AgentId
+from callboard.broker import AgentId
+from callboard.context import MessageHandlerContext
+from callboard.models import InMemoryStore, ModelSettings, Price, RequestUsage, Spent, UsageLedger, usage_run
+from callboard.models.usage import scopes
 
 SETTINGS = ModelSettings(prices={"gpt": Price(1.0, 2.0)}, hold_seconds=10)
 
@@ -16,7 +16,7 @@ class Clock:
         return self.now
 
 
-def test_who_is_charged() -> None:
+def test_the_scopes_that_are_charged() -> None:
     assert scopes("gpt") == ("total", "client:gpt")
     with MessageHandlerContext.populate_context(AgentId("writer", "ada")), usage_run("42"):
         assert scopes("gpt") == ("total", "client:gpt", "agent:writer/ada", "run:42")
@@ -25,7 +25,7 @@ def test_who_is_charged() -> None:
     assert scopes("gpt") == ("total", "client:gpt")
 
 
-def test_what_an_answer_costs() -> None:
+def test_the_cost_of_an_answer() -> None:
     ledger = UsageLedger(settings=SETTINGS)
     usage = RequestUsage(1_000, 500)
     assert ledger.spending("gpt", usage) == Spent(1, 1_000, 500, 0.002)
@@ -46,12 +46,12 @@ async def test_it_adds_up_per_scope() -> None:
 
 
 async def test_two_ledgers_with_one_store_are_one() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     await UsageLedger(store).add(("total",), Spent(1, 2, 3))
     assert await UsageLedger(store).spent() == Spent(1, 2, 3)
 
 
-async def test_what_is_set_aside() -> None:
+async def test_amounts_set_aside() -> None:
     clock = Clock()
     ledger = UsageLedger(settings=SETTINGS, clock=clock)
     await ledger.hold("total", "a", Spent(1, 10, 5, 0.5))
@@ -61,5 +61,5 @@ async def test_what_is_set_aside() -> None:
     await ledger.release("total", "a")
     assert await ledger.held("total") == (2, 0.25)
     assert await ledger.spent() == Spent()
-    clock.now += 10  # whoever set it aside is dead
+    clock.now += 10  # the process that set it aside is dead
     assert await ledger.held("total") == (0, 0)

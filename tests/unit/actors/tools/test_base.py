@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator
 import pytest
 from pydantic import BaseModel
 
-from actors import CancellationToken
-from actors.tools import BaseStreamTool, BaseTool, BaseToolWithState, StreamTool, Tool
-from actors.tools.errors import StrictSchemaError, ToolArgumentsError, ToolStateError
+from callboard import CancellationToken
+from callboard.tools import BaseStreamTool, BaseTool, BaseToolWithState, StreamTool, Tool
+from callboard.tools.errors import StrictSchemaError, ToolArgumentsError, ToolStateError
 from tests.helpers.schemas import parameters
 
 

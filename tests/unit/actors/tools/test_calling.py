@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from actors import CancellationToken
-from actors.tools import BaseStreamTool, FunctionTool, ToolResult
-from actors.tools.calling import call, call_stream
+from callboard import CancellationToken
+from callboard.tools import BaseStreamTool, FunctionTool, ToolResult
+from callboard.tools.calling import call, call_stream
 
 
 class Nothing(BaseModel):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from actors import CancellationToken, MessageContext
-from actors.tools import tool_context
-from actors.tools.context import ToolContext, current_tool_context
+from callboard import CancellationToken, MessageContext
+from callboard.tools import tool_context
+from callboard.tools.context import ToolContext, current_tool_context
 
 
 async def test_the_nearest_context_counts_and_goes_into_tasks() -> None:

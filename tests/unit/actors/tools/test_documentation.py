@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from actors.tools import FunctionTool
-from actors.tools.documentation import document
+from callboard.tools import FunctionTool
+from callboard.tools.documentation import document
 
 
 class Colour(Enum):

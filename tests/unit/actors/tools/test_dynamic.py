@@ -9,17 +9,16 @@ from typing import Annotated
 
 import pytest
 
-from actors.tools import DynamicWorkbench, FunctionTool, tool
-from actors.tools.errors import (
+from callboard.memory.llm_messages import AssistantMessage, UserMessage
+from callboard.tools import DynamicWorkbench, FunctionTool, tool
+from callboard.tools.errors import (
     DuplicateToolError,
     NotAToolError,
-    ToolDescriptionError,
+    ToolDeclarationError,
     ToolLimitError,
-    ToolNameError,
     ToolStateError,
     UnknownToolError,
 )
-from memory.llm_messages import AssistantMessage, UserMessage
 
 from .test_static import Counter, Steps
 
@@ -122,9 +121,9 @@ def test_a_removed_tool_can_not_be_enabled() -> None:
 def test_checks_are_the_same_on_every_way_in() -> None:
     workbench = DynamicWorkbench()
     for name in ("class", "été", "x" * 200, "a-b", ""):
-        with pytest.raises(ToolNameError):
+        with pytest.raises(ToolDeclarationError):
             workbench.add_tool(SimpleTool(name))
-    with pytest.raises(ToolDescriptionError):
+    with pytest.raises(ToolDeclarationError):
         workbench.add_tool(named("a", "x" * 1025))
     with pytest.raises(NotAToolError):
         workbench.add_tool("a")  # type: ignore[arg-type]

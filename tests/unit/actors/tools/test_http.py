@@ -21,23 +21,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from actors import CancellationToken
-from actors.tools import HttpLimits, HttpTool, HttpToolConfig, StaticWorkbench, http_addresses
-from actors.tools.errors import (
+from callboard import CancellationToken
+from callboard.foundation.errors import MissingPackageError
+from callboard.tools import HttpLimits, HttpTool, HttpToolConfig, StaticWorkbench, http_addresses
+from callboard.tools.errors import (
+    HttpAnswerError,
+    HttpConnectionError,
+    HttpHostError,
+    HttpStatusError,
     ToolArgumentsError,
     ToolDeclarationError,
     ToolTimeoutError,
 )
-from actors.tools.http_errors import (
-    HttpAddressError,
-    HttpAnswerError,
-    HttpConnectionError,
-    HttpHostError,
-    HttpRedirectError,
-    HttpStatusError,
-    HttpTooLargeError,
-)
-from actors.tools.missing import MissingPackageError
 from tests.helpers.eventually import eventually
 from tests.helpers.loopback import LoopbackServer
 from tests.helpers.schemas import parameters
@@ -55,8 +50,8 @@ ANYTHING: dict[str, Any] = {
 NONE: dict[str, Any] = {"type": "object", "properties": {}}
 
 
-class Site:
-    """What the server does, and what it has seen."""
+class HttpService:
+    """The behaviour of the server, and the requests that it has seen."""
 
     def __init__(self) -> None:
         self.seen: list[dict[str, Any]] = []
@@ -124,13 +119,13 @@ class Site:
 
 
 @pytest.fixture
-def site() -> Site:
-    return Site()
+def service() -> HttpService:
+    return HttpService()
 
 
 @pytest.fixture
-async def server(site: Site) -> AsyncIterator[LoopbackServer]:
-    async with LoopbackServer(site.app) as running:
+async def server(service: HttpService) -> AsyncIterator[LoopbackServer]:
+    async with LoopbackServer(service.app) as running:
         yield running
 
 
@@ -143,14 +138,14 @@ async def run(tool: HttpTool, **arguments: Any) -> Any:
     return await tool.run_json(arguments, CancellationToken())
 
 
-async def test_arguments_go_where_they_belong(site: Site, server: LoopbackServer) -> None:
+async def test_arguments_go_where_they_belong(service: HttpService, server: LoopbackServer) -> None:
     post = http_tool(server, "/echo/{id}", json_schema=ANYTHING, method="POST", headers={"X-Key": "k"})
     assert json.loads(await run(post, id="a/b", note="ä")) == {"ok": True}
     get = http_tool(server, "/echo/{id}", json_schema=ANYTHING, return_type="json")
     assert await run(get, id="7", count=3) == {"ok": True}
     put = http_tool(server, "/echo/{id}", json_schema=ANYTHING, method="PUT", query_params=["note"])
     await run(put, id="7", note="n")
-    first, second, third = site.seen
+    first, second, third = service.seen
     assert (first["method"], first["path"], first["query"]) == ("POST", "/echo/a%2Fb", "")
     assert first["body"] == {"note": "ä", "count": 2}
     assert first["headers"]["x-key"] == "k"
@@ -170,12 +165,12 @@ async def test_the_model_is_shown_the_schema_as_it_is(server: LoopbackServer) ->
     assert parameters(shown)["properties"] == ANYTHING["properties"]
 
 
-async def test_arguments_that_do_not_fit_are_not_sent(site: Site, server: LoopbackServer) -> None:
+async def test_arguments_that_do_not_fit_are_not_sent(service: HttpService, server: LoopbackServer) -> None:
     tool = http_tool(server, "/echo/{id}", json_schema=ANYTHING)
     for arguments in ({}, {"id": "x", "count": "many"}, {"id": ".."}, {"id": "x", "other": 1}):
         with pytest.raises(ToolArgumentsError):
             await run(tool, **arguments)
-    assert site.seen == []
+    assert service.seen == []
 
 
 async def test_texts_are_decoded_by_their_character_set(server: LoopbackServer) -> None:
@@ -198,10 +193,10 @@ async def test_an_error_of_the_server_is_one_of_the_tool(server: LoopbackServer)
         await run(http_tool(server, "/nothing"))
 
 
-async def test_an_answer_without_end_is_cut_off(site: Site, server: LoopbackServer) -> None:
-    with pytest.raises(HttpTooLargeError, match="more than 10,000 bytes"):
+async def test_an_answer_without_end_is_cut_off(service: HttpService, server: LoopbackServer) -> None:
+    with pytest.raises(HttpAnswerError, match="more than 10,000 bytes"):
         await run(http_tool(server, "/large"))
-    await eventually(site.gone.is_set)
+    await eventually(service.gone.is_set)
 
 
 @pytest.mark.parametrize("path", ["/slow", "/drip"])
@@ -225,11 +220,11 @@ async def test_a_token_ends_a_request(server: LoopbackServer) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1"])
 async def test_private_addresses_are_refused_unless_allowed(
-    site: Site, server: LoopbackServer, host: str
+    service: HttpService, server: LoopbackServer, host: str
 ) -> None:
-    with pytest.raises(HttpAddressError, match="no request was sent"):
+    with pytest.raises(HttpHostError, match="no request was sent"):
         await run(http_tool(server, "/echo/1", host=host, limits=HttpLimits()))
-    assert site.seen == []
+    assert service.seen == []
 
 
 class Names:
@@ -246,7 +241,7 @@ class Names:
 
 
 async def test_a_redirect_to_a_private_address_is_refused(
-    site: Site, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+    service: HttpService, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The public host is one whose address is taken for public, so that the server here can play it."""
     names = Names(public_test=[["127.0.0.1"]], inside_test=[["10.0.0.7"]])
@@ -254,18 +249,18 @@ async def test_a_redirect_to_a_private_address_is_refused(
     monkeypatch.setattr(http_addresses, "is_public", lambda address: address == "127.0.0.1")
     limits = HttpLimits(allowed_hosts=["inside.test", "169.254.169.254"])
     tool = http_tool(server, "/away", host="public.test", limits=limits)
-    site.target = f"http://inside.test:{server.port}/echo/1"
-    with pytest.raises(HttpAddressError, match=r"inside.test has the address 10\.0\.0\.7"):
+    service.target = f"http://inside.test:{server.port}/echo/1"
+    with pytest.raises(HttpHostError, match=r"inside.test has the address 10\.0\.0\.7"):
         await run(tool)
     names.answers["169.254.169.254"] = [["169.254.169.254"]]
-    site.target = f"http://169.254.169.254:{server.port}/latest/meta-data"
-    with pytest.raises(HttpAddressError, match=r"169\.254\.169\.254"):
+    service.target = f"http://169.254.169.254:{server.port}/latest/meta-data"
+    with pytest.raises(HttpHostError, match=r"169\.254\.169\.254"):
         await run(tool)
-    assert site.seen == []
+    assert service.seen == []
 
 
 async def test_a_name_that_changes_its_address_gains_nothing(
-    site: Site, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+    service: HttpService, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second answer leads inside; it is never asked for, and the connection goes to the first, which was checked."""
     names = Names(rebind_test=[["127.0.0.1"], ["10.0.0.7"]])
@@ -281,7 +276,7 @@ async def test_a_name_that_changes_its_address_gains_nothing(
     monkeypatch.setattr(HttpTool, "_send_to", watched)
     await run(http_tool(server, "/echo/1", host="rebind.test", limits=HttpLimits()))
     assert (names.asked, connected) == (["rebind.test"], ["127.0.0.1"])
-    assert site.seen[0]["headers"]["host"] == f"rebind.test:{server.port}"
+    assert service.seen[0]["headers"]["host"] == f"rebind.test:{server.port}"
 
 
 async def test_the_next_address_is_tried_when_one_does_not_answer(
@@ -296,7 +291,7 @@ async def test_the_next_address_is_tried_when_one_does_not_answer(
 
 
 async def test_redirects_stay_on_allowed_hosts(
-    site: Site, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+    service: HttpService, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = Names(
         **{name: [["127.0.0.1"]] for name in ("api_test", "cdn_api_test", "evil_test", "xapi_test")}
@@ -305,29 +300,31 @@ async def test_redirects_stay_on_allowed_hosts(
     limits = HttpLimits(allow_private=True, allowed_hosts=["*.api.test"])
     tool = http_tool(server, "/away", host="api.test", limits=limits, headers={"Authorization": "secret"})
     for host in ("evil.test", "xapi.test", "api.test.evil.test"):
-        site.target = f"http://{host}:{server.port}/echo/1"
+        service.target = f"http://{host}:{server.port}/echo/1"
         with pytest.raises(HttpHostError, match="requests may go to") as caught:
             await run(tool)
         assert "secret" not in str(caught.value)
-    assert site.seen == []
-    site.target = f"http://cdn.api.test:{server.port}/echo/1"
+    assert service.seen == []
+    service.target = f"http://cdn.api.test:{server.port}/echo/1"
     await run(tool)
-    site.target = "/echo/2"
+    service.target = "/echo/2"
     await run(tool)
-    elsewhere, here = site.seen
+    elsewhere, here = service.seen
     assert "authorization" not in elsewhere["headers"]
     assert here["headers"]["authorization"] == "secret"
 
 
-async def test_a_redirect_keeps_the_body_where_it_should(site: Site, server: LoopbackServer) -> None:
-    site.target = "/echo/1"
+async def test_a_redirect_keeps_the_body_where_it_should(
+    service: HttpService, server: LoopbackServer
+) -> None:
+    service.target = "/echo/1"
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     await run(http_tool(server, "/away", method="POST", json_schema=schema), a=1)
-    assert (site.seen[0]["method"], site.seen[0]["body"]) == ("POST", {"a": 1})
+    assert (service.seen[0]["method"], service.seen[0]["body"]) == ("POST", {"a": 1})
 
 
 async def test_redirects_in_a_circle_end(server: LoopbackServer) -> None:
-    with pytest.raises(HttpRedirectError, match="more than 5"):
+    with pytest.raises(HttpAnswerError, match="more than 5"):
         await run(http_tool(server, "/loop"))
 
 
@@ -387,13 +384,13 @@ def certificate(folder: Path, name: str) -> tuple[str, str]:
 
 
 async def test_the_certificate_is_checked_for_the_name_and_not_for_the_address(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: HttpService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cert, key = certificate(tmp_path, "secure.test")
     trusted = ssl.create_default_context(cafile=cert)
     names = Names(secure_test=[["127.0.0.1"]], other_test=[["127.0.0.1"]])
     monkeypatch.setattr(http_addresses, "lookup", names.lookup)
-    async with LoopbackServer(site.app, ssl_certfile=cert, ssl_keyfile=key) as server:
+    async with LoopbackServer(service.app, ssl_certfile=cert, ssl_keyfile=key) as server:
         options: dict[str, Any] = {"scheme": "https", "ssl_context": trusted}
         assert await run(http_tool(server, "/text", host="secure.test", **options)) == "plain"
         with pytest.raises(HttpConnectionError, match="CERTIFICATE_VERIFY_FAILED"):

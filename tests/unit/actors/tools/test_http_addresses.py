@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.tools import http_addresses
-from actors.tools.http_addresses import addresses_of, is_public, lookup
-from actors.tools.http_errors import HttpAddressError, HttpConnectionError
+from callboard.tools import http_addresses
+from callboard.tools.errors import HttpConnectionError, HttpHostError
+from callboard.tools.http_addresses import addresses_of, is_public, lookup
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_teredo_is_judged_by_the_address_inside() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.1", "0x7f000001", "2130706433"])
 async def test_every_way_to_write_loopback_is_refused(host: str) -> None:
-    with pytest.raises((HttpAddressError, HttpConnectionError)):
+    with pytest.raises((HttpHostError, HttpConnectionError)):
         await addresses_of(host, 80, allow_private=False)
 
 
@@ -77,7 +77,7 @@ async def test_one_private_address_among_public_ones_is_enough(monkeypatch: pyte
         return ["8.8.8.8", "10.0.0.1"]
 
     monkeypatch.setattr(http_addresses, "lookup", mixed)
-    with pytest.raises(HttpAddressError, match=r"mixed.test has the address 10\.0\.0\.1"):
+    with pytest.raises(HttpHostError, match=r"mixed.test has the address 10\.0\.0\.1"):
         await addresses_of("mixed.test", 80, allow_private=False)
     assert await addresses_of("mixed.test", 80, allow_private=True) == ["8.8.8.8", "10.0.0.1"]
 

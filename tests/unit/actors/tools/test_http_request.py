@@ -1,4 +1,4 @@
-"""Where the arguments of an HTTP tool go, and what becomes of a request after a redirect."""
+"""The place of each argument in the request of an HTTP tool, and the request that follows a redirect."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors.tools.errors import ToolArgumentsError
-from actors.tools.http_errors import HttpRedirectError
-from actors.tools.http_request import HttpRequest, build_target
+from callboard.tools.errors import HttpAnswerError, ToolArgumentsError
+from callboard.tools.http_request import HttpRequest, build_target
 
 
 def request(**changes: Any) -> HttpRequest:
@@ -90,5 +89,5 @@ def test_headers_stay_with_the_host_that_they_are_for() -> None:
     ],
 )
 def test_redirects_that_are_not_followed(location: str, problem: str) -> None:
-    with pytest.raises(HttpRedirectError, match=problem):
+    with pytest.raises(HttpAnswerError, match=problem):
         request().redirected(302, location)

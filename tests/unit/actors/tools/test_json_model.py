@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.tools.base import validated
-from actors.tools.errors import ToolArgumentsError
-from actors.tools.json_model import given_arguments, model_from_schema
+from callboard.tools.base import validated
+from callboard.tools.errors import ToolArgumentsError
+from callboard.tools.json_model import given_arguments, model_from_schema
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

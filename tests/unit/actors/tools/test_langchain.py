@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from actors.tools import LangChainToolAdapter, StaticWorkbench
-from actors.tools.errors import NotAToolError
+from callboard.tools import LangChainToolAdapter, StaticWorkbench
+from callboard.tools.errors import NotAToolError
 from tests.helpers.schemas import parameters
 
 
@@ -18,7 +18,7 @@ class Numbers(BaseModel):
 
 
 class StandIn:
-    """What LangChain's documentation says of a BaseTool."""
+    """A tool like the BaseTool of LangChain's documentation."""
 
     def __init__(self, args_schema: Any) -> None:
         self.name = "langchain_add"

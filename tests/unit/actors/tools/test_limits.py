@@ -9,10 +9,10 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from actors import CancellationToken
-from actors.tools import limits
-from actors.tools.errors import ToolEndedError, ToolTimeoutError
-from actors.tools.limits import run_limited, stream_limited
+from callboard import CancellationToken
+from callboard.tools import limits
+from callboard.tools.errors import ToolEndedError, ToolTimeoutError
+from callboard.tools.limits import run_limited, stream_limited
 
 
 async def quick(token: CancellationToken) -> int:

@@ -17,10 +17,10 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from actors.tools import McpWorkbench, StdioServerParams, StreamableHttpServerParams, ToolOverride
-from actors.tools.errors import ToolOverrideError
-from actors.tools.mcp import _parts
-from actors.tools.missing import MissingPackageError
+from callboard.foundation.errors import MissingPackageError
+from callboard.tools import McpWorkbench, StdioServerParams, StreamableHttpServerParams, ToolOverride
+from callboard.tools.errors import ToolConfigError
+from callboard.tools.mcp import _parts
 
 
 def test_errors_call_a_server_by_a_name_without_secrets() -> None:
@@ -36,7 +36,7 @@ def test_overrides_are_checked_at_once() -> None:
     both = {"a": ToolOverride(name="c"), "b": ToolOverride(name="c")}
     workbench = McpWorkbench(StdioServerParams(command="x"))
     assert workbench.server_params.label == "x"
-    with pytest.raises(ToolOverrideError):
+    with pytest.raises(ToolConfigError):
         McpWorkbench(StdioServerParams(command="x"), both)
 
 

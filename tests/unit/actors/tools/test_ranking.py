@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.tools.ranking import rank
-from actors.tools.schema import ToolSchema
+from callboard.tools.ranking import rank
+from callboard.tools.schema import ToolSchema
 
 SCHEMAS: list[ToolSchema] = [
     {"name": "searchWeb", "description": "Searches the web for pages."},

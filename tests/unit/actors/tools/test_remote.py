@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors import AgentId, App, CancellationToken, MessageContext, RedisAgentRuntime, RoutedAgent, rpc
-from actors.tools import (
+from callboard import AgentId, App, CancellationToken, MessageContext, RedisAgentRuntime, RoutedAgent, rpc
+from callboard.tools import (
     RemoteTool,
     StaticWorkbench,
     ToolAgent,
@@ -17,8 +17,8 @@ from actors.tools import (
     tool,
     tool_context,
 )
-from actors.tools.remote import SLOTS
-from actors.tools.results import texts
+from callboard.tools.remote import SLOTS
+from callboard.tools.results import texts
 
 
 @tool

@@ -6,11 +6,11 @@ import base64
 
 import pytest
 
-from actors.tools import FunctionTool, ImageResultContent, TextResultContent, ToolResult
-from actors.tools.errors import ToolReturnError
-from actors.tools.results import MAX_ERROR, error_result, result_of
-from broker import MessageRegistry
-from memory.llm_messages import Image
+from callboard.broker import MessageRegistry
+from callboard.memory.llm_messages import Image
+from callboard.tools import FunctionTool, ImageResultContent, TextResultContent, ToolResult
+from callboard.tools.errors import ToolReturnError
+from callboard.tools.results import MAX_ERROR, error_result, result_of
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from actors.tools.errors import StrictSchemaError
-from actors.tools.schema import parameters_of, to_parameters
+from callboard.tools.errors import StrictSchemaError
+from callboard.tools.schema import parameters_of, to_parameters
 
 
 class Colour(Enum):

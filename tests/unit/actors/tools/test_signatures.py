@@ -1,4 +1,4 @@
-"""What is read from the signature of a function."""
+"""Reading the signatures of functions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from actors import CancellationToken, MessageContext
-from actors.tools.errors import ToolDeclarationError
-from actors.tools.signatures import Injected, name_of, read_signature
+from callboard import CancellationToken, MessageContext
+from callboard.tools.errors import ToolDeclarationError
+from callboard.tools.signatures import Injected, name_of, read_signature
 
 if TYPE_CHECKING:
     from decimal import Decimal as Unseen

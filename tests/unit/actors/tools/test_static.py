@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator
 import pytest
 from pydantic import BaseModel
 
-from actors import CancellationToken
-from actors.tools import (
+from callboard import CancellationToken
+from callboard.tools import (
     BaseStreamTool,
     BaseToolWithState,
     StaticStreamWorkbench,
@@ -19,7 +19,7 @@ from actors.tools import (
     ToolResult,
     tool,
 )
-from actors.tools.errors import DuplicateToolError, NotAToolError, ToolStateError, UnknownToolError
+from callboard.tools.errors import DuplicateToolError, NotAToolError, ToolStateError, UnknownToolError
 
 
 class Nothing(BaseModel):

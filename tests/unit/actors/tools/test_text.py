@@ -1,4 +1,4 @@
-"""What tools return, as text."""
+"""The results of tools as text."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from enum import Enum
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel
 
-from actors.tools.errors import ToolReturnError
-from actors.tools.text import to_text
+from callboard.tools.errors import ToolReturnError
+from callboard.tools.text import to_text
 
 
 class Weather(BaseModel):

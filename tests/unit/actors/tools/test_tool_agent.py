@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from actors import AgentId, App, MessageContext, RedisAgentRuntime
-from actors.errors import DuplicateAgentTypeError, UnknownSettingError
-from actors.tools import DynamicWorkbench, ToolAgent, ToolCallRequest, ToolResult, tool
-from actors.tools.errors import DuplicateToolError
-from memory.llm_messages import FunctionCall, FunctionExecutionResult, Image
+from callboard import AgentId, App, MessageContext, RedisAgentRuntime
+from callboard.errors import AgentDeclarationError, DuplicateAgentTypeError
+from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult, Image
+from callboard.tools import DynamicWorkbench, ToolAgent, ToolCallRequest, ToolResult, tool
+from callboard.tools.errors import DuplicateToolError
 
 from .test_results import PIXEL
 
@@ -90,7 +90,7 @@ def test_what_can_not_be_declared() -> None:
     app = App("refused")
     with pytest.raises(DuplicateToolError):
         ToolAgent.declare(app, "tools", [square, square])
-    with pytest.raises(UnknownSettingError):
+    with pytest.raises(AgentDeclarationError):
         ToolAgent.declare(app, "tools", [square], max_runtimes=3)  # type: ignore[call-arg]
     ToolAgent.declare(app, "tools", DynamicWorkbench([square]))
     with pytest.raises(DuplicateAgentTypeError):

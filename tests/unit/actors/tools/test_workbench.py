@@ -1,12 +1,12 @@
-"""What every workbench has without writing it."""
+"""The methods that every workbench inherits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from actors import CancellationToken
-from actors.tools import TextResultContent, ToolResult, ToolSchema, Workbench
+from callboard import CancellationToken
+from callboard.tools import TextResultContent, ToolResult, ToolSchema, Workbench
 
 
 class Smallest(Workbench):

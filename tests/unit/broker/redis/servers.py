@@ -8,10 +8,12 @@ from typing import get_args
 
 import pytest
 
-from broker import BrokerSettings
-from broker.redis.lane import Done, Want, WorkerLane
-from broker.redis.publisher import Posting
-from broker.redis.transport import Declared, RedisTransport
+from callboard.broker import BrokerSettings
+from callboard.broker.consumer.interfaces import ConsumedType, Pull
+from callboard.broker.redis.client.commits import Done
+from callboard.broker.redis.client.lane import WorkerLane
+from callboard.broker.redis.client.transport import Declared, RedisTransport
+from callboard.broker.redis.marks import Mark
 from tests.helpers.servers import Kind, ServerProcess, missing
 
 
@@ -44,7 +46,7 @@ async def transport(server_url: str) -> AsyncIterator[RedisTransport]:
     await opened.close(delete_namespace=True)
 
 
-class Bench:
+class WorkerDriver:
     """Publishes, and works as a worker would, one step at a time."""
 
     def __init__(self, transport: RedisTransport, lane: WorkerLane) -> None:
@@ -54,13 +56,15 @@ class Bench:
     async def publish(
         self, stream: str, key: str, *, body: bytes = b"{}", due: int = 0, id: str = "", head: bytes = b""
     ) -> None:
+        """Publishes one message; any head, also one that no envelope has."""
         values = (id or f"m{os.urandom(4).hex()}", "Visit", key, "", head, body)
-        await self.transport.post(Posting(stream, due, values))
+        once = (os.urandom(8).hex(), 1, 60_000, 1_000, 0, 0, 1)
+        await self.transport.admin.run("publish", (*once, stream, due, "", "", *values))
 
     async def take(self, agent_type: str, count: int = 10, *done: Done) -> list[Done]:
         """Takes entries; returns them as if they were handled."""
-        turn = await self.lane.turn(done, [Want(agent_type, count, False)], 0, True, False)
-        return [Done(delivery, "C", ()) for delivery in turn.deliveries]
+        turn = await self.lane.commit_and_pull(done, Pull([ConsumedType(agent_type)], count, 0, True, False))
+        return [Done(delivery, Mark.COMMIT, ()) for delivery in turn.deliveries]
 
     async def take_all(self, agent_type: str) -> list[Done]:
         """Takes entries until there are no more."""
@@ -71,20 +75,20 @@ class Bench:
         return taken
 
     async def finish(self, *done: Done) -> None:
-        await self.lane.turn(done, [], 0, False, False)
+        await self.lane.commit_and_pull(done, Pull((), 0, 0, False, False))
 
     async def bury(self, agent_type: str, reason: str = "failed") -> None:
         """Takes everything of a type and gives it up."""
         for done in await self.take_all(agent_type):
             extras = (reason, "ValueError: no", "Traceback ...", 3, "1763700000000")
-            await self.finish(Done(done.delivery, "D", extras))
+            await self.finish(Done(done.delivery, Mark.DEAD_LETTER, extras))
 
 
 @pytest.fixture
-async def bench(transport: RedisTransport) -> AsyncIterator[Bench]:
+async def driver(transport: RedisTransport) -> AsyncIterator[WorkerDriver]:
     """A worker for both types that has joined."""
     lane = transport.lane()
     await lane.join(["counter", "audit"])
-    yield Bench(transport, lane)
+    yield WorkerDriver(transport, lane)
     await lane.leave()
     lane.close()

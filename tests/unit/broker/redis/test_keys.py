@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.errors import SettingsError
-from broker.redis import keys
-from broker.redis.keys import Keys
+from callboard.broker.errors import SettingsError
+from callboard.broker.redis import keys
+from callboard.broker.redis.keys import Keys
 
 
 def test_every_key_of_a_namespace_has_its_hash_tag() -> None:

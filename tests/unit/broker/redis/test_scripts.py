@@ -1,18 +1,28 @@
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from importlib import resources
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from broker import BrokerSettings
-from broker.errors import CommandError
-from broker.redis.endpoint import Endpoint
-from broker.redis.keys import Keys
-from broker.redis.link import Link
-from broker.redis.scripts import OPERATIONS, is_missing, is_there_already, library
+from callboard.broker import BrokerSettings
+from callboard.broker.errors import CommandError
+from callboard.broker.redis.client.connection import Link
+from callboard.broker.redis.client.endpoint import Endpoint
+from callboard.broker.redis.keys import Keys
+from callboard.broker.redis.marks import Mark
+from callboard.broker.redis.scripts import (
+    OPERATIONS,
+    PARTS,
+    SHARED,
+    is_missing,
+    is_there_already,
+    library,
+)
 from tests.helpers.servers import Kind, ServerProcess, missing
 
 
@@ -21,22 +31,46 @@ def test_the_library_has_a_function_for_every_operation() -> None:
     assert text.startswith(f"#!lua name={library().name}\n")
     registered = re.findall(r"^register\('(\w+)'", text, re.MULTILINE)
     assert registered == list(OPERATIONS)
-    assert library().function("step") == f"{library().name}_step"
+    assert library().function("turn") == f"{library().name}_turn"
+
+
+LUA = Path(str(resources.files("callboard.broker.redis"))) / "lua"
+FILES = sorted(LUA.rglob("*.lua"))
 
 
 def test_every_lua_file_is_part_of_it() -> None:
-    folder = resources.files("broker.redis") / "lua"
-    names = {path.name for path in folder.iterdir() if path.name.endswith(".lua")}
-    assert names == {"common.lua", *(f"{name}.lua" for name in OPERATIONS)}
+    text = library().text
+    assert len(FILES) > len(OPERATIONS)
+    for path in FILES:
+        code = [line for line in path.read_text().splitlines() if line and not line.lstrip().startswith("--")]
+        assert "\n".join(code) in text, path.name
 
 
-def test_comments_are_not_sent_and_nothing_else_is_left_out() -> None:
-    lines = library().text.splitlines()
-    assert not [line for line in lines if line.lstrip().startswith("--")]
-    folder = resources.files("broker.redis") / "lua"
-    for name in OPERATIONS:
-        for line in (folder / f"{name}.lua").read_text().splitlines():
-            assert not line.strip() or line.lstrip().startswith("--") or line in lines
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(LUA)))
+def test_no_lua_file_is_long_and_each_begins_with_what_it_is(path: Path) -> None:
+    lines = path.read_text().splitlines()
+    assert len(lines) <= 250
+    assert lines[0].startswith("-- ")
+    if path.parent == LUA or path.stem == path.parent.name:
+        head = "\n".join(itertools.takewhile(lambda line: line.startswith("--"), lines))
+        assert "-- ARGV: " in head
+        assert "-- Returns " in head
+
+
+def test_comments_are_not_sent() -> None:
+    assert not [line for line in library().text.splitlines() if line.lstrip().startswith("--")]
+
+
+def test_the_library_stays_below_what_lua_allows() -> None:
+    """A chunk may have 200 locals at once: what is shared, and those of one operation."""
+    shared = sum(_locals_of(LUA / "shared" / f"{name}.lua") for name in SHARED)
+    most = max(sum(_locals_of(path) for path in (LUA / operation).glob("*.lua")) for operation in PARTS)
+    assert shared + most + len(Mark) < 190
+
+
+def _locals_of(path: Path) -> int:
+    found = re.findall(r"^local (?:function )?([\w, ]+)", path.read_text(), re.MULTILINE)
+    return sum(len(names.split(",")) for names in found)
 
 
 def test_the_name_tells_versions_apart() -> None:

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.redis.store import RedisStore
-from broker.redis.transport import RedisTransport
-
-from .servers import server_url, transport
+from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.redis.store import RedisStore
+from tests.unit.broker.redis.servers import server_url, transport
 
 __all__ = ["server_url", "transport"]
 

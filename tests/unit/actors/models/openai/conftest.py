@@ -1,4 +1,4 @@
-"""A server for each test, and clients of it."""
+"""A server that is as good as new for each test, and clients of it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from actors.models.info import ModelInfo
-from actors.models.openai import OpenAIChatCompletionClient
+from callboard.models.info import ModelInfo
+from callboard.models.openai import OpenAIChatCompletionClient
 from tests.helpers.openai_server import OpenAIServer
 
 VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_VERSION", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
@@ -25,10 +25,16 @@ def no_keys_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
+@pytest.fixture(scope="session")
+def running_server() -> Iterator[OpenAIServer]:
     with OpenAIServer() as running:
         yield running
+
+
+@pytest.fixture
+def server(running_server: OpenAIServer) -> Iterator[OpenAIServer]:
+    yield running_server
+    running_server.reset()
 
 
 @pytest.fixture

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
-from actors.models.openai.answer import Answer, ReportedError, whole_answer
-from actors.models.openai.stream import Assembler
-from actors.models.openai.wire import WireAnswer
+from callboard.models.openai.answer import Answer, ReportedError, whole_answer
+from callboard.models.openai.stream import Assembler
+from callboard.models.openai.wire import WireAnswer
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
 ANSWER_KEYS = ("choices", "message", "delta", "content", "finish_reason", "logprobs", "refusal", "reasoning")

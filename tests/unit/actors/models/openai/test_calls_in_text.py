@@ -2,18 +2,17 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import BaseModel
 
-from actors.models.openai.calls_in_text import (
+from callboard.memory.llm_messages import FunctionCall
+from callboard.models.openai.calls_in_text import (
     call_as_text,
     instructions,
     read_calls,
     read_reply,
     reply_schema,
 )
-from memory.llm_messages import FunctionCall
 
 NAMES = ("add", "search")
 ADD = {"name": "add", "arguments": {"a": 1}}
@@ -71,7 +70,7 @@ def test_calls_are_found_however_they_are_written(text: str) -> None:
         "<tool_call>add(1)</tool_call>",
     ],
 )
-def test_what_is_no_call_stays_text(text: str) -> None:
+def test_text_that_is_no_call_stays_text(text: str) -> None:
     assert read_calls(text, NAMES) == ((), text)
 
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from actors.models.errors import BadRequestError
-from actors.models.info import ModelInfo
-from actors.models.openai.chat_request import ChatRequest
-from actors.models.openai.settings import OpenAISettings
-from actors.models.request import ModelRequest
-from memory.llm_messages import UserMessage
+from callboard.memory.llm_messages import UserMessage
+from callboard.models.errors import BadRequestError
+from callboard.models.info import ModelInfo
+from callboard.models.openai.chat_request import ChatRequest
+from callboard.models.openai.settings import OpenAISettings
+from callboard.models.request import ModelRequest
 
 HELLO = [UserMessage(content="Hello", source="ada")]
 ADD = {"name": "add", "parameters": {"type": "object", "properties": {}}}
@@ -38,7 +38,9 @@ class Other:
         ),
     ],
 )
-def test_what_does_not_fit_together(info: ModelInfo, asked: dict[str, Any], said: str) -> None:
+def test_arguments_that_contradict_each_other_are_refused(
+    info: ModelInfo, asked: dict[str, Any], said: str
+) -> None:
     with pytest.raises(BadRequestError, match=said):
         ChatRequest.of(ModelRequest(HELLO, **asked), OpenAISettings(model="m", info=info))
 

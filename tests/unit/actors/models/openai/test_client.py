@@ -11,20 +11,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from actors import CancellationToken
-from actors.models.errors import (
-    BadRequestError,
-    BadResponseError,
-    ModelConnectionError,
-    ModelTimeoutError,
-    RateLimitError,
-    UnsupportedFeatureError,
-)
-from actors.models.info import ModelInfo
-from actors.models.openai import OpenAIChatCompletionClient
-from actors.models.retries import ModelRetries
-from actors.models.types import ChatCompletionTokenLogprob, RequestUsage, TopLogprob
-from memory.llm_messages import (
+from callboard import CancellationToken
+from callboard.memory.llm_messages import (
     AssistantMessage,
     FunctionCall,
     FunctionExecutionResult,
@@ -33,6 +21,18 @@ from memory.llm_messages import (
     SystemMessage,
     UserMessage,
 )
+from callboard.models.errors import (
+    BadRequestError,
+    BadResponseError,
+    ModelConnectionError,
+    ModelTimeoutError,
+    RateLimitError,
+    UnsupportedFeatureError,
+)
+from callboard.models.info import ModelInfo
+from callboard.models.openai import OpenAIChatCompletionClient
+from callboard.models.retries import ModelRetries
+from callboard.models.types import ChatCompletionTokenLogprob, RequestUsage, TopLogprob
 from tests.helpers.eventually import eventually
 from tests.helpers.openai_server import (
     Answer,
@@ -110,7 +110,7 @@ async def test_arguments_of_the_client_and_of_the_request(server: OpenAIServer, 
     assert server.last.headers["openai-organization"] == "org"
 
 
-async def test_an_argument_that_there_is_not_is_refused(client: OpenAIChatCompletionClient) -> None:
+async def test_an_unknown_argument_is_refused(client: OpenAIChatCompletionClient) -> None:
     with pytest.raises(BadRequestError, match=r"'temprature'\. Did you mean 'temperature'"):
         await client.create(HELLO, extra_create_args={"temprature": 1})
     with pytest.raises(BadRequestError, match="extra_body"):
@@ -369,7 +369,7 @@ async def test_calls_count_although_the_server_says_stop(
         ("structured_output", {"json_output": Weather}, "no structured output"),
     ],
 )
-async def test_what_a_model_can_not_do(
+async def test_requests_beyond_the_model_info_are_refused(
     server: OpenAIServer, make: MakeClient, info: ModelInfo, lacks: str, asked: dict[str, Any], said: str
 ) -> None:
     client = make(model_info={**info, lacks: False})
@@ -448,7 +448,9 @@ async def test_a_schema_for_tools_and_for_the_answer(server: OpenAIServer, make:
 
 
 @pytest.mark.parametrize(("choice", "kinds"), [("required", 1), (Tool(), 1), ("auto", 2)])
-async def test_what_a_schema_allows(server: OpenAIServer, make: MakeClient, choice: Any, kinds: int) -> None:
+async def test_the_schema_has_a_choice_for_each_allowed_reply(
+    server: OpenAIServer, make: MakeClient, choice: Any, kinds: int
+) -> None:
     server.script(Answer('{"name": "add", "arguments": {"a": 1}}'))
 
     await make(tool_mode="schema").create(HELLO, tools=[Tool()], tool_choice=choice)
@@ -606,7 +608,7 @@ async def test_no_server(make: MakeClient) -> None:
 def test_importing_and_making_a_client_loads_nothing_of_openai() -> None:
     script = (
         "import sys\n"
-        "from actors.models.openai import OpenAIChatCompletionClient\n"
+        "from callboard.models.openai import OpenAIChatCompletionClient\n"
         "OpenAIChatCompletionClient('gpt-4o', api_key='k')\n"
         "assert 'openai' not in sys.modules and 'httpx2' not in sys.modules and 'tiktoken' not in sys.modules"
     )

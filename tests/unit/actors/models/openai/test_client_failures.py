@@ -1,4 +1,4 @@
-"""What servers refuse, over real sockets: each as the error of its kind, without secrets."""
+"""Refusals of servers, over real sockets: each as the error of its kind, without secrets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from email.utils import formatdate
 
 import pytest
 
-from actors.models.errors import (
+from callboard.memory.llm_messages import LLMMessage, UserMessage
+from callboard.models.errors import (
     AuthenticationError,
     BadRequestError,
     BadResponseError,
@@ -21,8 +22,7 @@ from actors.models.errors import (
     QuotaExceededError,
     RateLimitError,
 )
-from actors.models.openai import OpenAIChatCompletionClient
-from memory.llm_messages import LLMMessage, UserMessage
+from callboard.models.openai import OpenAIChatCompletionClient
 from tests.helpers.openai_server import (
     Behaviour,
     Cut,

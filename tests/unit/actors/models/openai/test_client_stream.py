@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from actors import CancellationToken
-from actors.models.errors import (
+from callboard import CancellationToken
+from callboard.memory.llm_messages import FunctionCall, LLMMessage, UserMessage
+from callboard.models.errors import (
     BadResponseError,
     ModelConnectionError,
     ModelError,
@@ -18,11 +19,10 @@ from actors.models.errors import (
     ModelTimeoutError,
     RateLimitError,
 )
-from actors.models.info import ModelInfo
-from actors.models.openai import OpenAIChatCompletionClient
-from actors.models.retries import ModelRetries
-from actors.models.types import CreateResult, RequestUsage
-from memory.llm_messages import FunctionCall, LLMMessage, UserMessage
+from callboard.models.info import ModelInfo
+from callboard.models.openai import OpenAIChatCompletionClient
+from callboard.models.retries import ModelRetries
+from callboard.models.types import CreateResult, RequestUsage
 from tests.helpers.eventually import eventually
 from tests.helpers.openai_server import (
     Answer,
@@ -363,7 +363,7 @@ async def test_cancelling_ends_a_stream(server: OpenAIServer, client: OpenAIChat
     assert (await client.create(HELLO)).content == "after"
 
 
-async def test_who_stops_reading_hangs_up(server: OpenAIServer, client: OpenAIChatCompletionClient) -> None:
+async def test_a_reader_that_stops_hangs_up(server: OpenAIServer, client: OpenAIChatCompletionClient) -> None:
     server.script(Slow(Answer("Hello, Ada."), events=3))
 
     async with aclosing(client.create_stream(HELLO)) as items:

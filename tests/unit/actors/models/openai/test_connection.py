@@ -6,12 +6,12 @@ import importlib.util
 
 import pytest
 
-from actors.errors import SettingValueError
-from actors.models.errors import AuthenticationError
-from actors.models.info import ModelInfo
-from actors.models.openai import AzureOpenAIChatCompletionClient, OpenAIChatCompletionClient
-from actors.models.openai.connection import NO_KEY, connection_of
-from memory.llm_messages import UserMessage
+from callboard.errors import SettingValueError
+from callboard.memory.llm_messages import UserMessage
+from callboard.models.errors import AuthenticationError
+from callboard.models.info import ModelInfo
+from callboard.models.openai import AzureOpenAIChatCompletionClient, OpenAIChatCompletionClient
+from callboard.models.openai.connection import NO_KEY, connection_of
 from tests.helpers.openai_server import Answer, OpenAIServer, Refused
 
 HELLO = [UserMessage(content="Hello", source="ada")]
@@ -58,7 +58,7 @@ def test_an_address_needs_its_scheme(address: str) -> None:
         connection_of("m", {"base_url": address})
 
 
-def test_a_timeout_is_more_than_nothing() -> None:
+def test_a_timeout_has_to_be_positive() -> None:
     with pytest.raises(SettingValueError, match="timeout=0"):
         connection_of("m", {"base_url": "http://x", "timeout": 0})
 
@@ -169,7 +169,7 @@ def test_azure_says_what_is_missing() -> None:
         AzureOpenAIChatCompletionClient("gpt-4o")
 
 
-async def test_a_provider_that_provides_nothing(server: OpenAIServer, info: ModelInfo) -> None:
+async def test_a_provider_of_empty_keys_is_an_error(server: OpenAIServer, info: ModelInfo) -> None:
     async def no_key() -> str:
         return ""
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from actors.models.errors import AuthenticationError, BadResponseError
-from actors.models.openai import OpenAIEmbedder
-from actors.models.retries import ModelRetries
-from actors.models.settings import ModelSettings
-from memory.embedder import EmbeddingModel
+from callboard.memory.embedders.base import EmbeddingModel
+from callboard.models.errors import AuthenticationError, BadResponseError
+from callboard.models.openai import OpenAIEmbedder
+from callboard.models.retries import ModelRetries
+from callboard.models.settings import ModelSettings
 from tests.helpers.openai_server import Asked, OpenAIServer, rate_limited
 
 QUICK = ModelRetries(ModelSettings(retry_base=0.01, retry_cap=0.02))
@@ -36,10 +35,9 @@ class Vectors:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[OpenAIServer]:
-    with OpenAIServer() as started:
-        started.default = Vectors()
-        yield started
+def server(server: OpenAIServer) -> OpenAIServer:
+    server.default = Vectors()
+    return server
 
 
 def embedder(server: OpenAIServer, **options: Any) -> OpenAIEmbedder:

@@ -5,9 +5,9 @@ from typing import Generic, TypeVar
 import pytest
 from pydantic import BaseModel
 
-from actors.models.errors import BadResponseError
-from actors.models.openai.fences import without_fence
-from actors.models.openai.output import Output, class_format
+from callboard.models.errors import BadResponseError
+from callboard.models.openai.markup import without_fence
+from callboard.models.openai.output import Output, class_format
 
 
 class Counts(BaseModel):

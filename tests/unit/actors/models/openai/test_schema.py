@@ -1,11 +1,10 @@
 import json
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field
 
-from actors.models.openai.schema import definitions_of, renamed_references, strict_schema
+from callboard.models.openai.schema import definitions_of, renamed_references, strict_schema
 
 
 class Inner(BaseModel):
@@ -48,7 +47,7 @@ def test_the_schema_given_is_not_changed() -> None:
     assert json.dumps(schema) == before
 
 
-def test_beside_a_reference_there_is_nothing() -> None:
+def test_a_reference_stands_alone() -> None:
     schema = {
         "type": "object",
         "properties": {

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from actors.errors import SettingValueError
-from actors.models.errors import BadRequestError, UnknownModelError, UnsupportedFeatureError
-from actors.models.info import ModelInfo
-from actors.models.openai import OpenAIChatCompletionClient
-from actors.models.openai.settings import CREATE_ARGUMENTS, OpenAISettings, retries_of
-from actors.models.settings import DEFAULTS
-from memory.llm_messages import UserMessage
+from callboard.errors import SettingValueError
+from callboard.memory.llm_messages import UserMessage
+from callboard.models.errors import BadRequestError, UnknownModelError, UnsupportedFeatureError
+from callboard.models.info import ModelInfo
+from callboard.models.openai import OpenAIChatCompletionClient
+from callboard.models.openai.settings import CREATE_ARGUMENTS, OpenAISettings, retries_of
+from callboard.models.settings import DEFAULTS
 
 URL = "http://127.0.0.1:9/v1"
 HELLO = [UserMessage(content="Hello", source="ada")]
@@ -40,7 +40,7 @@ def test_an_incomplete_model_info_is_refused() -> None:
         make("llama", model_info={"vision": True})
 
 
-def test_an_option_that_there_is_not_is_refused() -> None:
+def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(BadRequestError, match=r"'temprature'\. Did you mean 'temperature'"):
         make(temprature=1)
 
@@ -48,7 +48,7 @@ def test_an_option_that_there_is_not_is_refused() -> None:
 @pytest.mark.parametrize(
     ("setting", "value"), [("tool_mode", "magic"), ("max_retries", -1), ("timeout", -1.0)]
 )
-def test_values_that_can_not_work(setting: str, value: Any) -> None:
+def test_impossible_values_are_refused(setting: str, value: Any) -> None:
     with pytest.raises(SettingValueError, match=setting):
         make(**{setting: value})
 
@@ -75,7 +75,7 @@ def test_when_tools_are_told_in_text(info: ModelInfo, mode: Any, takes_tools: bo
     assert settings.tells_tools_in_text is in_text
 
 
-def test_the_fingerprint_tells_what_decides_the_answer() -> None:
+def test_the_fingerprint_has_all_that_decides_the_answer() -> None:
     assert make().fingerprint() == make().fingerprint()
     assert make(temperature=0.1).fingerprint() != make(temperature=0.2).fingerprint()
     assert make(extra_headers={"a": "b"}).fingerprint() == make().fingerprint()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from actors.models.openai.stream import Assembler
-from actors.models.openai.wire import WireAnswer
-from memory.llm_messages import FunctionCall
+from callboard.memory.llm_messages import FunctionCall
+from callboard.models.openai.stream import Assembler
+from callboard.models.openai.wire import WireAnswer
 
 TEXTS = st.text(max_size=20)
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from actors.models.info import ModelInfo
-from actors.models.openai import OpenAIChatCompletionClient
-from actors.models.openai.tokens import (
+from callboard.memory.llm_messages import AssistantMessage, FunctionCall, Image, UserMessage
+from callboard.models.info import ModelInfo
+from callboard.models.openai import OpenAIChatCompletionClient
+from callboard.models.openai.tokens import (
     CACHED_AS,
     TOKENS_FOR_REPLY,
     TOKENS_PER_IMAGE,
@@ -17,7 +18,6 @@ from actors.models.openai.tokens import (
     count_request,
     count_text,
 )
-from memory.llm_messages import AssistantMessage, FunctionCall, Image, UserMessage
 
 ENGLISH = "It was the best of times, it was the worst of times, it was the age of wisdom."
 URL = "http://127.0.0.1:9/v1"
@@ -67,7 +67,7 @@ def test_a_tokenizer_makes_counts_exact() -> None:
     assert count_text("<|endoftext|>", Refusing()) == 13
 
 
-def test_what_a_request_is_made_of() -> None:
+def test_the_parts_of_a_request() -> None:
     messages: list[dict[str, Any]] = [
         {"role": "user", "content": "abc", "name": "ada"},
         {"role": "user", "content": [{"type": "text", "text": "ab"}, {"type": "image_url", "image_url": {}}]},

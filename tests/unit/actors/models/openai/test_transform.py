@@ -5,11 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors.models.errors import BadRequestError, UnsupportedFeatureError
-from actors.models.info import ModelInfo
-from actors.models.openai.settings import OpenAISettings
-from actors.models.openai.transform import Transformer
-from memory.llm_messages import (
+from callboard.memory.llm_messages import (
     AssistantMessage,
     FunctionCall,
     FunctionExecutionResult,
@@ -19,6 +15,10 @@ from memory.llm_messages import (
     SystemMessage,
     UserMessage,
 )
+from callboard.models.errors import BadRequestError, UnsupportedFeatureError
+from callboard.models.info import ModelInfo
+from callboard.models.openai.settings import OpenAISettings
+from callboard.models.openai.transform import Transformer
 
 PIXEL = Image.from_bytes(b"\x89PNG\r\n\x1a\n", "image/png")
 HELLO = UserMessage(content="Hello", source="ada")

@@ -1,0 +1,43 @@
+from .agent import BaseAgent as BaseAgent, handles as handles
+from .app import App as App
+from .broker.encoding.registry import message as message
+from .broker.ids import AgentId as AgentId, AgentType as AgentType, TopicId as TopicId
+from .broker.settings import BrokerSettings as BrokerSettings
+from .broker.subscriptions import (
+    Subscription as Subscription,
+    TypePrefixSubscription as TypePrefixSubscription,
+    TypeSubscription as TypeSubscription,
+)
+from .cancellation import CancellationToken as CancellationToken
+from .closure import ClosureAgent as ClosureAgent, ClosureContext as ClosureContext
+from .context import MessageContext as MessageContext, MessageHandlerContext as MessageHandlerContext
+from .declaration import AgentDeclaration as AgentDeclaration, AgentSettings as AgentSettings
+from .errors import (
+    ActorError as ActorError,
+    CantHandleException as CantHandleException,
+    MessageDroppedException as MessageDroppedException,
+    NotAccessibleError as NotAccessibleError,
+    UndeliverableException as UndeliverableException,
+)
+from .handlers import event as event, message_handler as message_handler, rpc as rpc
+from .instantiation import (
+    AgentInstantiationContext as AgentInstantiationContext,
+    SubscriptionInstantiationContext as SubscriptionInstantiationContext,
+)
+from .intervention import (
+    DefaultInterventionHandler as DefaultInterventionHandler,
+    DropMessage as DropMessage,
+    InterventionHandler as InterventionHandler,
+)
+from .protocol import Agent as Agent, AgentMetadata as AgentMetadata, AgentRuntime as AgentRuntime
+from .proxy import AgentProxy as AgentProxy
+from .routed import RoutedAgent as RoutedAgent
+from .runtime.runtime import RedisAgentRuntime as RedisAgentRuntime
+from .subscriptions import (
+    DefaultSubscription as DefaultSubscription,
+    DefaultTopicId as DefaultTopicId,
+    default_subscription as default_subscription,
+    type_subscription as type_subscription,
+)
+
+__all__: list[str]

@@ -1,0 +1,46 @@
+"""`callboard acl`: users with no more rights than they need."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from callboard.cli.exits import bad_use
+from callboard.cli.options import Namespace
+from callboard.cli.output import say
+
+
+def acl(
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="worker, publisher or operator.")],
+    namespace: Namespace = None,
+    as_file: Annotated[
+        bool, typer.Option("--file", help="As a line of the server's `aclfile`, else as a command.")
+    ] = False,
+) -> None:
+    """Print the rules for a user of the server that is confined to one namespace.
+
+    A worker runs agents, a publisher publishes and asks, an operator looks, repairs and replays dead letters.
+    Put a password in place of PASSWORD.
+
+      callboard acl worker --namespace shop
+      callboard acl publisher --namespace shop --file >> /etc/redis/users.acl
+    """
+    from callboard.broker import BrokerSettings
+    from callboard.broker.redis.operations.acl import ROLES, Role, rules
+
+    known: dict[str, Role] = {name: name for name in ROLES}
+    if role not in known:
+        bad_use(f"there is no role {role}: choose one of {', '.join(known)}")
+    words = [
+        "reset",
+        "on",
+        ">PASSWORD",
+        *rules(known[role], namespace or BrokerSettings.from_env().namespace),
+    ]
+    if as_file:
+        say(f"user callboard-{role} {' '.join(words)}")
+    else:
+        import shlex
+
+        say(f"ACL SETUSER callboard-{role} {' '.join(shlex.quote(word) for word in words)}")

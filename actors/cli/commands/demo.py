@@ -1,0 +1,66 @@
+"""`callboard demo`: a real job on four agent types in six processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+from callboard.cli.options import AsJson, Url
+
+SHIPPED = "demo-files"
+"""The folder in callboard/cli where a wheel has its copy of the example. Not a name that can be imported."""
+
+
+def demo(
+    path: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE or FOLDER]", help="A .md or .txt file or a folder. Default: our own docs."
+        ),
+    ] = None,
+    kill: Annotated[
+        bool, typer.Option("--kill", help="Kill a worker process with -9 in the middle.")
+    ] = False,
+    words: Annotated[
+        int, typer.Option(min=100, max=5_000, metavar="N", help="Longest digest, in words.")
+    ] = 350,
+    pace: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", min=0, max=60, help="Pause before each draft. Default: 0.3; 0.6 if --kill."
+        ),
+    ] = None,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> int:
+    """Digest real documents with four agent types in six processes.
+
+    A splits the text into ten subtasks, three processes of B choose sentences for each, C compiles, D reviews
+    and sends feedback to B; three rounds. Then the counts are checked: 1 message for A, 30 for B, 30 for C,
+    30 for D, 10 results, nothing pending and nothing dead, whatever was killed on the way. It needs no model
+    and no key, and runs on a server of its own in .callboard/ unless --url is given.
+
+      callboard demo
+      callboard demo docs --kill
+      callboard demo notes.md --words 200 --json
+
+    Exit codes: 0 every count is exact, 1 one of them is not, 2 wrong use, 3 no server, 130 interrupted.
+    """
+    return int(_demo_module().run_demo(path, kill=kill, words=words, pace=pace, url=url, as_json=as_json))
+
+
+def _demo_module() -> ModuleType:
+    """The module of the example `digest` that runs it; its worker processes import the example from the same folder."""
+    from callboard.process.loading import import_module
+
+    return import_module("digest.demo", examples_folder())
+
+
+def examples_folder() -> Path:
+    """The folder with the examples: examples/ of a checkout, else the copy that comes with the wheel."""
+    cli = Path(__file__).resolve().parents[1]
+    shipped = cli / SHIPPED
+    return shipped if shipped.is_dir() else cli.parents[1] / "examples"

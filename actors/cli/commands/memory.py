@@ -1,0 +1,276 @@
+"""`callboard memory`: importing documents into long-term memory, searching it, and clearing it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from callboard.cli.exits import bad_use
+from callboard.cli.memory_location import MemoryLocation
+from callboard.cli.messages import parse_fields
+from callboard.cli.options import AsJson, Namespace, Url, command
+from callboard.cli.output import print_json, progress, remark, say, say_table
+from callboard.cli.sessions import run
+
+if TYPE_CHECKING:
+    from callboard.memory.documents.chunking import Chunk, ChunkSettings
+    from callboard.memory.stores.base import MemoryStats
+
+DEFAULT_AGENT = "default"
+SHOWN = 300  # characters of a memory in a list
+
+memory = typer.Typer(
+    help="Long-term memory: import documents, search them, show and clear what is stored.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        metavar="MODULE:APP",
+        help="Reach the memory through this app's memory service, which has to run.",
+    ),
+]
+Store = Annotated[
+    Path | None,
+    typer.Option("--path", metavar="FOLDER", help="Folder of the store. Default: .callboard/memory."),
+]
+ServerUrl = Annotated[
+    str | None,
+    typer.Option("--chroma", metavar="URL", help="A Chroma server, such as http://127.0.0.1:8000."),
+]
+Agent = Annotated[
+    str, typer.Option(metavar="NAME", help="Whose memory: an agent such as writer/default, or any name.")
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Embedding model: a folder, or a name in the cache of sentence-transformers; "
+        "`hashing` knows words only, for tests. Default: the packaged all-MiniLM-L6-v2.",
+    ),
+]
+
+
+def import_(
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="FILE or FOLDER...", help=".md or .txt files, or folders of them.")
+    ],
+    target: Target = None,
+    path: Store = None,
+    chroma: ServerUrl = None,
+    agent: Agent = DEFAULT_AGENT,
+    size: Annotated[int, typer.Option(metavar="N", help="Most characters in a piece.")] = 1_000,
+    overlap: Annotated[
+        int, typer.Option(metavar="N", help="Most characters that a piece repeats of the one before it.")
+    ] = 150,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="Count tokens of the model instead of characters.")
+    ] = False,
+    model: Model = None,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Import documents, cut into pieces along their headings, paragraphs and sentences.
+
+    Importing a document again replaces its earlier version, and only new pieces are embedded. When it is
+    interrupted, the document in progress is left out, and running it again goes on from there.
+
+      callboard memory import docs README.md
+      callboard memory import handbook.md --agent writer/default --size 600
+      callboard memory import notes --app counting:app        while a worker runs its memory service
+    """
+    location = MemoryLocation(target, path, chroma, url, namespace, agent, model)
+    settings = _chunk_settings(size, overlap, tokens, model)
+    documents = _read(paths, settings)
+    run(_import_all(location, documents))
+
+
+def _chunk_settings(size: int, overlap: int, tokens: bool, model: str | None) -> ChunkSettings:
+    from callboard.memory.documents.chunking import ChunkSettings
+
+    if not tokens:
+        return ChunkSettings(size=size, overlap=overlap)
+    from callboard.memory.embedders.numpy_bert import NumpyEmbedder
+    from callboard.memory.embedders.weights import default_model_folder
+
+    folder = default_model_folder() if model is None else Path(model)
+    return ChunkSettings(size=size, overlap=overlap, count=NumpyEmbedder(folder).count_tokens)
+
+
+def _read(paths: list[Path], settings: ChunkSettings) -> list[tuple[str, list[Chunk]]]:
+    """Names and pieces of all documents."""
+    from callboard.memory.documents.chunking import chunk
+    from callboard.memory.documents.reading import load_documents
+
+    found: list[tuple[str, list[Chunk]]] = []
+    for path in paths:
+        documents = load_documents(path)
+        for note in documents.left_out:
+            remark(f"left out: {note}")
+        folder = path.name if path.is_dir() else ""
+        for document in documents.found:
+            name = f"{folder}/{document.name}" if folder else document.name
+            found.append((name, chunk(document.text, settings)))
+    return found
+
+
+async def _import_all(location: MemoryLocation, documents: list[tuple[str, list[Chunk]]]) -> None:
+    from callboard.memory.documents.importing import import_document
+
+    added = removed = done = 0
+    total = sum(len(chunks) for _, chunks in documents)
+    async with location.opened(makes=True, quick=total <= 50) as memory:
+        with progress("importing", total) as advance:
+            try:
+                for name, chunks in documents:
+                    result = await import_document(memory, name, chunks, advance)
+                    added, removed, done = added + result.added, removed + result.removed, done + 1
+            except asyncio.CancelledError:
+                remark(
+                    f"callboard: stopped after {done} of {len(documents)} documents; run it again to go on"
+                )
+                raise
+    say(
+        f"{_counted(done, 'document')} in {_counted(total, 'piece')}: "
+        f"{added:,} new, {total - added:,} known, {removed:,} removed"
+    )
+
+
+def query(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for.")],
+    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Most results.")] = 5,
+    threshold: Annotated[
+        float | None, typer.Option(metavar="SCORE", help="Lowest score, such as 0.6; 1 is the same text.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Only what has this in its metadata; may be repeated."),
+    ] = None,
+    target: Target = None,
+    path: Store = None,
+    chroma: ServerUrl = None,
+    agent: Agent = DEFAULT_AGENT,
+    model: Model = None,
+    url: Url = None,
+    namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search by meaning; the best match comes first.
+
+    The number in front is the score: 1 is the same text, 0.5 has nothing in common with the query.
+
+      callboard memory query "what happens when a worker dies?"
+      callboard memory query "retry" -k 3 --where source=docs/delivery.md --json
+    """
+    location = MemoryLocation(target, path, chroma, url, namespace, agent, model)
+    conditions = parse_fields(where or [])
+
+    async def work() -> Any:
+        async with location.opened() as memory:
+            return await memory.query(text, k=k, score_threshold=threshold, where=conditions or None)
+
+    results = run(work()).results
+    if as_json:
+        print_json([one.model_dump(mode="json") for one in results])
+        return
+    if not results:
+        say("nothing was found; `callboard memory stats` shows what is there")
+    for one in results:
+        metadata = one.metadata or {}
+        say(f"{metadata['score']:.3f}  {metadata.get('source', metadata['id'])}")
+        say(f"       {_short(one.text)}")
+
+
+def stats(
+    target: Target = None,
+    path: Store = None,
+    chroma: ServerUrl = None,
+    url: Url = None,
+    namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the memories of a store: the agent, the number of texts, and the model that made the vectors.
+
+    Vectors of different models can't be compared, so a memory is always used with the model named here.
+
+      callboard memory stats
+      callboard memory stats --chroma http://127.0.0.1:8000 --json
+    """
+    location = MemoryLocation(target, path, chroma, url, namespace, DEFAULT_AGENT)
+
+    async def work() -> list[MemoryStats]:
+        async with location.opened() as memory:
+            return await memory.all_stats()
+
+    found = [one for one in run(work()) if namespace is None or one.namespace == namespace]
+    if as_json:
+        print_json([one.model_dump() for one in found])
+        return
+    if not found:
+        say("nothing is remembered here yet; `callboard memory import` imports documents")
+        return
+    rows = [(one.agent or one.collection, one.namespace, one.count, one.model, one.metric) for one in found]
+    say_table(("AGENT", "NAMESPACE", "MEMORIES", "MODEL", "METRIC"), rows)
+
+
+def clear(
+    target: Target = None,
+    path: Store = None,
+    chroma: ServerUrl = None,
+    agent: Agent = DEFAULT_AGENT,
+    source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only what was imported from this document.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Delete everything that an agent remembers, or what came from one document.
+
+    Asks first, unless --yes is given.
+
+      callboard memory clear --agent writer/default
+      callboard memory clear --source docs/delivery.md --yes
+    """
+    from callboard.memory.documents.importing import SOURCE
+
+    location = MemoryLocation(target, path, chroma, url, namespace, agent)
+    what = f"what {agent} remembers" + (f" from {source}" if source else "")
+    if not yes:
+        if not sys.stdin.isatty():
+            bad_use(f"this forgets {what}: add --yes")
+        typer.confirm(f"Forget {what}?", abort=True)
+    where = {SOURCE: source} if source else None
+
+    async def work() -> int:
+        async with location.opened() as memory:
+            count = len(await memory.ids(where))
+            if where is None:
+                await memory.clear()
+            else:
+                await memory.delete(where=where)
+            return count
+
+    say(f"forgot {_counted(run(work()), 'memory', 'memories')}")
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
+
+
+def _counted(number: int, one: str, many: str | None = None) -> str:
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+command(memory, "import", import_)
+command(memory, "query", query)
+command(memory, "stats", stats)
+command(memory, "clear", clear)

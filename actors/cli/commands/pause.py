@@ -1,0 +1,80 @@
+"""`callboard pause` and `callboard resume`: agents and topics whose messages wait for now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from callboard.cli.exits import bad_use
+from callboard.cli.options import Namespace, Url, split_names
+from callboard.cli.output import say
+from callboard.cli.sessions import controller, run
+
+if TYPE_CHECKING:
+    from callboard.runtime.control import Control
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[MODULE:APP] [TYPE | TYPE/KEY]...",
+        help="The app, for its namespace; then agent types, or single agents.",
+    ),
+]
+Topics = Annotated[
+    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic; may be given again.")
+]
+
+
+def pause(names: Names = None, topic: Topics = None, url: Url = None, namespace: Namespace = None) -> None:
+    """Pause agent types, single agents, or topics.
+
+    Running handlers finish; messages are kept, and handled in their order after `callboard resume`. It holds for every
+    worker, also for those that start later. `callboard status` shows what is paused.
+
+      callboard pause counting:app counter
+      callboard pause counting:app counter/ada --topic visits
+      callboard pause --namespace counting counter
+    """
+    _act(names or [], topic or [], url, namespace, is_pause=True)
+
+
+def resume(names: Names = None, topic: Topics = None, url: Url = None, namespace: Namespace = None) -> None:
+    """Resume agent types, agents or topics that were paused.
+
+    The messages that were kept meanwhile are handled in their order.
+
+      callboard resume counting:app counter
+      callboard resume counting:app counter/ada --topic visits
+    """
+    _act(names or [], topic or [], url, namespace, is_pause=False)
+
+
+def _act(names: list[str], topics: list[str], url: str | None, namespace: str | None, is_pause: bool) -> None:
+    target, agents = split_names(names)
+    if not agents and not topics:
+        bad_use("say what: an agent type, an agent as TYPE/KEY, or --topic TOPIC")
+
+    async def work() -> None:
+        async with controller(target, url, namespace) as control:
+            for name in agents:
+                _tell(name, await _agent(control, name, is_pause), is_pause)
+            for topic in topics:
+                order = control.pause_topic if is_pause else control.resume_topic
+                _tell(f"topic {topic}", await order(topic), is_pause)
+
+    run(work())
+
+
+async def _agent(control: Control, name: str, is_pause: bool) -> bool:
+    from callboard.broker import AgentId
+
+    order = control.pause if is_pause else control.resume
+    return await order(AgentId.from_str(name) if "/" in name else name)
+
+
+def _tell(name: str, changed: bool, is_pause: bool) -> None:
+    if is_pause:
+        say(f"{name} is paused" if changed else f"{name} was paused already")
+    else:
+        say(f"{name} goes on" if changed else f"{name} was not paused")

@@ -1,0 +1,112 @@
+"""`callboard up`: every agent type in processes of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from callboard.cli.exits import INTERRUPTED, bad_use
+from callboard.cli.options import (
+    Grace,
+    MaxMemory,
+    MaxMessages,
+    Namespace,
+    Target,
+    Url,
+    check_types,
+    grace_of,
+    limit_options,
+    split_counts,
+    with_limits,
+)
+from callboard.cli.sessions import publisher, server_at, settings_for
+
+if TYPE_CHECKING:
+    from callboard.app import App
+    from callboard.broker import BrokerSettings
+    from callboard.process.supervisor import Ending, RestartPolicy
+
+
+def up(
+    target: Target,
+    more: Annotated[list[str] | None, typer.Argument(metavar="[TYPE=N]...", hidden=True)] = None,
+    processes: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TYPE=N", help="Processes for an agent type, 0 for none here. Default: as the app says."
+        ),
+    ] = None,
+    restarts: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, help="Restarts of a process in a row before everything is stopped."),
+    ] = 5,
+    url: Url = None,
+    namespace: Namespace = None,
+    grace: Grace = None,
+    max_memory: MaxMemory = None,
+    max_messages: MaxMessages = None,
+) -> int:
+    """Run an app: every agent type in a process of its own, or in several.
+
+    A process that dies is started again, after a pause that doubles each time, and the messages that it held
+    go to the others at once. Ctrl-C or SIGTERM lets running handlers finish within the grace period; a second one
+    stops at once. A process that passes --max-memory or --max-messages drains and is replaced at once, which does
+    not count as a death. A terminal shows a live table; elsewhere a line is printed when something changes.
+
+      callboard up counting:app
+      callboard up counting:app --processes counter=3 --url redis://10.0.0.5:6379
+
+    Exit codes: 0 drained, 1 a process died too often, 2 wrong use, 3 no server, 130 stopped at once.
+    """
+    from callboard.process.loading import load_app
+    from callboard.process.supervisor import Ending, RestartPolicy
+
+    app = load_app(target)
+    counts = counts_of(app, [*(processes or []), *(more or [])])
+    policy = RestartPolicy(limit=restarts)
+    settings = with_limits(settings_for(app, url, namespace), max_memory, max_messages)
+    ending = asyncio.run(_up(app, target, counts, policy, settings, grace))
+    return INTERRUPTED if ending is Ending.KILLED else 0
+
+
+def counts_of(app: App, given: list[str]) -> dict[str, int]:
+    """The number of processes by agent type: the command line's, else the app's."""
+    changes = split_counts(given, "--processes")
+    check_types(app, list(changes))
+    counts = {one.type: changes.get(one.type, one.processes) for one in app.declarations}
+    running = {name: count for name, count in counts.items() if count}
+    if not running:
+        bad_use(
+            f"the app {app.name!r} has nothing to run: declare agents with @app.agent, or check --processes"
+        )
+    return running
+
+
+async def _up(
+    app: App,
+    target: str,
+    counts: dict[str, int],
+    policy: RestartPolicy,
+    settings: BrokerSettings,
+    grace: float | None,
+) -> Ending:
+    from callboard.cli.board import board
+    from callboard.cli.fleet import Fleet, FleetPlan
+
+    async with server_at(settings.url) as server, publisher(app, server.url, settings.namespace) as runtime:
+        plan = FleetPlan(
+            target=target,
+            processes=counts,
+            url=settings.url,
+            namespace=settings.namespace,
+            grace=grace_of(grace, settings),
+            policy=policy,
+            options=limit_options(settings),
+        )
+        with board() as shown:
+            shown.notice(
+                f"{app.name} in namespace {settings.namespace} on {runtime.transport.endpoint.shown}"
+            )
+            return await Fleet(plan, runtime.transport, shown, server.revive).run()

@@ -1,0 +1,1 @@
+"""Worker processes, and what keeps them running."""

@@ -1,0 +1,351 @@
+"""Keeps processes running: starts them, restarts those that die, drains them, and leaves none behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from callboard.broker.errors import BrokerError
+from callboard.errors import ActorError
+
+from .launching import WATCHED_PIPE
+from .worker import RECYCLED
+
+LONGEST_LINE = 16_384  # characters of output kept together as one line
+LAST_OUTPUT = 0.5  # seconds to wait for the last output of a dead process
+KILL_MARGIN = 5.0  # seconds a process gets beyond the grace period before it is killed
+
+State = Literal["new", "running", "waiting", "draining", "ended"]
+
+
+class GaveUpError(ActorError):
+    """A process died more often than the policy allows.
+
+    Attributes:
+        name: Of the process.
+        restarts: How often it was started again.
+        ending: How it died the last time.
+    """
+
+    template = "{name} {ending} after it was restarted {times}: giving up, its output says why"
+
+    name: str
+    restarts: int
+    ending: str
+
+    @property
+    def times(self) -> str:
+        """The number of restarts in words."""
+        return "once" if self.restarts == 1 else f"{self.restarts} times"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPolicy:
+    """When to start a dead process again.
+
+    Attributes:
+        limit: Restarts in a row, without a healthy time between, after which the supervisor gives up.
+        base: Seconds before the first restart; doubles with each further one.
+        cap: Longest pause, seconds.
+        healthy_after: Seconds of life after which earlier deaths no longer count.
+    """
+
+    limit: int = 5
+    base: float = 0.25
+    cap: float = 30.0
+    healthy_after: float = 30.0
+
+    def pause(self, restarts: int) -> float | None:
+        """Seconds before restart number `restarts` (from 1); None: no more."""
+        if restarts > self.limit:
+            return None
+        return min(self.base * 2.0 ** (restarts - 1), self.cap)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessPlan:
+    """One process to keep running.
+
+    Attributes:
+        name: Prefix of its output; unique.
+        group: The agent type that it runs.
+        command: Program and arguments; `WATCHED_PIPE` in them is replaced.
+    """
+
+    name: str
+    group: str
+    command: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Child:
+    """One process as the supervisor sees it.
+
+    Attributes:
+        plan: The process to run.
+        state: `new`, `running`, `waiting` (for its restart), `draining` or `ended`.
+        pid: Of the running process; 0 when there is none.
+        restarts: In a row.
+        deaths: All in all, not counting the one that the supervisor asked for.
+    """
+
+    plan: ProcessPlan
+    state: State = "new"
+    pid: int = 0
+    restarts: int = 0
+    deaths: int = 0
+    process: asyncio.subprocess.Process | None = field(default=None, repr=False)
+
+
+class Ending(enum.Enum):
+    """The ways in which a supervised run ends."""
+
+    DRAINED = "drained"
+    KILLED = "killed"
+
+
+class Listener(Protocol):
+    """The receiver of everything that a supervisor reports."""
+
+    def output(self, child: Child, line: str) -> None:
+        """A process wrote a line, on stdout or stderr."""
+        ...
+
+    def notice(self, text: str) -> None:
+        """The supervisor did something that a person should know."""
+        ...
+
+
+Release = Callable[[int, bool], Awaitable[None]]
+"""Called with the pid of a dead process, and whether the handlers that it ran count as attempts."""
+
+
+class Supervisor:
+    """The keeper of worker processes: it starts them, restarts those that die, and drains them in the end.
+
+    A process that ends with status `RECYCLED` has drained because it passed a limit: another is started at once, which
+    is no restart in the sense of the policy.
+
+    Every process gets a session of its own, so that Ctrl-C in the terminal reaches the supervisor alone. It also gets
+    the reading end of a pipe whose writing end only the supervisor has: it reads end of file when the supervisor is
+    gone, even after kill -9, which leaves no time to tell anyone.
+
+    Args:
+        plans: The processes.
+        listener: Gets the output and the notices.
+        release: Gives back at once the messages that a dead process held.
+        grace: Seconds that running handlers get when the processes are drained.
+        policy: When to restart.
+        environ: Environment of the processes; None: that of this process.
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[ProcessPlan],
+        *,
+        listener: Listener,
+        release: Release,
+        grace: float,
+        policy: RestartPolicy | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.children = [Child(plan) for plan in plans]
+        self._listener = listener
+        self._release = release
+        self._grace = grace
+        self._policy = policy or RestartPolicy()
+        self._environ = None if environ is None else dict(environ)
+        self._stopping = asyncio.Event()
+        self._killing = asyncio.Event()
+
+    @property
+    def running(self) -> int:
+        """Processes that run now."""
+        return sum(child.pid != 0 for child in self.children)
+
+    @property
+    def is_stopping(self) -> bool:
+        """True once it was told to stop, or gave up."""
+        return self._stopping.is_set()
+
+    def stop(self) -> None:
+        """Drains the processes; called again, kills them at once."""
+        if self._stopping.is_set():
+            self._killing.set()
+        self._stopping.set()
+
+    def forward(self, number: int) -> None:
+        """Passes a signal on to every process."""
+        for child in self.children:
+            self._signal(child, number)
+
+    async def run(self) -> Ending:
+        """Starts the processes and returns when all have ended after `stop`.
+
+        Raises:
+            GaveUpError: One died too often; the others were drained.
+        """
+        # `held` is not inheritable, so no child has a copy of the writing end: closing it here, or dying, is end of file
+        # for all of them.
+        watched, held = os.pipe()
+        tasks = [asyncio.create_task(self._keep(child, watched)) for child in self.children]
+        closing = asyncio.create_task(self._close_down())
+        try:
+            # Not gather: cancelling that would cancel the tasks, and each has to see its process end.
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            if errors := [error for task in done if (error := task.exception()) is not None]:
+                self._stopping.set()
+                await asyncio.wait(tasks)
+                raise errors[0]
+            return Ending.KILLED if self._killing.is_set() else Ending.DRAINED
+        finally:
+            # However this ends, also by cancellation, no process is left, and the messages that it held are given back.
+            # The pipe is closed last: closed earlier, workers would begin to drain by themselves while they are killed.
+            self._stopping.set()
+            self._killing.set()
+            await asyncio.wait([*tasks, closing])
+            os.close(watched)
+            os.close(held)
+
+    # One process
+
+    async def _keep(self, child: Child, watched: int) -> None:
+        while not self._stopping.is_set():
+            lived, code = await self._run_once(child, watched)
+            if self._stopping.is_set():
+                break
+            if code == RECYCLED:
+                self._listener.notice(f"{child.plan.name} has recycled itself, starts again")
+                continue
+            child.deaths += 1
+            child.restarts = 1 if lived >= self._policy.healthy_after else child.restarts + 1
+            await self._pause(child, describe_exit(code))
+        child.state = "ended"
+
+    async def _run_once(self, child: Child, watched: int) -> tuple[float, int]:
+        loop = asyncio.get_running_loop()
+        since = loop.time()
+        reading, writing = os.pipe()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *[part.replace(WATCHED_PIPE, str(watched)) for part in child.plan.command],
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=writing,
+                stderr=writing,
+                pass_fds=(watched,),
+                start_new_session=True,
+                env=self._environ,
+            )
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            # The child has its own copies. If ours stayed open, `reading` would never come to its end.
+            os.close(writing)
+        child.process, child.pid, child.state = process, process.pid, "running"
+        copying = asyncio.create_task(self._copy_output(child, reading))
+        # A stop that came while the process was being started found no process to signal, so it is told here. There is
+        # no await between the line that makes the process known and this one: it is told at least once.
+        if self._stopping.is_set():
+            self._signal(child, signal.SIGKILL if self._killing.is_set() else signal.SIGTERM)
+        code = await process.wait()
+        await self._bury(child, code)
+        # A process that the child started may keep the pipe open, so its end is waited for only briefly.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(copying, LAST_OUTPUT)
+        return loop.time() - since, code
+
+    async def _bury(self, child: Child, code: int) -> None:
+        # Forgotten before the first await: while the server is asked, `stop` and `forward` must not signal a pid that the
+        # system may give to another program.
+        pid, child.pid, child.process = child.pid, 0, None
+        if code in (0, RECYCLED):
+            return
+        try:
+            # A process that we killed did not fail: the handlers that it ran count as no attempts.
+            await self._release(pid, not self._killing.is_set())
+        except BrokerError as error:
+            self._listener.notice(
+                f"{child.plan.name}: what process {pid} held is free when its lease ends ({error})"
+            )
+
+    async def _pause(self, child: Child, ending: str) -> None:
+        pause = self._policy.pause(child.restarts)
+        if pause is None:
+            child.state = "ended"
+            raise GaveUpError(child.plan.name, child.restarts - 1, ending)
+        child.state = "waiting"
+        # Waits for the stop, not for the time: a supervisor that stops during a long pause ends at once.
+        self._listener.notice(f"{child.plan.name} {ending}, starts again in {pause:g} s")
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), pause)
+
+    async def _copy_output(self, child: Child, descriptor: int) -> None:
+        async with _reader(descriptor) as reader:
+            async for line in _lines(reader):
+                self._listener.output(child, line)
+
+    # All of them
+
+    async def _close_down(self) -> None:
+        await self._stopping.wait()
+        for child in self.children:
+            if child.pid:
+                child.state = "draining"
+        # A process whose start is under way gets no signal here; `_run_once` sends it one as soon as it is there.
+        self.forward(signal.SIGTERM)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._killing.wait(), self._grace + KILL_MARGIN)
+        if self.running and not self._killing.is_set():
+            self._listener.notice("the grace period is over: killing what still runs")
+        self.forward(signal.SIGKILL)
+
+    @staticmethod
+    def _signal(child: Child, number: int) -> None:
+        # Through the process object: it knows when the pid may belong to another process already.
+        if child.process is not None and child.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                child.process.send_signal(number)
+
+
+@contextlib.asynccontextmanager
+async def _reader(descriptor: int) -> AsyncIterator[asyncio.StreamReader]:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(loop=loop)
+    pipe = os.fdopen(descriptor, "rb", buffering=0)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), pipe)
+    try:
+        yield reader
+    finally:
+        transport.close()
+
+
+async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[str]:
+    rest = ""
+    while chunk := await reader.read(65_536):
+        *whole, rest = (rest + chunk.decode(errors="replace")).split("\n")
+        for line in whole:
+            yield line.rstrip("\r")
+        if len(rest) > LONGEST_LINE:
+            yield rest
+            rest = ""
+    if rest:
+        yield rest
+
+
+def describe_exit(code: int) -> str:
+    """The end of a process in words, to follow its name in a sentence."""
+    if code == 0:
+        return "ended by itself"
+    if code > 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"

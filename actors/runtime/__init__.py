@@ -1,0 +1,1 @@
+"""The runtime: executes handlers and carries messages between agents."""

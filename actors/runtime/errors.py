@@ -1,0 +1,137 @@
+"""Errors in using a runtime, and which errors come back from other processes as themselves.
+
+```
+ActorError
+├── RuntimeStateError        the runtime is not running, or running already (RuntimeError)
+├── AgentInstanceError       a factory or a registration gave an instance that can't be used (ValueError)
+├── UnknownInstanceError     there is no agent of this key, and no factory to make it (RuntimeError)
+├── WrongAgentClassError     an agent is not of the class that was asked for (TypeError)
+├── ScheduleError            a message can't be sent at that time (ValueError)
+├── MaxRuntimeError          a handler ran too long (TimeoutError)
+├── DeadlockError            a request would wait for itself
+└── ChainTooDeepError        reentrant agents ask each other without end
+```
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from callboard import errors as actor_errors
+from callboard.broker.encoding.remote_errors import register_error
+from callboard.errors import ActorError
+from callboard.foundation import errors as common_errors
+from callboard.foundation.errors import CallboardError
+
+
+class RuntimeStateError(ActorError, RuntimeError):
+    """Something was asked of a runtime that is not running, or running already."""
+
+    template = "{text}"
+
+    text: str
+
+
+class AgentInstanceError(ActorError, ValueError):
+    """A factory or a registration gave an instance that can't be used."""
+
+    template = "{text}"
+    permanent = True
+
+    text: str
+
+
+class UnknownInstanceError(ActorError, RuntimeError):
+    """An agent type that has registered instances only was asked for another key."""
+
+    template = (
+        "there is no agent {agent_id}: its type has registered instances only; "
+        "register a factory for agents that are made when needed"
+    )
+    permanent = True
+
+    agent_id: str
+
+
+class WrongAgentClassError(ActorError, TypeError):
+    """An agent was asked for as an instance of a class that it is not."""
+
+    template = "{agent_id} is a {given}, not a {expected}"
+
+    agent_id: str
+    expected: str
+    given: str
+
+
+class ScheduleError(ActorError, ValueError):
+    """A message can't be sent at that time."""
+
+    template = "{text}"
+
+    text: str
+
+
+class MaxRuntimeError(ActorError, TimeoutError):
+    """A handler ran longer than `max_runtime` and was cancelled."""
+
+    template = "the handler ran longer than max_runtime={seconds:g} s"
+
+    seconds: float
+
+
+class DeadlockError(ActorError):
+    """A request would wait for an agent that waits for this very request.
+
+    Attributes:
+        chain: the agents from the first to the one that would be asked again.
+    """
+
+    template = (
+        "deadlock: {asked}, which handles one message at a time and is waiting; "
+        "publish an event instead, answer first, or declare the agent with reentrant=True"
+    )
+    permanent = True
+
+    chain: Sequence[str]
+
+    @property
+    def asked(self) -> str:
+        """Which agent asks which."""
+        return " asks ".join(self.chain)
+
+
+class ChainTooDeepError(ActorError):
+    """Reentrant agents ask each other without end.
+
+    Attributes:
+        chain: the agents from the first to the one that would be asked again.
+        limit: how many of them may wait for each other.
+    """
+
+    template = "the chain of requests is {depth} deep, the limit is {limit}: ... {last}"
+    permanent = True
+
+    chain: Sequence[str]
+    limit: int
+
+    @property
+    def depth(self) -> int:
+        """How many agents wait for another."""
+        return len(self.chain) - 1
+
+    @property
+    def last(self) -> str:
+        """Which agent asks which, at the end of the chain."""
+        return " asks ".join(self.chain[-4:])
+
+
+def register_errors() -> None:
+    """Makes our errors come back as themselves from other processes."""
+    # By their names: model clients know the execution in which they are called, so the runtime must not
+    # depend on them.
+    by_name = (import_module(f"callboard.{room}.errors") for room in ("models", "memory"))
+    for module in (common_errors, actor_errors, sys.modules[__name__], *by_name):
+        found = [cls for cls in vars(module).values() if isinstance(cls, type)]
+        register_error(*(cls for cls in found if issubclass(cls, CallboardError)))

@@ -1,0 +1,279 @@
+"""One run of a handler: what it is told, what it adds to its commit, and how it is run.
+
+The host runs the messages of its worker in this way, and `reentry` the requests that come in while one of them waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from callboard.broker import AgentId, MessageRegistry, TopicId
+from callboard.broker.consumer.interfaces import HandlingWorker
+from callboard.broker.encoding.claims import Pointer
+from callboard.broker.encoding.limits import Limits
+from callboard.broker.envelope import Envelope, Posting
+from callboard.broker.ids import derived_id
+from callboard.broker.redis.client.transport import RedisTransport
+from callboard.cancellation import CancellationToken
+from callboard.context import MessageContext, handling
+
+from .once import Recorder
+
+Handler = Callable[[Any, MessageContext], Awaitable[Any]]
+
+
+class Serving(Protocol):
+    """Requests that are let in while the handler waits for the reply to one of its own."""
+
+    async def catch_up(self) -> None:
+        """Waits until what came in an earlier run of the handler has been run again."""
+
+    async def end(self) -> None:
+        """Lets nothing in any more."""
+
+
+class Door(Protocol):
+    """Lets requests in while a handler waits, see reentry.py."""
+
+    @property
+    def message_id(self) -> str:
+        """The message with which all of it is committed."""
+        ...
+
+    def serve(self, ask: str) -> Serving:
+        """Lets in what comes while the handler waits for the reply to the request `ask`."""
+        ...
+
+
+class Execution:
+    """One message being handled by one agent. Found by what the handler calls through a context variable.
+
+    Attributes:
+        agent_id: the agent.
+        envelope: the message.
+        context: what the handler is told about it.
+        kept_with: id of the message with which its records are kept: its own, or that of the message whose handler
+            let it in.
+        outgoing: what leaves with the commit.
+        has_sent: something left at once, so that the commit has to forget it.
+        owner: the transport that the message came by.
+        is_over: the handler has ended, so that nothing can leave with its commit any more.
+        door: lets requests in while this handler waits; None: they are refused.
+        before_commit: awaited in order when the handler has succeeded; what they publish belongs to its commit.
+        worker: the worker that runs the handler; told when it begins to wait for a reply, and when that ends.
+    """
+
+    __slots__ = (
+        "_asked",
+        "_ordinal",
+        "_taken",
+        "agent_id",
+        "before_commit",
+        "context",
+        "door",
+        "envelope",
+        "has_sent",
+        "is_over",
+        "kept_with",
+        "outgoing",
+        "owner",
+        "worker",
+    )
+
+    def __init__(
+        self,
+        agent_id: AgentId,
+        envelope: Envelope,
+        context: MessageContext,
+        owner: object = None,
+        kept_with: str | None = None,
+    ) -> None:
+        self.agent_id = agent_id
+        self.envelope = envelope
+        self.context = context
+        self.owner = owner
+        self.kept_with = kept_with or envelope.id
+        self.outgoing: list[Posting] = []
+        self.has_sent = False
+        self.is_over = False
+        self.door: Door | None = None
+        self.before_commit: list[Callable[[], Awaitable[None]]] = []
+        self.worker: HandlingWorker | None = None
+        self._ordinal = 0
+        self._asked: dict[bytes, int] | None = None
+        self._taken: dict[str, set[int]] | None = None
+
+    @property
+    def message_id(self) -> str:
+        """Id of the message."""
+        return self.envelope.id
+
+    @property
+    def record_of(self) -> str | None:
+        """The message whose record of effects and of what left at once the commit has to clear away, if any."""
+        recorder = self.context.recorder
+        has_recorded = self.has_sent or (isinstance(recorder, Recorder) and recorder.used)
+        return self.envelope.id if has_recorded else None
+
+    def sends_at_once(self, name: str) -> str:
+        """The idempotency id of a message that leaves before the commit: it leaves once however often this runs."""
+        self.has_sent = True
+        return f">{self.agent_id.type}:{self.kept_with}|{name}"
+
+    def next_id(self) -> str:
+        """The id of the next message that this handler publishes: the same in every attempt at the message."""
+        # guard: every attempt gives the same ids
+        self._ordinal += 1
+        return derived_id(self.envelope.id, str(self.agent_id), self._ordinal)
+
+    def request_id(self, request: bytes) -> str:
+        """The id of a request: the same in every attempt, also when several leave at once in another order.
+
+        Args:
+            request: recipient and body.
+        """
+        if self._asked is None:
+            self._asked = {}
+        count = self._asked[request] = self._asked.get(request, 0) + 1
+        return derived_id(self.envelope.id, str(self.agent_id), count, request)
+
+    def take_number(self, what: str) -> int:
+        """The lowest number, from 1, that no equal thing of this run has yet."""
+        if self._taken is None:
+            self._taken = {}
+        taken = self._taken.setdefault(what, set())
+        number = 1
+        while number in taken:
+            number += 1
+        taken.add(number)
+        return number
+
+    def give_back(self, what: str, number: int) -> None:
+        """The number belongs to nothing any more: what had it failed."""
+        if self._taken is not None:
+            self._taken.get(what, set()).discard(number)
+
+    async def run(self, handler: Handler, message: Any) -> Any:
+        """Runs the handler, and what has to be settled before its commit; returns what it returned.
+
+        When this returns, nothing suspends until the commit is made of `outgoing`: a task that the handler left behind
+        can't add to it in between, and finds the execution over.
+        """
+        token, agent = current.set(self), handling.set(self.agent_id)
+        try:
+            result = await handler(message, self.context)
+            for settle in self.before_commit:
+                await settle()
+            return result
+        finally:
+            self.is_over = True
+            handling.reset(agent)
+            current.reset(token)
+
+
+current: ContextVar[Execution | None] = ContextVar("callboard_execution", default=None)
+
+
+def running(owner: object) -> Execution | None:
+    """The execution that a message sent here by `owner` is part of, or None.
+
+    A task that a handler left behind, and another runtime that a handler uses, see the variable too: what they send is
+    in no commit and leaves at once.
+    """
+    execution = current.get()
+    if execution is None or execution.is_over or execution.owner is not owner:
+        return None
+    return execution
+
+
+class Executions:
+    """Makes the executions of one worker, and reads their messages.
+
+    Args:
+        transport: the connection to the server.
+        registry: message classes.
+        token_of: the cancellation token of a request that was sent from this process.
+    """
+
+    def __init__(
+        self,
+        transport: RedisTransport,
+        registry: MessageRegistry,
+        token_of: Callable[[str], CancellationToken | None],
+    ) -> None:
+        self.transport = transport
+        self.registry = registry
+        self.settings = transport.settings
+        self._token_of = token_of
+        self.limits = Limits.of(transport.settings)
+        self._topics: dict[bytes, str] = {}
+
+    async def read(self, envelope: Envelope) -> Any:
+        """The message of an envelope.
+
+        Raises:
+            DecodeError: it can't be read; UnknownMessageError and UnsupportedVersionError are among them.
+            ClaimLostError, ClaimTooLargeError: its bytes beside the stream are not there, or too many.
+            ConnectionLostError: the transport was closed while they were fetched.
+        """
+        if envelope.claimed:
+            return await self.fetch(envelope)
+        return self.registry.decode(envelope.type, envelope.version, envelope.body, self.limits)
+
+    async def fetch(self, envelope: Envelope) -> Any:
+        """The message of an envelope whose bytes lie beside the stream; raises as `read` does."""
+        body = await self.transport.claims.fetch(Pointer.read(envelope.body))
+        limits = Limits.of_claims(self.settings)
+        return self.registry.decode(envelope.type, envelope.version, body, limits)
+
+    def begin(self, agent_id: AgentId, envelope: Envelope, attempt: int, stream: bytes) -> Execution:
+        """An execution of a message of the worker.
+
+        Args:
+            agent_id: the agent.
+            envelope: the message.
+            attempt: number of the attempt, from 1.
+            stream: suffix of the stream that it came from.
+        """
+        is_rpc = envelope.kind == "request"
+        topic = None if is_rpc else TopicId(envelope.topic or self._topic_type(stream), envelope.key)
+        token = self._token_of(envelope.id) if is_rpc else None
+        recorder = Recorder(self.transport, self.registry, agent_id.type, envelope.id)
+        context = self._context(agent_id.type, envelope, attempt, topic, token, recorder)
+        return Execution(agent_id, envelope, context, self.transport)
+
+    def begin_nested(self, agent_id: AgentId, envelope: Envelope, attempt: int, outer: str) -> Execution:
+        """An execution of a request that comes in while the handler of the message `outer` waits."""
+        recorder = Recorder(self.transport, self.registry, agent_id.type, outer, f"{envelope.id}:")
+        context = self._context(agent_id.type, envelope, attempt, None, None, recorder)
+        return Execution(agent_id, envelope, context, self.transport, kept_with=outer)
+
+    def _context(
+        self,
+        agent_type: str,
+        envelope: Envelope,
+        attempt: int,
+        topic: TopicId | None,
+        token: CancellationToken | None,
+        recorder: Recorder,
+    ) -> MessageContext:
+        return MessageContext(
+            AgentId.from_str(envelope.sender) if envelope.sender else None,
+            topic,
+            envelope.kind == "request",
+            token or CancellationToken(),
+            envelope.id,
+            attempt,
+            None if envelope.deadline is None else envelope.deadline / 1000,
+            recorder,
+            f"{self.settings.namespace}/{agent_type}",
+        )
+
+    def _topic_type(self, stream: bytes) -> str:
+        """The topic type of a stream such as b"topic:visits"."""
+        name = self._topics.get(stream)
+        if name is None:
+            name = self._topics[stream] = stream.decode().partition(":")[2]
+        return name

@@ -1,0 +1,347 @@
+"""Handles deliveries: read the message, find or make the agent, run its handler, and say how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any
+
+from callboard.broker import AgentId
+from callboard.broker.consumer.interfaces import HandlingWorker, Turn
+from callboard.broker.delivery import Delivery
+from callboard.broker.encoding.claims import Pointer
+from callboard.broker.encoding.remote_errors import text_of, trace_of
+from callboard.broker.envelope import Envelope, Posting
+from callboard.broker.errors import (
+    BrokerError,
+    ConnectionLostError,
+    DeadlineExceededError,
+    UnknownMessageError,
+    UnsupportedVersionError,
+)
+from callboard.broker.outcome import NOTHING, Commit, DeadLetter, ErrorInfo, Outcome, Release, Retry, Wait
+from callboard.broker.redis.client.nested import Place
+from callboard.broker.retry import RetryPolicy, decided
+from callboard.broker.telemetry import is_watched
+from callboard.context import MessageContext
+from callboard.state import dump_state
+
+from .cancelling import CancellableRequests, is_being_cancelled
+from .errors import MaxRuntimeError
+from .execution import Execution, Executions
+from .local_agents import LocalAgents
+from .reentry import Journal, Outer, Reentry
+from .registration import LiveAgent, LocalAgentType
+from .replies import error_reply_to, reply_to
+from .watching import tell_started, watched
+
+logger = logging.getLogger("callboard.actors")
+
+RESET = "callboard.reset"
+
+
+class AgentHost:
+    """Works for the consumer of one worker: every failure becomes an outcome.
+
+    Args:
+        agents: the agents of this process.
+        executions: reads messages and runs handlers.
+        retry: when a failed message is tried again, unless the settings of its agent type say otherwise.
+        declare: makes agent types and subscriptions known to the server.
+        on_turn: called with every turn of the worker.
+    """
+
+    def __init__(
+        self,
+        agents: LocalAgents,
+        executions: Executions,
+        retry: RetryPolicy,
+        *,
+        declare: Callable[[], Coroutine[Any, Any, None]],
+        on_turn: Callable[[Turn], None],
+    ) -> None:
+        self.agents = agents
+        self.declare = declare
+        self.on_turn = on_turn
+        self.handled = 0
+        self.failed = 0
+        self.dropped = 0
+        self.first_error: BaseException | None = None
+        self._executions = executions
+        self._retry = retry
+        self._registry = executions.registry
+        self._settings = executions.settings
+        self._transport = executions.transport
+        self._requests = CancellableRequests()
+        self.cancel = self._requests.cancel
+        self._by_raw_type: dict[bytes, LocalAgentType] = {}
+        self._ends_by: dict[str, float] = {}
+        self._loop = asyncio.get_running_loop()
+
+    def accepts(self) -> dict[str, int]:
+        """The messages that this process knows, with their versions."""
+        return self._registry.versions()
+
+    def fenced(self, running: Sequence[Delivery]) -> None:
+        """Persistent agents may have been changed elsewhere: they are loaded again when needed."""
+        # guard: states are loaded again after a lost lease
+        self.agents.forget_persistent()
+
+    # One delivery, from its envelope to its outcome
+
+    def handle(
+        self, delivery: Delivery, worker: HandlingWorker | None = None
+    ) -> Coroutine[Any, Any, Outcome]:
+        """Handles one delivery, for this worker. No coroutine of its own: each one more costs 0.1 microseconds."""
+        handling = self._handle(delivery, worker)
+        return watched(handling, delivery) if is_watched() else handling
+
+    async def _handle(self, delivery: Delivery, worker: HandlingWorker | None) -> Outcome:
+        envelope = delivery.envelope
+        if envelope.type == RESET and delivery.stream.startswith(b"urgent:"):
+            return await self._reset(delivery)
+        try:
+            if delivery.broken is not None:
+                raise delivery.broken
+            if envelope.claimed:
+                message = await self._executions.fetch(envelope)
+                delivery.claim = Pointer.read(envelope.body).name  # from now on a commit takes the bytes away
+            else:
+                message = self._registry.decode(
+                    envelope.type, envelope.version, envelope.body, self._executions.limits
+                )
+        except ConnectionLostError:
+            return Release("the worker stops")
+        except BrokerError as error:
+            return self._undecodable(delivery, error)
+        kind = self._by_raw_type.get(delivery.raw_type) or self._kind(delivery)
+        dropped = self._dropped(kind, delivery, envelope)
+        if dropped is not None:
+            return dropped
+        try:
+            live = kind.live.get(envelope.key) or await self.agents.get(
+                kind, AgentId(kind.type, envelope.key)
+            )
+            live.used = self._loop.time()
+            if kind.persistent and live.mailbox is not delivery.mailbox:
+                await self._load(live, delivery)
+        except Exception as error:  # noqa: BLE001 - a factory or a stored state can fail in any way
+            return self._failed(kind, delivery, error)
+        return await self._run(kind, live, delivery, message, worker)
+
+    def _kind(self, delivery: Delivery) -> LocalAgentType:
+        kind = self._by_raw_type[delivery.raw_type] = self.agents.kind(delivery.raw_type.decode())
+        return kind
+
+    def _dropped(self, kind: LocalAgentType, delivery: Delivery, envelope: Envelope) -> Outcome | None:
+        """How a message ends that is not handled at all: it is cancelled, too late, or the agent's own."""
+        if envelope.kind == "request":
+            if envelope.cancellable and (delivery.is_cancelled or self._requests.is_cancelled(envelope.id)):
+                return self._called_off(envelope)
+            # guard: what expired is not started
+            if envelope.deadline is not None and self._transport.now_ms() > envelope.deadline:
+                error = DeadlineExceededError(envelope.type, envelope.id)
+                return self._drop("expired", error_reply_to(envelope, error))
+            return None
+        if envelope.sender is not None and envelope.sender == f"{kind.type}/{envelope.key}":
+            return NOTHING
+        # A retry is not dropped: its handler began in time.
+        if envelope.expires_in is not None and not delivery.tries and self._is_late(envelope):
+            return self._drop("expired")
+        return None
+
+    def _is_late(self, envelope: Envelope) -> bool:
+        return self._transport.now_ms() > envelope.at + (envelope.expires_in or 0)
+
+    async def _load(self, live: LiveAgent, delivery: Delivery) -> None:
+        """Brings a persistent agent to the state that its last commit left, wherever that was."""
+        version, data = delivery.state_version, delivery.state
+        # What is handed over in a turn that asks for nothing more comes without state and with version 0.
+        # guard: a state that did not come along is asked for
+        if delivery.state_unknown or (data is None and (live.version != version or not version)):
+            version, data = await self._transport.load_state(live.agent_id.type, live.agent_id.key)
+        if data is not None:
+            self.agents.bring_to(live, version, data)
+        live.mailbox = delivery.mailbox
+
+    async def _run(
+        self,
+        kind: LocalAgentType,
+        live: LiveAgent,
+        delivery: Delivery,
+        message: Any,
+        worker: HandlingWorker | None,
+    ) -> Outcome:
+        envelope = delivery.envelope
+        execution = self._executions.begin(live.agent_id, envelope, delivery.attempt, delivery.stream)
+        if execution.context.cancellation_token.is_cancelled():
+            return self._called_off(envelope)
+        execution.worker = worker
+        request = self._requests.begin(execution) if envelope.cancellable else None
+        if is_watched():
+            tell_started(delivery, self._transport.now_ms())
+        try:
+            handler = live.agent.on_message
+            if not kind.is_plain:
+                handler = partial(self._guarded, kind, live, execution)
+            result = await execution.run(handler, message)
+            if request is not None and request.ends():
+                raise asyncio.CancelledError("cancelled by its sender")
+            return self._succeeded(kind, live, execution, result)
+        except BaseException as error:  # a handler that calls sys.exit() fails like any other
+            # guard: a failed handler changes nothing
+            if kind.persistent:
+                self.agents.roll_back(live)
+            called_off = request is not None and request.ends()
+            if isinstance(error, KeyboardInterrupt) or (
+                isinstance(error, asyncio.CancelledError) and is_being_cancelled()
+            ):
+                raise
+            if called_off:
+                return Commit(_cancelled_reply(envelope), once_of=execution.record_of)
+            return self._failed(kind, delivery, error, execution.record_of)
+        finally:
+            if request is not None:
+                self._requests.end(envelope.id)
+
+    def _succeeded(self, kind: LocalAgentType, live: LiveAgent, execution: Execution, result: Any) -> Outcome:
+        envelope, reply, state = execution.envelope, None, None
+        if envelope.kind == "request":
+            limits = self._executions.limits
+            reply = reply_to(envelope, execution.agent_id, result, self._registry, self._settings, limits)
+        if kind.persistent:
+            data = dump_state(live.agent)
+            if data is not None and data != live.saved:
+                live.version += 1
+                live.saved = data
+                state = (live.version, data)
+        self.handled += 1
+        record_of = execution.record_of
+        if reply is None and state is None and record_of is None and not execution.outgoing:
+            return NOTHING
+        outgoing = tuple(execution.outgoing)
+        if envelope.cancellable:
+            # The server may find that it was cancelled: then the state that this process has is not the stored one.
+            return Commit(reply, state, outgoing, record_of, envelope.id, alone=state is not None)
+        return Commit(reply, state, outgoing, record_of)
+
+    def _failed(
+        self, kind: LocalAgentType, delivery: Delivery, error: BaseException, once_of: str | None = None
+    ) -> Outcome:
+        envelope, attempt = delivery.envelope, delivery.attempt
+        info = ErrorInfo(type(error).__name__, text_of(error), trace_of(error)[-8000:])
+        outcome = decided(kind.settings.retry_policy(self._retry), attempt, error, info)
+        is_request = envelope.kind == "request"
+        if is_request and not (kind.settings.retry_on_request and isinstance(outcome, Retry)):
+            self.failed += 1
+            return Commit(error_reply_to(envelope, error), once_of=once_of)
+        where = f"{kind.type}/{envelope.key}"
+        if isinstance(outcome, Retry):
+            logger.warning(
+                "%s failed on %s (attempt %d): %s; trying again in %.1f s",
+                where,
+                envelope.type,
+                attempt,
+                info.type,
+                outcome.delay,
+            )
+        else:
+            self.failed += 1
+            self.first_error = self.first_error or error
+            logger.error("%s failed on %s: %s; it is a dead letter now", where, envelope.type, info.type)
+        return outcome
+
+    # Around the handler
+
+    async def _guarded(
+        self, kind: LocalAgentType, live: LiveAgent, execution: Execution, message: Any, ctx: MessageContext
+    ) -> Any:
+        """Runs a handler with a limit of time, or with requests that come while it waits."""
+        reentry = self._reentry(kind, live, execution) if kind.reentrant else None
+        try:
+            if kind.settings.max_runtime is None:
+                return await live.agent.on_message(message, ctx)
+            return await self._run_within(kind.settings.max_runtime, live.agent, message, ctx)
+        finally:
+            if reentry is not None:
+                await reentry.close()
+
+    def _reentry(self, kind: LocalAgentType, live: LiveAgent, execution: Execution) -> Reentry:
+        worker = execution.worker.worker if execution.worker is not None else ""
+        place = Place(kind.type, live.agent_id.key, execution.envelope.id, worker)
+        journal = Journal(self._transport, place)
+        outer = Outer(live, kind.persistent, place, journal, execution.context.attempt, self._executions)
+        reentry = Reentry(outer, execution)
+        execution.door = reentry
+        return reentry
+
+    async def _run_within(self, seconds: float, agent: Any, message: Any, ctx: MessageContext) -> Any:
+        self._ends_by[ctx.message_id] = time.monotonic() + seconds
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                return await agent.on_message(message, ctx)
+        except TimeoutError as error:
+            if limit.expired():
+                raise MaxRuntimeError(seconds) from error
+            raise
+        finally:
+            del self._ends_by[ctx.message_id]
+
+    def overdue(self) -> float:
+        """Seconds since a handler should have been cancelled that blocks the event loop; 0 when none does.
+
+        Called in the heartbeat's thread.
+        """
+        limits = tuple(self._ends_by.values())
+        return max(0.0, time.monotonic() - min(limits)) if limits else 0.0
+
+    # Other endings
+
+    def _undecodable(self, delivery: Delivery, error: BrokerError) -> Outcome:
+        envelope = delivery.envelope
+        info = ErrorInfo(type(error).__name__, str(error), "")
+        letter = DeadLetter(f"decode: {error}"[:500], info, reply=error_reply_to(envelope, error))
+        if _is_newer(error):
+            return Wait(envelope.type, envelope.version, letter)
+        self.failed += 1
+        if isinstance(error, UnknownMessageError):  # a newer application may know it
+            return Wait(envelope.type, envelope.version, letter)
+        return letter
+
+    def _called_off(self, envelope: Envelope) -> Outcome:
+        """The request was cancelled before its handler ran."""
+        return self._drop("cancelled", _cancelled_reply(envelope))
+
+    def _drop(self, reason: str, reply: Posting | None = None) -> Outcome:
+        self.dropped += 1
+        return Commit(reply, dropped=reason)
+
+    async def _reset(self, delivery: Delivery) -> Outcome:
+        """The agent begins anew: with its default state, and made again when it has a factory."""
+        kind = self._kind(delivery)
+        agent_id = AgentId(kind.type, delivery.envelope.key)
+        if not await self.agents.forget(kind, agent_id.key):
+            error = ErrorInfo(
+                "ResetError", f"{agent_id} was registered as an instance and keeps no state", ""
+            )
+            return DeadLetter("reset", error)
+        self.handled += 1
+        if not kind.persistent:
+            return Commit(alone=True)
+        version, data = delivery.state_version, delivery.state
+        if delivery.state_unknown or data is None:
+            version, _ = await self._transport.load_state(agent_id.type, agent_id.key)
+        return Commit(state=(version + 1, b""), alone=True)
+
+
+def _is_newer(error: BrokerError) -> bool:
+    return isinstance(error, UnsupportedVersionError) and error.version > max(error.accepted)
+
+
+def _cancelled_reply(request: Envelope) -> Posting | None:
+    """Nothing of the request is committed. A requester that sends it again is told so."""
+    return error_reply_to(request, asyncio.CancelledError("cancelled"))

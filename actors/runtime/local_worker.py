@@ -1,0 +1,167 @@
+"""The worker of this process: takes messages while it runs, and knows when everything is idle."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from callboard.broker.consumer.consumer import Consumer
+from callboard.broker.consumer.interfaces import ConsumedType, Turn
+from callboard.broker.delivery import Delivery
+from callboard.broker.retry import RetryPolicy
+
+from .execution import Executions
+from .host import AgentHost
+from .local_agents import LocalAgents
+
+logger = logging.getLogger("callboard.actors")
+
+STUCK_AFTER = 2.0  # seconds past max_runtime after which a handler counts as one that blocks the loop
+STUCK = 75  # exit status of a worker that ended itself (EX_TEMPFAIL)
+FIRST_LOOK, LONGEST_LOOK = 0.001, 0.1  # seconds between two looks at whether everything is idle
+Look = tuple[int, int, int, bytes]
+
+
+def concerned_by(target: str) -> Callable[[Delivery], bool]:
+    """Which entries an order is about: `type <type>`, `key <type>/<key>` or `topic <topic>`."""
+    kind, _, name = target.partition(" ")
+    if kind == "topic":
+        stream = f"topic:{name}".encode()
+        return lambda delivery: delivery.stream == stream
+    agent_type, _, key = name.partition("/")
+    raw_type, raw_key = agent_type.encode(), key.encode()
+    if kind == "type":
+        return lambda delivery: delivery.raw_type == raw_type
+    return lambda delivery: delivery.raw_type == raw_type and delivery.raw_key == raw_key
+
+
+class LocalWorker:
+    """One run of the worker, from start to drain.
+
+    Args:
+        agents: the agents of this process.
+        executions: reads messages and runs handlers.
+        types: the agent types to work for.
+        retry: when a failed message is tried again, unless its agent type says something else.
+        declare: makes agent types and subscriptions known to the server.
+        is_sending: whether something is on its way to the server.
+        exit_when_stuck: end the process when a handler blocks the event loop long after its `max_runtime`.
+    """
+
+    def __init__(
+        self,
+        agents: LocalAgents,
+        executions: Executions,
+        types: Iterable[ConsumedType],
+        retry: RetryPolicy,
+        *,
+        declare: Callable[[], Coroutine[Any, Any, None]],
+        is_sending: Callable[[], bool],
+        exit_when_stuck: bool = False,
+    ) -> None:
+        self._transport = executions.transport
+        self._is_sending = is_sending
+        self._exit_when_stuck = exit_when_stuck
+        self._complained = False
+        self._changed = asyncio.Event()
+        self.host = AgentHost(agents, executions, retry, declare=declare, on_turn=self._on_turn)
+        self.consumer = Consumer(self._transport.lane(), types, self.host, self._transport.settings)
+        self._loop = asyncio.get_running_loop()
+
+    async def run(self) -> None:
+        """Works until drained."""
+        heartbeat = self._transport.heartbeat(self._pulse, self._on_fenced)
+        heartbeat.start()
+        passivating = asyncio.create_task(self._passivate(), name="callboard-passivate")
+        orders = self._transport.follow_control(self._obey)
+        try:
+            # Before the first turn: an order that is given after this worker took a delivery comes after the place that
+            # is remembered here, so it is read. Older orders are about deliveries that this worker never had.
+            await orders.skip_to_end()
+            orders.start()
+            await self.consumer.run()
+        finally:
+            await orders.close()
+            passivating.cancel()
+            await asyncio.wait({passivating})
+            await heartbeat.end()
+
+    def _pulse(self) -> tuple[str, int, int]:
+        """Called in the heartbeat's thread."""
+        overdue = self.host.overdue()
+        if overdue < STUCK_AFTER:
+            self._complained = False
+        elif self._exit_when_stuck:
+            logger.critical("a handler blocks the event loop past its max_runtime: this worker ends itself")
+            os._exit(STUCK)
+        elif not self._complained:
+            self._complained = True
+            logger.error("a handler blocks the event loop past its max_runtime and can't be cancelled")
+        return self.consumer.worker, self.consumer.held, self.consumer.running
+
+    def _obey(self, order: str, what: str) -> None:
+        if order == "cancel":
+            self.host.cancel(what)
+        elif order in ("pause", "make way"):
+            self.consumer.step_back(concerned_by(what))
+
+    def _on_turn(self, turn: Turn) -> None:
+        self._transport.observe_clock(turn.server_ms)
+        self._changed.set()
+
+    def _on_fenced(self, worker: str) -> None:
+        """Called in the heartbeat's thread."""
+        # The answer to a beat may be about an earlier incarnation: the loop may have noticed the lost lease by itself and
+        # joined under a new name since the beat was sent.
+        if self.consumer.worker == worker:
+            self._loop.call_soon_threadsafe(self.consumer.nudge)
+
+    async def _passivate(self) -> None:
+        after = self._transport.settings.passivate_after
+        while True:
+            await asyncio.sleep(max(0.05, after / 4))
+            await self.host.agents.passivate(self._loop.time() - after)
+
+    async def drain(self, task: asyncio.Task[None], grace: float) -> None:
+        """Ends `task`, which runs this worker: what runs longer than `grace` seconds goes to other workers."""
+        self.consumer.drain()
+        await asyncio.wait({task}, timeout=grace)
+        if not task.done():
+            self.consumer.give_up()
+            await asyncio.wait({task})
+
+    # Waiting
+
+    async def until(self, condition: Callable[[], bool], task: asyncio.Task[None]) -> None:
+        """Waits until a condition holds, or the worker ended; it is asked after every turn."""
+        while not condition() and not task.done():
+            await self._next_change(0.02)
+
+    async def until_idle(self, task: asyncio.Task[None], stop: Callable[[], bool]) -> None:
+        """Waits until nothing is left to do in the namespace, seen twice without a message in between."""
+        pause = FIRST_LOOK
+        last: Look | None = None
+        while not task.done() and not stop():
+            look = await self._transport.idle() if self._is_quiet() else None
+            if look is None or any(look[:3]):
+                last = None
+                await self._next_change(pause)
+                pause = min(pause * 2, LONGEST_LOOK)
+            elif look == last and self._is_quiet():
+                # Quiet is asked again: while the server answered, code of this process may have begun to send a message,
+                # which is neither in the server's numbers yet nor among those that were asked before.
+                return
+            else:
+                last = look
+
+    def _is_quiet(self) -> bool:
+        return self.consumer.is_idle and not self._transport.in_flight and not self._is_sending()
+
+    async def _next_change(self, at_most: float) -> None:
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), at_most)

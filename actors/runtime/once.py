@@ -1,0 +1,124 @@
+"""What stands behind `ctx.once`: results of outside effects, recorded before they are used.
+
+Temporal and Restate call it a journal. An effect that was made but whose result could not be recorded (the process died
+in between) is made again: give it `ctx.idempotency_key(name)` where that matters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import typing
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import Any
+
+import msgpack
+
+from callboard.broker import MessageRegistry
+from callboard.broker.encoding.limits import Limits
+from callboard.broker.errors import EncodeError
+from callboard.broker.redis.client.transport import RedisTransport
+
+
+class Recorder:
+    """The recorded results of one message at one agent. A prefix keeps those of a nested request apart.
+
+    Attributes:
+        used: whether anything was recorded or looked up, so that the commit has to clear it away.
+    """
+
+    __slots__ = (
+        "_agent_type",
+        "_message_id",
+        "_prefix",
+        "_recorded",
+        "_registry",
+        "_running",
+        "_transport",
+        "_waiting",
+        "used",
+    )
+
+    def __init__(
+        self,
+        transport: RedisTransport,
+        registry: MessageRegistry,
+        agent_type: str,
+        message_id: str,
+        prefix: str = "",
+    ) -> None:
+        self._transport = transport
+        self._registry = registry
+        self._agent_type = agent_type
+        self._message_id = message_id
+        self._prefix = prefix
+        self._recorded: dict[str, bytes] | None = None
+        self._running: dict[str, asyncio.Future[Any]] = {}
+        self._waiting: dict[str, int] = {}
+        self.used = False
+
+    async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        """The recorded result of `name`, else that of `call()`, recorded first. A failure is not recorded."""
+        running = self._running.get(name)
+        if running is None:
+            running = self._running[name] = asyncio.ensure_future(self._run(name, call))
+            running.add_done_callback(lambda _: self._running.pop(name, None))
+        self._waiting[name] = self._waiting.get(name, 0) + 1
+        try:
+            # Whoever is cancelled leaves the effect to the others who wait for it.
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            if self._waiting[name] == 1:
+                running.cancel()
+                await asyncio.wait({running})
+            raise
+        finally:
+            self._waiting[name] -= 1
+
+    async def _run(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        self.used = True
+        if self._recorded is None:
+            self._recorded = await self._transport.recorded(self._agent_type, self._message_id)
+        name = self._prefix + name
+        # guard: what was recorded is not done again
+        if name in self._recorded:
+            return self._decode(self._recorded[name], call)
+        result = await call()
+        data = self._encode(result)
+        # guard: an effect is recorded before it is used
+        kept = await self._transport.record(self._agent_type, self._message_id, name, data)
+        self._recorded[name] = kept
+        return result if kept == data else self._decode(kept, call)
+
+    def _encode(self, result: Any) -> bytes:
+        entry = self._registry.entry_for(result)
+        packed: bytes = msgpack.packb([entry.name, entry.version, entry.encode(result, self._limits())])
+        return packed
+
+    def _decode(self, data: bytes, call: Callable[[], Awaitable[Any]]) -> Any:
+        name, version, body = msgpack.unpackb(data)
+        if not self._registry.is_known(name):
+            # Another process recorded it, and no message of this one has brought the class along yet.
+            for cls in _result_classes(call):
+                with contextlib.suppress(EncodeError):  # a class that is no message is not the one
+                    self._registry.register(cls)
+        return self._registry.decode(name, version, body, self._limits())
+
+    def _limits(self) -> Limits:
+        return Limits.of(self._transport.settings)
+
+
+def _result_classes(call: Callable[[], Awaitable[Any]]) -> Iterator[type[Any]]:
+    """The classes that the return annotation of a function, or of what a partial calls, names."""
+    function = call.func if isinstance(call, partial) else call
+    try:
+        hints = typing.get_type_hints(function)
+    except (NameError, TypeError):
+        return  # annotations that can't be read say nothing; then the class has to be registered
+    waiting = [hints.get("return")]
+    while waiting:
+        found = waiting.pop()
+        waiting += typing.get_args(found)
+        if isinstance(found, type):
+            yield found

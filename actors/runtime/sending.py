@@ -1,0 +1,379 @@
+"""Sending: a message becomes an envelope, which leaves at once or with the commit of the running handler."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
+
+from callboard.broker import AgentId, MessageRegistry, TopicId
+from callboard.broker.encoding.claims import Claim, Pointer, is_set_aside
+from callboard.broker.encoding.limits import Limits
+from callboard.broker.encoding.remote_errors import decode_error
+from callboard.broker.envelope import Envelope, Posting, Route, event, request
+from callboard.broker.errors import RequestTimeoutError, UndeliverableError
+from callboard.broker.ids import IdSource
+from callboard.broker.redis import keys
+from callboard.broker.redis.client.transport import RedisTransport
+from callboard.cancellation import CancellationToken
+from callboard.context import MessageContext
+from callboard.errors import UndeliverableException
+from callboard.intervention import InterventionHandler, intercept_publish, intercept_response, intercept_send
+from callboard.send_options import USUAL, SendOptions
+
+from .errors import ChainTooDeepError, DeadlockError, ScheduleError
+from .execution import Execution, running
+
+logger = logging.getLogger("callboard.actors")
+
+REMEMBERED = 60_000  # ms beyond its deadline for which a request stays cancelled
+PATIENCE = 1.0  # seconds that a cancelled caller waits until the server knows of it
+DEEPEST_CHAIN = 32  # requests within requests, where agents may be asked while they wait
+LONGEST = 10**8  # seconds that a message may wait
+
+
+class Sender:
+    """The part of a runtime that sends.
+
+    Attributes:
+        entering: calls that have begun and have not handed their message in yet.
+    """
+
+    def __init__(
+        self,
+        transport: RedisTransport,
+        registry: MessageRegistry,
+        interventions: Sequence[InterventionHandler],
+    ) -> None:
+        self._transport = transport
+        self._registry = registry
+        self._interventions = tuple(interventions)
+        self._ids = IdSource()
+        self._limits = Limits.of(transport.settings)
+        self._max_payload = transport.settings.max_payload
+        self._tokens: dict[str, CancellationToken] = {}
+        self._orders: set[asyncio.Future[bool]] = set()
+        self.entering = 0
+
+    def token_of(self, message_id: str) -> CancellationToken | None:
+        """The token of a request that was sent from this process."""
+        return self._tokens.get(message_id)
+
+    # Publishing
+
+    async def publish(
+        self,
+        message: Any,
+        topic_id: TopicId,
+        sender: AgentId | None,
+        token: CancellationToken | None,
+        options: SendOptions,
+    ) -> None:
+        """See AgentRuntime.publish_message."""
+        if token is not None and token.is_cancelled():
+            raise asyncio.CancelledError("the token was cancelled before the message left")
+        if self._interventions:
+            message = await self._intercepted(message, topic_id, sender, token, options)
+            if message is None:
+                return
+        posted = self._post(message, topic_id, sender, options)
+        if posted is not None:
+            await posted
+
+    async def _intercepted(
+        self,
+        message: Any,
+        topic_id: TopicId,
+        sender: AgentId | None,
+        token: CancellationToken | None,
+        options: SendOptions,
+    ) -> Any | None:
+        self.entering += 1
+        try:
+            message_id = options.message_id or ""
+            ctx = MessageContext(sender, topic_id, False, token or CancellationToken(), message_id)
+            return await intercept_publish(self._interventions, message, ctx)
+        finally:
+            self.entering -= 1
+
+    def _post(
+        self, message: Any, topic_id: TopicId, sender: AgentId | None, options: SendOptions
+    ) -> asyncio.Future[bool] | None:
+        """Hands a message to the commit of the running handler, or to the publisher; without a suspension in between."""
+        execution = running(self._transport)
+        kind = self._registry.entry_for(message)
+        body, claim = kind.encode(message, self._limits), None
+        if options.claim_check or len(body) > self._max_payload:
+            body, claim = self._set_aside(body, options.claim_check)
+        due, expires_in = (0, None) if options is USUAL else _times(options)
+        if execution is None:
+            name, cause = options.message_id or self._ids.next(), None
+        else:
+            name, cause = options.message_id or execution.next_id(), execution.envelope.id
+        author = None if sender is None else str(sender)
+        is_aside = claim is not None
+        envelope = event(
+            name, kind.name, topic_id.source, author, body, cause, expires_in, kind.version, is_aside
+        )
+        idempotency_id = "" if options.message_id is None else _global(options.message_id)
+        if execution is not None:
+            # guard: what a handler publishes waits for its commit
+            if not options.now:
+                execution.outgoing.append(
+                    Posting(envelope, keys.topic(topic_id.type), due, idempotency_id, "", claim)
+                )
+                return None
+            idempotency_id = idempotency_id or execution.sends_at_once(name)
+        return self._transport.publisher.post(
+            Posting(envelope, keys.topic(topic_id.type), due, idempotency_id, "", claim)
+        )
+
+    def _set_aside(self, body: bytes, claim_check: bool | None) -> tuple[bytes, Claim | None]:
+        """What the envelope holds, and the bytes it points to when they go beside the stream."""
+        if not is_set_aside(len(body), claim_check, self._transport.settings):
+            return body, None
+        claim = Claim(f"blob:{self._ids.next()}", body)
+        return claim.pointer, claim
+
+    # Asking
+
+    def send(
+        self,
+        message: Any,
+        recipient: AgentId,
+        sender: AgentId | None,
+        token: CancellationToken | None,
+        options: SendOptions,
+    ) -> Coroutine[Any, Any, Any]:
+        """See AgentRuntime.send_message. It has no coroutine of its own, for the reason of AgentHost.handle."""
+        if token is not None and token.is_cancelled():
+            raise asyncio.CancelledError("the token was cancelled before the request left")
+        ask = self._ask_intercepted if self._interventions else self._ask
+        return ask(message, recipient, sender, token, options)
+
+    async def _ask_intercepted(
+        self,
+        message: Any,
+        recipient: AgentId,
+        sender: AgentId | None,
+        token: CancellationToken | None,
+        options: SendOptions,
+    ) -> Any:
+        self.entering += 1
+        try:
+            message_id = options.message_id or ""
+            ctx = MessageContext(sender, None, True, token or CancellationToken(), message_id)
+            message = await intercept_send(self._interventions, message, ctx, recipient)
+        finally:
+            self.entering -= 1
+        response = await self._ask(message, recipient, sender, token, options)
+        return await intercept_response(self._interventions, response, recipient, sender)
+
+    async def _ask(
+        self,
+        message: Any,
+        recipient: AgentId,
+        sender: AgentId | None,
+        token: CancellationToken | None,
+        options: SendOptions,
+    ) -> Any:
+        execution = running(self._transport)
+        deadline, seconds = self._deadline(execution, options)
+        posting, route = self._request(
+            message, recipient, sender, deadline, execution, token is not None, options
+        )
+        name = posting.envelope.id
+        door = execution.door if execution is not None else None
+        serving = door.serve(name) if door is not None else None
+        waiting = self._handed_in(posting, recipient, route)
+        if token is not None:
+            token.link_future(waiting)
+            self._tokens[name] = token
+        timer = asyncio.get_running_loop().call_later(seconds, _time_out, waiting, recipient, seconds)
+        worker = execution.worker if execution is not None else None
+        if worker is not None:
+            worker.add_waiting(1)
+        try:
+            reply = await waiting
+            if serving is not None:
+                await serving.catch_up()
+        except UndeliverableError as error:
+            raise UndeliverableException(str(error)) from error
+        except asyncio.CancelledError:
+            if token is not None and token.is_cancelled() and route is None:
+                await self._cancel_there(name, deadline)
+            raise
+        finally:
+            if worker is not None:
+                worker.add_waiting(-1)
+            timer.cancel()
+            self._transport.forget(name, waiting)
+            if token is not None:
+                self._tokens.pop(name, None)
+            if serving is not None:
+                await serving.end()
+        return await self._response(reply, posting)
+
+    def _deadline(self, execution: Execution | None, options: SendOptions) -> tuple[int, float]:
+        """Until when the caller waits, server ms; and how many seconds that is."""
+        seconds = self._transport.settings.request_timeout if options.timeout is None else options.timeout
+        seconds = min(seconds, LONGEST)
+        now = self._transport.now_ms()
+        deadline = now + int(seconds * 1000)
+        outer = execution.envelope.deadline if execution is not None else None
+        if outer is None:
+            return deadline, seconds
+        deadline = min(deadline, outer)
+        return deadline, max(0.0, (deadline - now) / 1000)
+
+    def _request(
+        self,
+        message: Any,
+        recipient: AgentId,
+        sender: AgentId | None,
+        deadline: int,
+        execution: Execution | None,
+        cancellable: bool,
+        options: SendOptions,
+    ) -> tuple[Posting, Route | None]:
+        kind = self._registry.entry_for(message)
+        body, claim = kind.encode(message, self._limits), None
+        if options.claim_check or len(body) > self._max_payload:
+            body, claim = self._set_aside(body, options.claim_check)
+        chain: tuple[str, ...] = ()
+        routes: Mapping[str, Route] | None = None
+        if execution is None:
+            name = options.message_id or self._ids.next()
+        else:
+            chain = (*execution.envelope.chain, str(execution.agent_id))
+            content = body if claim is None else claim.body
+            name = options.message_id or execution.request_id(f"{recipient}\0".encode() + content)
+            routes = _routes(execution, name)
+        route = _way_back(str(recipient), chain, routes) if chain and str(recipient) in chain else None
+        idempotency_id = "" if options.message_id is None else _global(options.message_id)
+        if execution is not None and not idempotency_id:
+            idempotency_id = execution.sends_at_once(name)
+        envelope = request(
+            name,
+            kind.name,
+            recipient.key,
+            None if sender is None else str(sender),
+            body,
+            self._transport.process,
+            bool(idempotency_id),
+            chain,
+            deadline,
+            cancellable and route is None,  # what is nested is part of its outer message
+            kind.version,
+            claim is not None,
+            routes,
+        )
+        waiting = self._transport.process if idempotency_id else ""
+        return Posting(envelope, keys.inbox(recipient.type), 0, idempotency_id, waiting, claim), route
+
+    def _handed_in(
+        self, posting: Posting, recipient: AgentId, route: Route | None
+    ) -> asyncio.Future[Envelope]:
+        if route is None:
+            return self._transport.ask(posting)
+        return self._transport.ask_back(posting, recipient.type, route)
+
+    async def _cancel_there(self, name: str, deadline: int) -> None:
+        """Once the caller learns that its request is cancelled, nothing of it is committed any more.
+
+        When the server can't be told, the request may still be carried out, as after a timeout.
+        """
+        order = asyncio.ensure_future(self._transport.order("cancel", name, deadline + REMEMBERED))
+        self._orders.add(order)
+        order.add_done_callback(self._told)
+        await asyncio.wait({order}, timeout=PATIENCE)
+
+    def _told(self, order: asyncio.Future[bool]) -> None:
+        self._orders.discard(order)
+        if not order.cancelled() and (error := order.exception()) is not None:
+            logger.warning("the server could not be told that a request is cancelled: %s", error)
+
+    async def _response(self, reply: Envelope, posting: Posting) -> Any:
+        if reply.error:
+            raise decode_error(reply.body)
+        if not reply.claimed:
+            return self._registry.decode(reply.type, reply.version, reply.body, self._limits)
+        pointer = Pointer.read(reply.body)
+        body = await self._transport.claims.fetch(pointer)
+        if not posting.waiting:  # else the reply is kept, for the next attempt of the handler that asked
+            await self._transport.claims.drop(pointer)
+        return self._registry.decode(
+            reply.type, reply.version, body, Limits.of_claims(self._transport.settings)
+        )
+
+
+def _routes(execution: Execution, ask: str) -> Mapping[str, Route] | None:
+    """How the agents that a request reaches can ask back those that wait for it."""
+    routes = execution.envelope.routes
+    if execution.door is None:
+        return routes
+    return {**(routes or {}), str(execution.agent_id): (execution.door.message_id, ask)}
+
+
+def _way_back(recipient: str, chain: tuple[str, ...], routes: Mapping[str, Route] | None) -> Route:
+    """Where a request goes whose recipient waits further up in its chain.
+
+    Raises:
+        DeadlockError: it lets nothing in while it waits.
+        ChainTooDeepError: the chain is too long already.
+    """
+    route = (routes or {}).get(recipient)
+    if route is None:
+        raise DeadlockError((*chain, recipient))
+    if len(chain) >= DEEPEST_CHAIN:
+        raise ChainTooDeepError((*chain, recipient), DEEPEST_CHAIN)
+    return route
+
+
+def _global(message_id: str) -> str:
+    """The idempotency id for an id that a person or program chose; one that begins with `>` has another meaning."""
+    return f"={message_id}" if message_id.startswith(">") else message_id
+
+
+def _times(options: SendOptions) -> tuple[int, int | None]:
+    """When a message is due, as a Posting has it, and how many ms later it expires."""
+    due = _due(options)
+    seconds = options.expires_in
+    if seconds is None:
+        return due, None
+    if not _is_seconds(seconds) or seconds == 0:
+        raise ScheduleError(
+            f"expires_in={_shown(seconds)} has to be seconds, more than 0 and less than {LONGEST:.0f}"
+        )
+    return due, max(1, int(seconds * 1000))
+
+
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, int | float) and 0 <= value < LONGEST
+
+
+def _shown(value: object) -> str:
+    return repr(value) if isinstance(value, float | str) else str(value)[:40]
+
+
+def _due(options: SendOptions) -> int:
+    delay, at = options.delay, options.at
+    if delay is not None and at is not None:
+        raise ScheduleError("give delay or at, not both")
+    if delay is not None:
+        if not _is_seconds(delay):
+            raise ScheduleError(
+                f"delay={_shown(delay)} has to be seconds, 0 or more and less than {LONGEST:.0f}"
+            )
+        return int(delay * 1000)
+    if at is None:
+        return 0
+    if at.tzinfo is None:
+        raise ScheduleError("at= needs a time zone, such as datetime.now(UTC) + timedelta(minutes=5)")
+    return max(0, int(at.timestamp() * 1000))
+
+
+def _time_out(waiting: asyncio.Future[Envelope], recipient: AgentId, seconds: float) -> None:
+    if not waiting.done():
+        waiting.set_exception(RequestTimeoutError(str(recipient), seconds))

@@ -1,0 +1,100 @@
+"""How a message is sent: one place for what `publish_message` and `send_message` take beside the message.
+
+The public methods take these as keyword arguments (`**options: Unpack[PublishOptions]`, PEP 692), so that a type checker
+knows every one of them, and none of the methods between an agent and the sender repeats them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final, NamedTuple, TypedDict
+
+from .errors import did_you_mean
+
+
+class PublishOptions(TypedDict, total=False):
+    """How a message is published.
+
+    Keys:
+        delay: Seconds to wait before it is delivered.
+        at: When to deliver it, with a time zone. Not together with `delay`.
+        expires_in: Seconds, from when it is due, within which a handler has to begin with it; later it is dropped.
+            An agent that has begun in time may try it again later. None: no limit.
+        now: Inside a handler, True sends at once instead of with the handler's commit.
+        claim_check: True: keep its bytes beside the stream, whatever their number, until every agent type that
+            subscribes has handled it. False: refuse it when it is larger than `max_payload`. None: as `claim_check`
+            of the settings says.
+    """
+
+    delay: float | None
+    at: datetime | None
+    expires_in: float | None
+    now: bool
+    claim_check: bool | None
+
+
+class RequestOptions(TypedDict, total=False):
+    """How a request is sent.
+
+    Keys:
+        timeout: Seconds to wait for the response; None: `request_timeout` of the settings.
+        claim_check: Whether its bytes are kept beside the stream, see PublishOptions; then its response may be as
+            large.
+    """
+
+    timeout: float | None
+    claim_check: bool | None
+
+
+class SendOptions(NamedTuple):
+    """How one message is sent: the keys of PublishOptions and RequestOptions, and the id that its sender chose.
+
+    Attributes:
+        message_id: idempotency id; None: the runtime chooses the message's id.
+        delay, at, expires_in, now, claim_check, timeout: see PublishOptions and RequestOptions.
+    """
+
+    message_id: str | None = None
+    delay: float | None = None
+    at: datetime | None = None
+    expires_in: float | None = None
+    now: bool = False
+    claim_check: bool | None = None
+    timeout: float | None = None
+
+    @classmethod
+    def of_event(cls, message_id: str | None, given: PublishOptions) -> SendOptions:
+        """The options of a publish.
+
+        Raises:
+            TypeError: an event has no such option.
+        """
+        if message_id is None and not given:
+            return USUAL
+        if not OF_EVENTS.issuperset(given):
+            raise _unknown("publish_message", given, OF_EVENTS)
+        return cls(message_id, **given)
+
+    @classmethod
+    def of_request(cls, message_id: str | None, given: RequestOptions) -> SendOptions:
+        """The options of a request.
+
+        Raises:
+            TypeError: a request has no such option.
+        """
+        if message_id is None and not given:
+            return USUAL
+        if not OF_REQUESTS.issuperset(given):
+            raise _unknown("send_message", given, OF_REQUESTS)
+        return cls(message_id, **given)
+
+
+USUAL: Final = SendOptions()
+OF_EVENTS: Final = PublishOptions.__optional_keys__
+OF_REQUESTS: Final = RequestOptions.__optional_keys__
+
+
+def _unknown(method: str, given: Mapping[str, object], known: frozenset[str]) -> TypeError:
+    name = min(given.keys() - known)
+    return TypeError(f"{method}() has no option {name!r}. {did_you_mean(name, known)}".rstrip())

@@ -1,0 +1,32 @@
+from .base import (
+    BaseStreamTool as BaseStreamTool,
+    BaseTool as BaseTool,
+    BaseToolWithState as BaseToolWithState,
+    StreamTool as StreamTool,
+    Tool as Tool,
+)
+from .context import tool_context as tool_context
+from .dynamic import DynamicWorkbench as DynamicWorkbench
+from .errors import ToolError as ToolError
+from .function import FunctionTool as FunctionTool, FunctionToolConfig as FunctionToolConfig, tool as tool
+from .http import HttpLimits as HttpLimits, HttpTool as HttpTool, HttpToolConfig as HttpToolConfig
+from .langchain import LangChainToolAdapter as LangChainToolAdapter
+from .mcp import McpWorkbench as McpWorkbench
+from .mcp_params import (
+    StdioServerParams as StdioServerParams,
+    StreamableHttpServerParams as StreamableHttpServerParams,
+)
+from .overrides import ToolOverride as ToolOverride
+from .remote import RemoteTool as RemoteTool, ToolCallRequest as ToolCallRequest
+from .results import (
+    ImageResultContent as ImageResultContent,
+    ResultContent as ResultContent,
+    TextResultContent as TextResultContent,
+    ToolResult as ToolResult,
+)
+from .schema import ParametersSchema as ParametersSchema, ToolSchema as ToolSchema
+from .static import StaticStreamWorkbench as StaticStreamWorkbench, StaticWorkbench as StaticWorkbench
+from .tool_agent import ToolAgent as ToolAgent
+from .workbench import StreamWorkbench as StreamWorkbench, Workbench as Workbench
+
+__all__: list[str]

@@ -1,0 +1,185 @@
+"""The loop of a worker: take turns at the server, and have the deliveries handled that they bring.
+
+One turn is one call that commits what is finished and pulls new deliveries; while it is under way the handlers run, so
+that server and worker work at the same time. Messages of different agents are handled at once, those of one agent one
+after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from callboard.broker.delivery import Delivery
+from callboard.broker.errors import EncodeError, FencedError
+from callboard.broker.retry import RetryPolicy
+from callboard.broker.settings import BrokerSettings
+
+from .intake import Intake
+from .interfaces import ConsumedType, Handler, Lane, Turn
+from .mailbox import Mailboxes
+from .places import Places
+from .recovery import REFUSED, Recovery
+from .runners import Runners
+
+logger = logging.getLogger("callboard.broker")
+
+
+class Consumer:
+    """One worker for some agent types.
+
+    Args:
+        lane: its connection to the server.
+        types: the agent types to work for.
+        handler: handles what comes.
+        settings: how much is taken and held, and how long it is patient.
+
+    Attributes:
+        joined: set from the first join on.
+    """
+
+    def __init__(
+        self, lane: Lane, types: Iterable[ConsumedType], handler: Handler, settings: BrokerSettings
+    ) -> None:
+        types = list(types)
+        self._lane = lane
+        self._handler = handler
+        self._wake = asyncio.Event()
+        self._boxes = Mailboxes()
+        self._places = Places(settings.concurrency, types)
+        self._intake = Intake(lane, types, self._boxes, self._places, settings, self._wake)
+        retry = RetryPolicy.of(settings)
+        self._runners = Runners(self._boxes, self._places, self._intake, handler, self, retry)
+        self._recovery = Recovery(
+            lane, self._boxes, self._intake, self._runners, handler, settings.socket_timeout, self._join
+        )
+        self.joined = asyncio.Event()
+
+    # The loop
+
+    async def run(self) -> None:
+        """Works until drained.
+
+        Raises:
+            ServerUnavailableError, CommandError, OverloadedError: the first join was refused, or the server did not
+                come back while the worker was drained.
+        """
+        try:
+            await self._join()
+            while not self._is_drained():
+                await self._wait_for_a_reason()
+                await self._take_turn()
+            await self._leave()
+        finally:
+            await self._close()
+
+    async def _join(self) -> None:
+        await self._handler.declare()
+        await self._lane.join(list(self._intake.types), self._handler.accepts())
+        self.joined.set()
+
+    def _is_drained(self) -> bool:
+        # guard: a drain waits for what runs
+        return self._boxes.is_draining and not self._boxes.held
+
+    async def _wait_for_a_reason(self) -> None:
+        if self._boxes.finished or self._boxes.has_leftovers or self._intake.wants_turn():
+            return
+        self._intake.listen()
+        await self._wake.wait()
+
+    async def _take_turn(self) -> None:
+        # What ends, or is told, from here on sets the event again and is a reason for the turn after this one.
+        self._wake.clear()
+        sent = self._boxes.take_finished()
+        endings = self._boxes.endings(sent)
+        pull = self._intake.next_pull()
+        try:
+            turn = await self._lane.turn(endings, pull)
+        except FencedError:
+            await self._recovery.start_again(sent)
+        except EncodeError as error:
+            await self._recovery.find_out(self._recovery.without_unsendable(sent, error), error)
+        except REFUSED as error:
+            await self._recovery.find_out(sent, error)
+        else:
+            self._receive(turn, pull.room)
+
+    def _receive(self, turn: Turn, room: int) -> None:
+        # An agent that finished while this turn was under way, and of which the turn brings more, still has its
+        # mailbox, since its commit is unsent: the delivery joins it, and that commit does not free the agent.
+        for delivery in turn.deliveries:
+            self._boxes.add(delivery)
+        self._intake.learn(turn, room)
+        self._runners.wake()
+        self._handler.on_turn(turn)
+
+    async def _leave(self) -> None:
+        try:
+            await self._lane.leave()
+        except REFUSED as error:
+            logger.warning("the lease of %s ends by itself, it can't be given back: %s", self.worker, error)
+
+    async def _close(self) -> None:
+        tasks = self._runners.end() | self._intake.end()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._lane.close()
+
+    # What others may ask or tell
+
+    @property
+    def worker(self) -> str:
+        """Name of the current incarnation."""
+        return self._lane.worker
+
+    @property
+    def held(self) -> int:
+        """Deliveries that this worker holds."""
+        return self._boxes.held
+
+    @property
+    def running(self) -> int:
+        """Handlers under way."""
+        return self._places.running
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is held and the last turn brought nothing."""
+        return not self._boxes.held and not self._intake.is_hungry
+
+    def nudge(self) -> None:
+        """Takes a turn soon."""
+        self._intake.nudge()
+
+    def add_waiting(self, number: int) -> None:
+        """So many more handlers wait for a reply, or fewer; while they wait, others may run in their place."""
+        self._places.waiting += number
+        if number > 0:
+            self._runners.wake()
+            self.nudge()
+
+    async def add_types(self, types: Iterable[ConsumedType]) -> None:
+        """Works for these agent types as well."""
+        known = list(self._intake.types)
+        added = [each for each in types if each.name not in self._intake.types]
+        self._places.add_types(added)
+        self._intake.add_types(added)
+        if added and self.joined.is_set():
+            await self._lane.announce(list(self._intake.types))
+            await self._intake.listen_anew(known)
+
+    def step_back(self, concerns: Callable[[Delivery], bool]) -> None:
+        """Gives back what has not begun of every agent that holds such a delivery; what runs goes on."""
+        if self._boxes.step_back(concerns):
+            self._wake.set()
+
+    def drain(self) -> None:
+        """Takes nothing new; `run` ends when what runs has ended."""
+        self._boxes.close_all()
+        self._wake.set()
+
+    def give_up(self) -> None:
+        """Cancels what still runs; it goes to other workers and counts no attempt."""
+        self._runners.cancel(self._boxes, "released")

@@ -1,0 +1,228 @@
+"""How much a worker takes, and when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+from callboard.broker.delivery import Delivery
+from callboard.broker.settings import BrokerSettings
+
+from .bell import Bell
+from .interfaces import ConsumedType, Lane, Pull, Turn
+from .mailbox import Mailboxes
+from .places import Places
+
+AHEAD = 0.05
+"""Seconds of work that a worker may hold beyond what runs.
+
+Several times as long as a turn takes, so that handlers never wait for one; and short, since what a worker holds no idle
+worker can take.
+"""
+
+BYTES_AHEAD = 16 * 1024 * 1024
+"""Bytes of bodies that a worker may hold, as far as it can foresee: what many large messages may cost in memory."""
+
+PATIENCE = 5.0
+"""Seconds that a worker stays without new work so that a suspect is tried alone.
+
+Most handlers end sooner. Were there no end to it, one handler that takes an hour would keep a worker from all else.
+"""
+
+SHORTEST_MEASURE = 0.001
+"""Seconds: over less than that the rate would be a matter of chance."""
+
+
+class Load:
+    """How fast handlers end, and how large bodies are: from the past to the near future.
+
+    Attributes:
+        rate: deliveries a second.
+        typical_size: bytes of a body; it grows at once and shrinks slowly, since too large a guess only costs time.
+        completed: deliveries that ended since the last measure.
+    """
+
+    def __init__(self) -> None:
+        self.rate = 0.0
+        self.typical_size = 1.0
+        self.completed = 0
+        self._since = 0.0
+
+    def measure(self, now: float) -> None:
+        """Renews the rate; called before every turn."""
+        elapsed = now - self._since
+        if elapsed > SHORTEST_MEASURE:
+            self.rate = 0.5 * self.rate + 0.5 * self.completed / elapsed
+            self.completed = 0
+            self._since = now
+
+    def weigh(self, deliveries: Sequence[Delivery]) -> None:
+        """Renews the typical size by what a turn has brought."""
+        size = sum([len(delivery.envelope.body) for delivery in deliveries])
+        self.typical_size = max(1.0, size / len(deliveries), 0.9 * self.typical_size)
+
+
+class Suspects:
+    """Makes room for a suspect: nothing new is taken until the worker is empty, or patience ends.
+
+    Attributes:
+        keep_room: nothing is to be taken now.
+        patience_is_over: the next turn is to say that the worker holds nothing, so that it gets suspects all the same.
+    """
+
+    def __init__(self, nudge: Callable[[], None]) -> None:
+        self._nudge = nudge
+        self._timer: asyncio.TimerHandle | None = None
+        self.keep_room = False
+        self.patience_is_over = False
+
+    def heed(self, one_waits: bool) -> None:
+        """A turn has said whether a suspect waits for a worker that holds nothing."""
+        self.patience_is_over = False
+        self.keep_room = one_waits
+        if one_waits and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._lose_patience)
+
+    def _lose_patience(self) -> None:
+        self.forget()
+        self.patience_is_over = True
+        self._nudge()
+
+    def forget(self) -> None:
+        """There is nothing to wait for: the worker is empty, or another incarnation."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.keep_room = self.patience_is_over = False
+
+
+class Intake:
+    """Decides what the next turn asks for, and whether there is a reason for one.
+
+    Args:
+        lane: the lane on which the bell is heard.
+        types: the agent types to take from.
+        boxes: what the worker holds.
+        places: how many handlers may run.
+        settings: prefetch and idle_poll count.
+        wake: makes the consumer look for a reason to take a turn.
+    """
+
+    def __init__(
+        self,
+        lane: Lane,
+        types: Iterable[ConsumedType],
+        boxes: Mailboxes,
+        places: Places,
+        settings: BrokerSettings,
+        wake: asyncio.Event,
+    ) -> None:
+        self.types = {each.name: each for each in types}
+        self._asked_for = tuple(self.types.values())
+        self._boxes = boxes
+        self._places = places
+        self._settings = settings
+        self._wake = wake
+        self._load = Load()
+        self._suspects = Suspects(self.nudge)
+        self._bell = Bell(lane, self.types, lambda: self.room() > 0, self.nudge, settings.idle_poll)
+        self._loop = asyncio.get_running_loop()
+        self._ramp = 1
+        self.is_hungry = True
+
+    def nudge(self) -> None:
+        """Takes a turn soon."""
+        self.is_hungry = True
+        self._wake.set()
+
+    # Before a turn
+
+    def room(self) -> int:
+        """How many deliveries this worker would take now."""
+        # guard: a worker takes nothing while a suspect waits
+        if self._boxes.is_draining or self._suspects.keep_room:
+            return 0
+        held, load, places = self._boxes.held, self._load, self._places
+        unstarted = held - places.running
+        room = max(places.total - held, int(load.rate * AHEAD) - unstarted)
+        fitting = int(BYTES_AHEAD / load.typical_size)
+        most = min(self._settings.prefetch, max(1, fitting)) + places.waiting
+        return min(self._ramp, room, most - held)
+
+    def wants_turn(self) -> bool:
+        """Whether there may be something to take, and room for it."""
+        return self.is_hungry and self.room() > 0
+
+    def listen(self) -> None:
+        """Waits for the bell, if the worker would take something. The event tells when it rang."""
+        if self.room() > 0:
+            self._bell.listen()
+
+    def next_pull(self) -> Pull:
+        """The part of the next turn that asks for deliveries."""
+        self._load.measure(self._loop.time())
+        room = self.room()
+        held = 0 if self._suspects.patience_is_over else self._boxes.held
+        # guard: a draining worker is handed nothing
+        accept = not self._boxes.is_draining
+        if room <= 0:
+            return Pull((), 0, held, False, accept)
+        scan, self._bell.scan = self._bell.scan, False
+        return Pull(self._asked_for, room, held, scan, accept)
+
+    # After a turn, or a handler
+
+    def learn(self, turn: Turn, room: int) -> None:
+        """Draws the conclusions from an answer to a turn that asked for so many; its deliveries are held by now."""
+        if room > 0:
+            self._suspects.heed(turn.suspects_wait and self._boxes.held > 0)
+        brought = len(turn.deliveries)
+        if brought:
+            self._load.weigh(turn.deliveries)
+        self.is_hungry = turn.more or brought >= room > 0
+        # Twice as much with every turn that brings something, and one after a turn that brings nothing: of a few
+        # deliveries each idle worker gets its share, and a long queue is soon taken in large portions.
+        if self.is_hungry or brought:
+            self._ramp = min(self._ramp * 2, max(1, self._settings.prefetch // 2))
+        elif room > 0:
+            self._ramp = 1
+        self._bell.due_in(self._next_look(turn))
+
+    def _next_look(self, turn: Turn) -> float:
+        """Seconds until there is something to do at the latest."""
+        poll = self._settings.idle_poll
+        if turn.next_due_ms is None:
+            return poll
+        return min(poll, max(0.001, (turn.next_due_ms - turn.server_ms) / 1000))
+
+    def handler_ended(self) -> None:
+        """A handler has ended, and its delivery is to be committed."""
+        self._load.completed += 1
+        if self._suspects.keep_room and self._boxes.held == len(self._boxes.finished):
+            self._suspects.forget()
+            self.is_hungry = True
+        self._wake.set()
+
+    # Other types, another incarnation, the end
+
+    def add_types(self, types: Iterable[ConsumedType]) -> None:
+        """Takes from these types as well, with the next turn."""
+        self.types.update({each.name: each for each in types})
+        self._asked_for = tuple(self.types.values())
+        self._bell.scan = True
+        self.nudge()
+
+    async def listen_anew(self, known: list[str]) -> None:
+        """Has the wait for the bell end that began when only these types were known."""
+        await self._bell.listen_anew(known)
+
+    def start_again(self) -> None:
+        """Nothing is held any more, and nothing is known of what waits."""
+        self._suspects.forget()
+        self._bell.scan = True
+        self.is_hungry = True
+
+    def end(self) -> set[asyncio.Task[None]]:
+        """Ends the timers and the wait for the bell; returns the tasks whose end is to be waited for."""
+        self._suspects.forget()
+        return self._bell.end()

@@ -1,0 +1,1 @@
+"""Messages as bytes, and what is refused before they are read."""

@@ -1,0 +1,128 @@
+"""A connection for a thread: one command, one answer. For the heartbeat and for starting the embedded server.
+
+redis-py could do this too, and is installed. Importing it costs every worker 9 MB and 0.12 s of processor time, though,
+where all that is needed are the sixty lines below: greeting, packing and error texts are those of `wire`.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import hiredis
+
+from callboard.broker.errors import BrokerError, CommandError, ConnectionLostError
+from callboard.broker.redis.keys import Keys
+from callboard.broker.redis.scripts import is_missing, is_there_already, library
+
+from .connection import pack, translate
+from .endpoint import Argument, Endpoint
+
+
+class BlockingConnection(Protocol):
+    """One connection, used by one thread at a time."""
+
+    def call(self, arguments: Sequence[Argument]) -> Any:
+        """The answer to one command; nothing is tried again.
+
+        Raises:
+            ConnectionLostError: there is none, or not in time; the connection is of no use any more.
+            CommandError, OverloadedError, ServerUnavailableError: the server refused the command.
+            EncodeError: it can't be written.
+        """
+        ...
+
+    def close(self) -> None:
+        """Ends it; safe to repeat."""
+        ...
+
+
+def connect(endpoint: Endpoint, timeout: float, name: str) -> BlockingConnection:
+    """Connects, logs in and names the connection (seen in CLIENT LIST).
+
+    Args:
+        endpoint: the server, also one of memory://.
+        timeout: seconds that connecting, and then each answer, may take.
+        name: of the connection.
+
+    Raises:
+        ConnectionLostError: it can't be reached.
+        BrokerError: the login is refused.
+    """
+    if endpoint.scheme == "memory":
+        from .memory import BlockingMemory
+
+        return BlockingMemory(endpoint)
+    return BlockingWire(endpoint, timeout, name)
+
+
+def run(connection: BlockingConnection, keys: Keys, function: str, arguments: Sequence[Argument]) -> Any:
+    """Calls one of the Lua functions, which are loaded first where the server does not have them."""
+    command = ("FCALL", library().function(function), 1, keys.prefix, *arguments)
+    try:
+        return connection.call(command)
+    except CommandError as error:
+        if not is_missing(error):
+            raise
+    try:
+        connection.call(("FUNCTION", "LOAD", library().text))
+    except CommandError as error:
+        # Another process may have loaded the library since the server said that it is missing.
+        if not is_there_already(error):
+            raise
+    return connection.call(command)
+
+
+class BlockingWire:
+    """A connection to a server, over TCP, TLS or a Unix socket; see `connect`."""
+
+    def __init__(self, endpoint: Endpoint, timeout: float, name: str = "callboard") -> None:
+        self._endpoint = endpoint
+        self._reader = hiredis.Reader()
+        try:
+            self._socket = _open(endpoint, timeout)
+        except (OSError, UnicodeError) as error:
+            raise ConnectionLostError(endpoint.shown, str(error)) from error
+        try:
+            for command in endpoint.greeting(name):
+                self.call(command)
+        except BrokerError:
+            self.close()
+            raise
+
+    def call(self, arguments: Sequence[Argument]) -> Any:
+        """See `BlockingConnection`."""
+        try:
+            self._socket.sendall(pack(arguments))
+            while (answer := self._reader.gets()) is False:
+                data = self._socket.recv(65536)
+                if not data:
+                    raise ConnectionLostError(self._endpoint.shown, "the server closed the connection")
+                self._reader.feed(data)
+        except (OSError, hiredis.ProtocolError) as error:
+            # A timeout is an OSError too. Its answer may still come, and the next call would take it for its own: hence
+            # "of no use any more", and callers close the connection.
+            raise ConnectionLostError(self._endpoint.shown, str(error)) from error
+        if isinstance(answer, hiredis.ReplyError):
+            raise translate(answer, self._endpoint.shown)
+        return answer
+
+    def close(self) -> None:
+        """See `BlockingConnection`."""
+        self._socket.close()
+
+
+def _open(endpoint: Endpoint, timeout: float) -> socket.socket:
+    if not endpoint.path:
+        context = endpoint.ssl_context()
+        plain = socket.create_connection((endpoint.host, endpoint.port), timeout)
+        return plain if context is None else context.wrap_socket(plain, server_hostname=endpoint.host)
+    plain = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        plain.settimeout(timeout)
+        plain.connect(endpoint.path)
+    except OSError:
+        plain.close()
+        raise
+    return plain

@@ -1,0 +1,113 @@
+"""The lease of a worker, extended from a thread with a connection of its own.
+
+A handler that blocks the event loop for minutes must not cost the worker its lease, so nothing here touches the loop.
+The beat also reaps workers that stopped beating, fires timers and trims streams: see beat.lua.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+
+from callboard.broker.errors import BrokerError
+from callboard.broker.redis.keys import Keys
+from callboard.broker.settings import BrokerSettings
+
+from .blocking import BlockingConnection, connect, run
+from .endpoint import Endpoint
+
+logger = logging.getLogger("callboard.broker")
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.0005, 0.02  # seconds between two looks at whether the thread has ended
+
+
+class Heartbeat:
+    """Beats for the current incarnation of one worker until stopped.
+
+    Args:
+        pulse: returns worker name, entries held, handlers running; called in the thread, must not block.
+        on_fenced: called in the thread when the server does not know the worker any more.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        keys: Keys,
+        settings: BrokerSettings,
+        pulse: Callable[[], tuple[str, int, int]],
+        on_fenced: Callable[[str], None],
+    ) -> None:
+        self._endpoint = endpoint
+        self._keys = keys
+        self._settings = settings
+        self._pulse = pulse
+        self._on_fenced = on_fenced
+        self._stop = threading.Event()
+        self._connection: BlockingConnection | None = None
+        self._thread = threading.Thread(target=self._run, name="callboard-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread; waits for a beat that is under way."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(self._settings.connect_timeout)
+
+    async def end(self) -> None:
+        """As `stop`, without blocking the event loop and without a thread of its executor, which would stay."""
+        self._stop.set()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._settings.connect_timeout
+        pause = FIRST_PAUSE
+        while self._thread.is_alive() and loop.time() < deadline:
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _run(self) -> None:
+        complained = False
+        while not self._stop.wait(self._settings.beat_every):
+            try:
+                self._beat()
+                complained = False
+            except BrokerError as error:
+                self._hang_up()
+                if not complained:
+                    logger.warning("heartbeat failed, trying again: %s", error)
+                complained = True
+            except Exception:  # a thread that ended in silence would cost the worker its lease
+                self._hang_up()
+                if not complained:
+                    logger.exception("heartbeat failed, trying again")
+                complained = True
+        self._hang_up()
+
+    def _beat(self) -> None:
+        worker, held, running = self._pulse()
+        # guard: a worker's heart beats
+        if not worker:
+            return
+        settings = self._settings
+        lease = int(settings.lease * 1000)
+        arguments = (worker, lease, settings.retain, settings.max_unclaimed, held, running)
+        answer = run(self._connected(), self._keys, "beat", arguments)
+        # `worker` and not the present name: the loop may have joined anew while the beat was under way, and a lost lease
+        # of the old incarnation must not be told of the new one.
+        # guard: a lost lease is told
+        if answer[0] == b"FENCED":
+            self._on_fenced(worker)
+
+    def _connected(self) -> BlockingConnection:
+        if self._connection is None:
+            # Twice in a lease it must be possible to notice a dead connection and make a new one.
+            patience = max(0.2, self._settings.lease / 3)
+            self._connection = connect(self._endpoint, patience, "callboard-heartbeat")
+        return self._connection
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,0 +1,217 @@
+"""A worker's line to the server: join, turns (commit what is done, take new work), the bell, and leaving."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from callboard.broker.consumer.interfaces import Ending, Pull, Turn
+from callboard.broker.delivery import Delivery, read_delivery
+from callboard.broker.encoding.limits import Limits
+from callboard.broker.errors import (
+    CommandError,
+    ConnectionLostError,
+    EncodeError,
+    FencedError,
+    OverloadedError,
+    ServerUnavailableError,
+)
+from callboard.broker.outcome import Outcome
+from callboard.broker.redis import keys
+
+from .commits import Done, as_done
+from .connection import Link, pack
+from .endpoint import Argument
+
+logger = logging.getLogger("callboard.broker")
+
+WIDTH = 11  # values of one delivery in an answer
+
+
+class WorkerLane:
+    """One incarnation of a worker after another; each has a name that ends with its fencing token."""
+
+    def __init__(self, link: Link, bell_link: Link) -> None:
+        self._link = link
+        self._bell = bell_link
+        self._limits = Limits.of(link.settings)
+        self._calls = 0
+        self.worker = ""
+
+    async def join(self, agent_types: Sequence[str], accepts: Mapping[str, int] | None = None) -> None:
+        """Begins a new incarnation.
+
+        Args:
+            agent_types: what it works for.
+            accepts: the messages that it knows, with their versions.
+        """
+        settings = self._link.settings
+        host, pid = socket.gethostname(), os.getpid()
+        lease = int(settings.lease * 1000)
+        arguments = (f"{host}:{pid}", lease, " ".join(agent_types), host, pid, as_words(accepts or {}))
+        answer = await self._link.run("join", arguments)
+        self.worker = answer[0].decode()
+        self._calls = 0
+
+    async def turn(self, endings: Sequence[Ending], pull: Pull) -> Turn:
+        """One turn: commits how deliveries ended, takes new ones.
+
+        Raises:
+            FencedError: the lease was lost; nothing of the call was written.
+            ConnectionLostError: whether the call was carried out is unknown; `resync` tells.
+        """
+        window = self._link.settings.dedupe_window
+        done = [as_done(delivery, outcome, is_last, window) for delivery, outcome, is_last in endings]
+        return await self.commit_and_pull(done, pull)
+
+    async def commit_and_pull(self, done: Sequence[Done], pull: Pull) -> Turn:
+        """The same with commits that are encoded already."""
+        self._calls += 1
+        answer = await self._link.run("turn", self._arguments(done, pull))
+        self._check(answer)
+        return self._read(answer)
+
+    def _arguments(self, done: Sequence[Done], pull: Pull) -> list[Argument]:
+        settings = self._link.settings
+        arguments: list[Argument] = [
+            self.worker,
+            self._calls,
+            settings.max_payload,
+            settings.max_unclaimed,
+            pull.held,
+            "1" if pull.scan else "",
+            "1" if pull.accept else "",
+            len(pull.types),
+        ]
+        for each in pull.types:
+            rate = "" if each.rate_limit is None else each.rate_limit
+            arguments += (each.name, pull.room, "1" if each.persistent else "", rate)
+        _add_commits(arguments, done)
+        return arguments
+
+    def _check(self, answer: Any) -> None:
+        if answer[0] == b"FENCED":
+            # guard: a refused turn is not taken for an answer
+            raise FencedError(self.worker)
+        # A copy of an older call that arrives after a newer one, held up by a broken connection, is refused: carried
+        # out, it would take deliveries of which this worker never hears.
+        if answer[0] == b"STALE":
+            raise ConnectionLostError(self._link.endpoint.shown, "an older call was overtaken")
+
+    def _read(self, answer: Any) -> Turn:
+        _, now, due, flags, flat, states = answer
+        deliveries = _deliveries(flat, self._limits)
+        for i in range(0, len(states), 3):
+            delivery = deliveries[states[i]]
+            delivery.state_version = int(states[i + 1])
+            delivery.state = states[i + 2]
+        letters, _, full_topic = flags.decode().partition("f")
+        return Turn(
+            deliveries, int(now), int(due) if due else None, "m" in letters, "s" in letters, full_topic
+        )
+
+    def can_send(self, delivery: Delivery, outcome: Outcome) -> bool:
+        """Whether this ending can be written; one that cannot keeps all the others of a turn from leaving."""
+        try:
+            return is_sendable(as_done(delivery, outcome, True, self._link.settings.dedupe_window))
+        except EncodeError:  # the head of a message that leaves with it is packed here already
+            return False
+
+    async def resync(self) -> list[Delivery]:
+        """What this worker holds as the server sees it; copies of older calls that still arrive are refused.
+
+        Raises:
+            FencedError: the lease was lost.
+        """
+        self._calls += 1
+        answer = await self._link.run("resync", (self.worker, self._calls))
+        self._check(answer)
+        held = _deliveries(answer[1], self._limits)
+        for delivery in held:
+            delivery.state_unknown = True
+        return held
+
+    async def announce(self, agent_types: Sequence[str]) -> None:
+        """Says that this incarnation works for more agent types than it joined with."""
+        key = self._link.keys.of(f"worker:{self.worker}")
+        await self._link.command("HSET", key, "types", " ".join(agent_types))
+
+    async def wait_for_bell(self, agent_types: Sequence[str], seconds: float) -> str | None:
+        """Waits for a token.
+
+        Returns:
+            The agent type whose bell rang; None when none did; "" when the connection broke, after a short pause:
+            then somebody may have rung.
+        """
+        if not agent_types:
+            await asyncio.sleep(seconds)
+            return None
+        names = {self._bell.keys.of(keys.bell(agent_type)): agent_type for agent_type in agent_types}
+        try:
+            answer = await self._bell.command(
+                "BLPOP", *names, f"{seconds:.3f}", timeout=seconds + self._bell.settings.socket_timeout
+            )
+        except (ConnectionLostError, ServerUnavailableError, CommandError) as error:
+            logger.debug("the bell can't be heard: %s", error)
+            await asyncio.sleep(min(0.1, seconds))
+            return ""
+        return None if answer is None else names[answer[0].decode()]
+
+    async def ring(self, agent_type: str) -> None:
+        """Passes a token on to another worker, or wakes this one. When that fails, they look by themselves soon."""
+        try:
+            # Not through the bell's own connection, which is busy while somebody waits on it.
+            await self._link.command("RPUSH", self._link.keys.of(keys.bell(agent_type)), "1")
+        except (ConnectionLostError, ServerUnavailableError, CommandError, OverloadedError) as error:
+            logger.debug("the bell of %s can't be rung: %s", agent_type, error)
+
+    async def leave(self, crashed: bool = False) -> None:
+        """Ends the incarnation; what it still holds goes to the others at once, without counting an attempt."""
+        await self._link.run("leave", ("1" if crashed else "", "1", self.worker))
+
+    async def reconnect(self, within: float) -> None:
+        """Makes the connection again after it broke."""
+        await self._link.reconnect(within)
+
+    def close(self) -> None:
+        self._link.close()
+        self._bell.close()
+
+
+def as_words(accepts: Mapping[str, int]) -> str:
+    """Messages and their versions, as the functions take them."""
+    return " ".join(f"{name} {version}" for name, version in accepts.items())
+
+
+def is_sendable(done: Done) -> bool:
+    """Whether its arguments can be written; one that can't keeps all the others of a turn from leaving."""
+    try:
+        pack(done.extras)
+    except EncodeError:
+        return False
+    return True
+
+
+def _deliveries(flat: list[Any], limits: Limits) -> list[Delivery]:
+    return [read_delivery(flat[i : i + WIDTH], limits) for i in range(0, len(flat), WIDTH)]
+
+
+def _add_commits(arguments: list[Argument], done: Sequence[Done]) -> None:
+    groups: dict[tuple[bytes, bytes], int] = {}
+    commits: list[Argument] = []
+    extras: list[Argument] = []
+    for delivery, mode, its_extras in done:
+        group = groups.setdefault((delivery.raw_type, delivery.stream), len(groups) + 1)
+        commits += (group, delivery.entry, delivery.raw_key, mode)
+        if its_extras:
+            extras += its_extras
+    arguments.append(len(groups))
+    for name in groups:
+        arguments += name
+    arguments.append(len(done))
+    arguments += commits
+    arguments += extras

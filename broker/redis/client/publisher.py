@@ -1,0 +1,242 @@
+"""Publishing: what is handed in while one call is under way goes out together with the next."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from callboard.broker.envelope import Posting, encode
+from callboard.broker.errors import (
+    BacklogError,
+    CommandError,
+    ConnectionLostError,
+    EncodeError,
+    NotReplicatedError,
+    ServerUnavailableError,
+    UndeliverableError,
+)
+from callboard.broker.telemetry import Published, emit, is_watched
+
+from .connection import Link
+from .endpoint import Argument
+from .waiting_room import WaitingRoom
+
+LARGEST_BATCH = 500  # messages in one call
+LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
+
+
+class Publisher:
+    """Sends postings in order, in batches, each batch once even when its answer was lost."""
+
+    def __init__(self, link: Link, on_full_topic: Callable[[str], None]) -> None:
+        self._link = link
+        self._on_full_topic = on_full_topic
+        self._producer = f"{os.getpid():x}{os.urandom(6).hex()}"
+        self._batch = 0
+        self._queue: deque[tuple[Posting, asyncio.Future[bool]]] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._sending = 0
+        self._waiting_room = WaitingRoom(self._post_again, link.settings.publish_timeout)
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that were handed in and are not known to be in the server."""
+        return len(self._queue) + self._sending + len(self._waiting_room)
+
+    def post(self, posting: Posting) -> asyncio.Future[bool]:
+        """Hands in one message; counts as in flight at once.
+
+        Returns:
+            A future: True when it was added, False when its idempotency id was seen before. It fails with
+            UndeliverableError (unknown agent type), OverloadedError (the server's memory is full; BacklogError: the
+            stream or the agent has too much to do), EncodeError (a value can't be written), CommandError (nothing can
+            be added to the stream) or ServerUnavailableError (no server within `socket_timeout`; it may or may not
+            have been added).
+        """
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._queue.append((posting, future))
+        if self._task is None or self._task.done():
+            self._go_on()
+        return future
+
+    def _post_again(self, items: list[tuple[Posting, asyncio.Future[bool]]]) -> None:
+        self._queue.extendleft(reversed(items))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="callboard-publisher")
+
+    async def _run(self) -> None:
+        while self._queue:
+            batch = self._take()
+            self._sending = len(batch)
+            try:
+                if batch:
+                    await self._send(batch)
+            finally:
+                self._sending = 0
+
+    def _take(self) -> list[tuple[Posting, asyncio.Future[bool]]]:
+        batch: list[tuple[Posting, asyncio.Future[bool]]] = []
+        size, queue = 0, self._queue
+        waiting_room = self._waiting_room if self._waiting_room.is_used else None
+        while queue and len(batch) < LARGEST_BATCH and size < LARGEST_BYTES:
+            item = queue.popleft()
+            if waiting_room is not None and waiting_room.takes(*item):
+                continue
+            posting = item[0]
+            size += len(posting.envelope.body)
+            if posting.claim is not None:
+                size += len(posting.claim.body)
+            batch.append(item)
+        return batch
+
+    async def _send(self, batch: list[tuple[Posting, asyncio.Future[bool]]]) -> None:
+        self._batch += 1
+        try:
+            answer = await self._call(self._arguments(self._batch, batch))
+            if self._link.settings.durability == "replica":
+                await self._wait_for_replica()
+            self._settle(batch, answer)
+            if answer[1]:
+                self._on_full_topic(answer[1].decode())
+        except asyncio.CancelledError:
+            self._fail(batch, ConnectionLostError(self._link.endpoint.shown, "the publisher was closed"))
+            raise
+        except EncodeError as error:  # nothing of the batch has left
+            if len(batch) == 1:
+                self._fail(batch, error)
+                return
+            for item in batch:
+                await self._send([item])
+        except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits for the batch gets it
+            self._fail(batch, error)
+
+    def _settle(self, batch: Sequence[tuple[Posting, asyncio.Future[bool]]], answer: list[bytes]) -> None:
+        if len(answer) == 2 and not self._waiting_room.is_used and not is_watched():
+            for _, future in batch:  # nearly always: all were added
+                if not future.done():
+                    future.set_result(True)
+            return
+        exceptions = {int(answer[i]): answer[i + 1] for i in range(2, len(answer), 2)}
+        waits = self._link.settings.when_full == "wait"
+        full = []
+        for index, (posting, future) in enumerate(batch):
+            status = exceptions.get(index)
+            if status == b"full" and waits:
+                full.append((posting, future))
+            elif not future.done():
+                _end(posting, future, status)
+        self._make_way(batch, full)
+
+    def _fail(self, batch: Sequence[tuple[Posting, asyncio.Future[bool]]], error: Exception) -> None:
+        for _, future in batch:
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # whoever waits gets it; nobody waits for a message that was sent without waiting
+        self._make_way(batch)
+
+    def _make_way(
+        self,
+        batch: Sequence[tuple[Posting, asyncio.Future[bool]]],
+        full: Sequence[tuple[Posting, asyncio.Future[bool]]] = (),
+    ) -> None:
+        """What found no room waits; what waits behind something that ended may follow."""
+        if self._waiting_room.is_used:
+            for posting, future in batch:
+                if future.done():
+                    self._waiting_room.ended(posting)
+        if full:
+            self._waiting_room.refused(full)
+
+    async def _wait_for_replica(self) -> None:
+        """On the connection of the publish: WAIT counts what was written through it.
+
+        Raises:
+            NotReplicatedError: no replica confirmed in time.
+        """
+        seconds = self._link.settings.socket_timeout / 2
+        confirmed = await self._link.command("WAIT", 1, int(seconds * 1000))
+        if int(confirmed) < 1:
+            raise NotReplicatedError(seconds)
+
+    def _arguments(
+        self, number: int, batch: Sequence[tuple[Posting, asyncio.Future[bool]]]
+    ) -> list[Argument]:
+        settings = self._link.settings
+        arguments: list[Argument] = [
+            self._producer,
+            number,
+            int(settings.dedupe_window * 1000),
+            settings.max_unclaimed,
+            settings.max_backlog,
+            settings.max_backlog_per_key,
+            len(batch),
+        ]
+        claims: list[Argument] = []
+        for (envelope, stream, due, idempotency_id, waiting, claim), _ in batch:
+            arguments += (stream, due, idempotency_id, waiting)
+            arguments += encode(envelope)
+            if claim is not None:
+                claims += claim
+        arguments += claims
+        return arguments
+
+    async def _call(self, arguments: list[Argument]) -> list[bytes]:
+        """The same batch number makes it safe to send again when the answer was lost."""
+        deadline = asyncio.get_running_loop().time() + self._link.settings.socket_timeout
+        while True:
+            try:
+                answer: list[bytes] = await self._link.run("publish", arguments)
+                return answer
+            except (ConnectionLostError, ServerUnavailableError):
+                left = deadline - asyncio.get_running_loop().time()
+                if left <= 0 or self._link.is_closed:
+                    raise
+                await asyncio.sleep(0.01)
+                # guard: a batch that is sent again keeps its number
+                await self._link.reconnect(left)
+
+    async def flush(self) -> None:
+        """Waits until everything that was handed in has been sent or has failed."""
+        while self.in_flight:
+            if self._task is not None and not self._task.done():
+                await asyncio.wait({self._task})
+            else:
+                await asyncio.wait(self._waiting_room.futures, return_when=asyncio.FIRST_COMPLETED)
+
+    async def close(self) -> None:
+        """Sends what can be sent now; what waits for room is not sent."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait({self._task})
+        self._waiting_room.close(ConnectionLostError(self._link.endpoint.shown, "the publisher was closed"))
+        self._link.close()
+
+
+def _end(posting: Posting, future: asyncio.Future[bool], status: bytes | None) -> None:
+    if status is None:
+        future.set_result(True)
+        if is_watched():
+            _tell(posting)
+    elif status == b"duplicate":
+        future.set_result(False)
+    else:
+        future.set_exception(_error(posting, status))
+        future.exception()  # whoever waits gets it; nobody waits for a message that was sent without waiting
+
+
+def _error(posting: Posting, status: bytes) -> Exception:
+    if status == b"undeliverable":
+        return UndeliverableError(posting.stream.partition(":")[2])
+    if status == b"full":
+        return BacklogError(stream=posting.stream)
+    reason = "its key holds something else, or the last possible id was used"
+    return CommandError(f"nothing can be added to {posting.stream}: {reason}")
+
+
+def _tell(posting: Posting) -> None:
+    envelope = posting.envelope
+    emit(Published, envelope.id, envelope.type, posting.stream, envelope.key)

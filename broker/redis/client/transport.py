@@ -1,0 +1,351 @@
+"""One process's way to the server: publishing, requests and their replies, subscriptions, and lines for workers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
+
+from callboard.broker.encoding.limits import Limits
+from callboard.broker.envelope import FIELDS, Envelope, Posting, Route, decode
+from callboard.broker.errors import ConnectionLostError, DecodeError, SettingsError
+from callboard.broker.redis.keys import CONTROL, Keys, reply
+from callboard.broker.settings import BrokerSettings
+
+from .claims import ClaimStore
+from .connection import Link, Revive
+from .endpoint import Argument, Endpoint
+from .follower import StreamFollower
+from .heartbeat import Heartbeat
+from .lane import WorkerLane, as_words
+from .nested import NestedRequests
+from .publisher import Publisher
+
+logger = logging.getLogger("callboard.broker")
+
+SHARDS = 1
+ORDER_VALUES = 2  # what to do, and to what
+REPLY_VALUES = len(FIELDS)
+NOTICE = FIELDS.index(
+    "key"
+)  # a reply has none; what has one says that something came for an ask, see nested.py
+DELETED_AT_ONCE = 500  # keys in one UNLINK
+
+
+class Declared(NamedTuple):
+    """A subscription as the server keeps it. `kind` is "topic" or "prefix"; `start` is "", "0", "$" or an entry id."""
+
+    agent_type: str
+    kind: str
+    name: str
+    start: str = ""
+
+
+class RedisTransport:
+    """Connects when first used; `close` leaves no connection and no task behind."""
+
+    def __init__(self, url: str, settings: BrokerSettings, revive: Revive | None = None) -> None:
+        self._revive = revive
+        self._links: weakref.WeakSet[Link] = weakref.WeakSet()
+        self.endpoint = Endpoint.parse(url)
+        self.keys = Keys(settings.namespace)
+        self.settings = settings
+        self._limits = Limits.of(settings)
+        self.process = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
+        self.admin = self.link("admin")
+        self.claims = ClaimStore(self.link("claims"))
+        self.nested = NestedRequests(self.link("nested"), self.process)
+        self._nesting: set[asyncio.Task[None]] = set()
+        self.publisher = Publisher(self.link("publisher"), self._warn_of_full_topic)
+        self._replies = StreamFollower(self.link("replies"), reply(self.process), self._on_reply, is_own=True)
+        self._waiting: dict[bytes, list[asyncio.Future[Envelope]]] = {}
+        self._warned: set[str] = set()
+        self._offset_ms = 0.0
+        self.late_replies = 0
+
+    def link(self, purpose: str) -> Link:
+        """A connection of its own."""
+        name = f"callboard-{purpose}"
+        made = Link(self.endpoint, self.keys, self.settings, name, self._revive, self._doubt_others)
+        self._links.add(made)
+        return made
+
+    def _doubt_others(self, lost: Link) -> None:
+        """A network that dropped one connection without a word has dropped those that were idle, too.
+
+        Each of them would cost a `socket_timeout` of its own, when it is used next.
+        """
+        for link in list(self._links):
+            if link is not lost:
+                link.doubt()
+
+    # The server's clock
+
+    def observe_clock(self, server_ms: int) -> None:
+        """Learns how far this machine's clock is from the server's."""
+        self._offset_ms = server_ms - time.time() * 1000
+
+    def now_ms(self) -> int:
+        """The server's time, as far as this process knows it."""
+        return int(time.time() * 1000 + self._offset_ms)
+
+    # Declaring
+
+    async def declare(
+        self,
+        types: Mapping[str, Mapping[str, Any]],
+        subscriptions: Iterable[Declared],
+        accepts: Mapping[str, int] | None = None,
+    ) -> None:
+        """Makes agent types and subscriptions known, all at once. Safe to repeat.
+
+        Args:
+            types: what others need to know of each type.
+            subscriptions: who hears what.
+            accepts: the messages that this process knows, with their versions.
+
+        Raises:
+            SettingsError: the namespace was made with another number of shards.
+        """
+        arguments: list[Argument] = [SHARDS, len(types)]
+        for name, type_settings in types.items():
+            arguments += (name, json.dumps(dict(type_settings)))
+        listed = list(subscriptions)
+        arguments.append(len(listed))
+        for subscription in listed:
+            arguments += subscription
+        arguments.append(as_words(accepts or {}))
+        answer = await self.admin.run("declare", arguments)
+        if isinstance(answer, list):
+            raise SettingsError(
+                f"the namespace {self.settings.namespace!r} has {int(answer[1])} shards and this process is set to "
+                f"{SHARDS}: use the same setting everywhere, or another namespace"
+            )
+
+    async def unsubscribe(self, subscription: Declared, others: Iterable[Declared] = ()) -> bool:
+        """Ends a subscription; False when there was none.
+
+        Args:
+            subscription: the one to end.
+            others: subscriptions that stay; a topic that one of the same agent type takes goes on.
+        """
+        agent_type, kind, name, _ = subscription
+        staying = [other for other in others if other.agent_type == agent_type]
+        if kind == "topic":
+            return _is_taken(name, staying) or bool(await self.admin.run("unsubscribe", subscription[:3]))
+        found = bool(await self.admin.run("unsubscribe", subscription[:3]))
+        # The type is not added to new topics any more; the topics that exist still have it as their subscriber.
+        for topic in await self.admin.command("HKEYS", self.keys.of("topics")):
+            text = topic.decode(errors="replace")
+            if text.startswith(name) and not _is_taken(text, staying):
+                await self.admin.run("unsubscribe", (agent_type, "topic", text))
+        return found
+
+    # Publishing and asking
+
+    def ask(self, posting: Posting) -> asyncio.Future[Envelope]:
+        """Hands in a request; the future gets the reply, or the error that kept the request from leaving.
+
+        The id of the posting identifies the request, which may be asked several times at once; `forget` the future
+        when the requester does not wait for it any more.
+        """
+        waiting = self._wait_for(posting)
+        self.publisher.post(posting).add_done_callback(partial(_pass_error, waiting))
+        return waiting
+
+    def ask_back(self, posting: Posting, agent_type: str, route: Route) -> asyncio.Future[Envelope]:
+        """Like `ask`, for a request to an activation that waits further up the chain; see NestedRequests.send."""
+        waiting = self._wait_for(posting)
+        sending = asyncio.create_task(self.nested.send(posting, agent_type, route), name="callboard-nested")
+        self._nesting.add(sending)
+        sending.add_done_callback(self._nesting.discard)
+        sending.add_done_callback(partial(_pass_error, waiting))
+        return waiting
+
+    def _wait_for(self, posting: Posting) -> asyncio.Future[Envelope]:
+        self._replies.start()
+        # Kept before the request leaves: its reply may be here before the publisher hears that the request arrived, and
+        # a reply without a future is dropped as late.
+        waiting: asyncio.Future[Envelope] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(posting.envelope.id.encode(), []).append(waiting)
+        return waiting
+
+    def forget(self, request_id: str, waiting: asyncio.Future[Envelope]) -> None:
+        """The requester does not wait for this reply any more; when it comes it is counted and dropped."""
+        key = request_id.encode()
+        everybody = self._waiting.get(key)
+        if everybody is None or waiting not in everybody:
+            return
+        everybody.remove(waiting)
+        if not everybody:
+            del self._waiting[key]
+
+    def _on_reply(self, values: Sequence[bytes]) -> None:
+        if len(values) != REPLY_VALUES:
+            logger.warning("the stream of replies has an entry that is no reply; it is passed over")
+            return
+        request_id = values[0]
+        if values[NOTICE]:
+            self.nested.notify(request_id.decode())
+            return
+        everybody = self._waiting.pop(request_id, None)
+        if everybody is None:
+            self.late_replies += 1
+            return
+        try:
+            reply = decode(values, self._limits)
+        except DecodeError as error:
+            _fail(everybody, error)
+            return
+        for waiting in everybody:
+            if not waiting.done():
+                waiting.set_result(reply)
+
+    @property
+    def in_flight(self) -> int:
+        """Messages on their way to the server and requests without a reply."""
+        return self.publisher.in_flight + len(self._waiting)
+
+    def _warn_of_full_topic(self, topic: str) -> None:
+        if topic not in self._warned:
+            self._warned.add(topic)
+            logger.warning(
+                "the topic %r has no subscriber: only its newest %d messages are kept",
+                topic,
+                self.settings.max_unclaimed,
+            )
+
+    # Working
+
+    def lane(self) -> WorkerLane:
+        """A line for one worker."""
+        return WorkerLane(self.link("worker"), self.link("bell"))
+
+    def heartbeat(
+        self, pulse: Callable[[], tuple[str, int, int]], on_fenced: Callable[[str], None]
+    ) -> Heartbeat:
+        """The heartbeat of one worker; not started yet."""
+        return Heartbeat(self.endpoint, self.keys, self.settings, pulse, on_fenced)
+
+    def follow_control(self, on_order: Callable[[str, str], None]) -> StreamFollower:
+        """Hears what workers are told at once: an order and what it is about. Not started yet."""
+
+        def take(values: Sequence[bytes]) -> None:
+            if len(values) >= ORDER_VALUES:
+                on_order(values[0].decode(errors="replace"), values[1].decode(errors="replace"))
+
+        return StreamFollower(self.link("control"), CONTROL, take, is_own=False)
+
+    async def order(self, *arguments: Argument) -> bool:
+        """Gives an order that goes before queued work, see control.lua; whether it changed something."""
+        return bool(await self.admin.run("control", arguments))
+
+    async def idle(self) -> tuple[int, int, int, bytes]:
+        """The work left in the namespace: unread streams, held keys, due timers; and a mark of the last message."""
+        unread, pending, due, mark = await self.admin.run("idle", ())
+        return unread, pending, due, mark
+
+    # States of persistent agents
+
+    async def load_state(self, agent_type: str, key: str) -> tuple[int, bytes]:
+        """Version and data of a persistent agent; 0 and b"" when it has none yet."""
+        version, data = await self.admin.command("HMGET", self.keys.of(f"state:{agent_type}:{key}"), "v", "d")
+        return int(version or 0), data or b""
+
+    async def save_state(self, agent_type: str, key: str, version: int, data: bytes) -> None:
+        """Replaces the state of a persistent agent; workers that have it in memory load it again."""
+        await self.admin.command(
+            "HSET", self.keys.of(f"state:{agent_type}:{key}"), "v", version, "d", data, "w", ""
+        )
+
+    # Results of ctx.once
+
+    async def recorded(self, agent_type: str, message_id: str) -> dict[str, bytes]:
+        """The results that earlier attempts at a message recorded, by the name of the step."""
+        flat = await self.admin.command("HGETALL", self.keys.of(f"once:{agent_type}:{message_id}"))
+        names = flat[::2]
+        return {name[1:].decode(): flat[2 * i + 1] for i, name in enumerate(names) if name.startswith(b".")}
+
+    async def record(self, agent_type: str, message_id: str, name: str, result: bytes) -> bytes:
+        """Keeps a result until the message is committed, at most for the dedupe window.
+
+        Returns:
+            The result that is kept: another one when another worker was first.
+        """
+        window = int(self.settings.dedupe_window * 1000)
+        kept: bytes = await self.admin.run("record", (agent_type, message_id, name, result, window))
+        return kept
+
+    async def stored_keys(self, agent_type: str) -> list[str]:
+        """The keys of the persistent agents of a type."""
+        return await self.names_after(self.keys.of(f"state:{agent_type}:"))
+
+    async def names_after(self, prefix: str) -> list[str]:
+        """The rest of each Redis key that begins with `prefix`."""
+        found = await self._keys_after(prefix)
+        return [name.decode(errors="replace")[len(prefix) :] for name in found]
+
+    async def _keys_after(self, prefix: str) -> list[bytes]:
+        """The Redis keys that begin with `prefix`; one that was added by hand may not be UTF-8."""
+        found: list[bytes] = []
+        cursor: bytes | int = 0
+        while True:
+            cursor, names = await self.admin.command(
+                "SCAN", cursor, "MATCH", _literally(prefix) + "*", "COUNT", 1000
+            )
+            found += names
+            if int(cursor) == 0:
+                return found
+
+    async def delete_namespace(self) -> None:
+        """Removes every key of the namespace."""
+        names = await self._keys_after(self.keys.prefix)
+        for start in range(0, len(names), DELETED_AT_ONCE):
+            await self.admin.command("UNLINK", *names[start : start + DELETED_AT_ONCE])
+
+    async def close(self, delete_namespace: bool = False) -> None:
+        """Sends what is still to be sent, then closes every connection."""
+        await self.publisher.close()
+        await self._replies.close()
+        error = ConnectionLostError(self.endpoint.shown, "closed before the reply came")
+        _fail(chain.from_iterable(self._waiting.values()), error)
+        self._waiting.clear()
+        if delete_namespace:
+            await self.delete_namespace()
+        self.claims.close()
+        self.nested.close()
+        self.admin.close()
+
+
+def _is_taken(topic: str, subscriptions: Iterable[Declared]) -> bool:
+    return any(
+        topic == name if kind == "topic" else topic.startswith(name) for _, kind, name, _ in subscriptions
+    )
+
+
+def _literally(text: str) -> str:
+    """The text as a glob pattern of its own."""
+    return "".join(f"\\{letter}" if letter in "*?[]\\" else letter for letter in text)
+
+
+def _fail(futures: Iterable[asyncio.Future[Envelope]], error: Exception) -> None:
+    for waiting in futures:
+        if not waiting.done():
+            waiting.set_exception(error)
+            waiting.exception()  # seen: when its requester is gone asyncio would complain that it was never retrieved
+
+
+def _pass_error(waiting: asyncio.Future[Envelope], sent: asyncio.Future[Any]) -> None:
+    if waiting.done() or sent.cancelled():
+        return
+    error = sent.exception()
+    if error is not None:
+        waiting.set_exception(error)

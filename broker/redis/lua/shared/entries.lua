@@ -1,0 +1,56 @@
+-- Entries of streams: the only place that writes and reads their seven fields. In between, an entry is a list of seven
+-- values. A reference, `<stream suffix> <entry id>`, names an entry in other keys.
+
+local ID, TYPE, KEY, FROM, AT, HEAD, BODY = 1, 2, 3, 4, 5, 6, 7 -- places in the list
+
+-- The fields as XADD and HSET take them.
+local function entry_fields(id, kind, key, from, at, head, body)
+  return 'id', id, 'type', kind, 'key', key, 'from', from, 'at', at, 'head', head, 'body', body
+end
+
+-- Adds an entry to a stream and returns its id. One that a person added by hand may have an id above our clock: the clock
+-- steps over it, once.
+local function append_fields(suffix, ...)
+  local stream, entry_id = P .. suffix, next_id()
+  local added = redis.pcall('XADD', stream, entry_id, ...)
+  if type(added) == 'string' then return entry_id end
+  local wrong = failure(added)
+  if not string.find(wrong, 'equal or smaller', 1, true) then return error(wrong) end
+  step_over(by_name(call('XINFO', 'STREAM', stream))['last-generated-id'])
+  entry_id = next_id()
+  call('XADD', stream, entry_id, ...)
+  return entry_id
+end
+
+-- A message, as an entry.
+local function append(suffix, id, kind, key, from, head, body)
+  now() -- so that now_text is known
+  return append_fields(suffix, entry_fields(id, kind, key, from, now_text, head, body))
+end
+
+-- The list of values, of fields as the server gives them: mostly in our order, in any other when a person added the
+-- entry. Without a type it is no message: then nil, and why.
+local function entry_values(flat)
+  if #flat == 14 and flat[1] == 'id' and flat[3] == 'type' and flat[5] == 'key' and flat[7] == 'from'
+    and flat[9] == 'at' and flat[11] == 'head' and flat[13] == 'body' then
+    return { flat[2], flat[4], flat[6], flat[8], flat[10], flat[12], flat[14] }
+  end
+  local fields = by_name(flat)
+  if not fields.type then return nil, 'the entry has no field `type`' end
+  return { fields.id or '', fields.type, fields.key or 'default', fields.from or '', fields.at or '', fields.head or '',
+    fields.body or '' }
+end
+
+-- The fields of an entry, or nil when it is gone.
+local function entry_of(suffix, id)
+  local found = call('XRANGE', P .. suffix, id, id)
+  return found[1] and found[1][2]
+end
+
+-- The values of an entry, all of them empty when it is gone or no message.
+local function values_or_blank(suffix, id)
+  local flat = entry_of(suffix, id)
+  return flat and entry_values(flat) or { '', '', '', '', '', '', '' }
+end
+
+local function split_ref(ref) return string.match(ref, '^(%S+) (%S+)$') end

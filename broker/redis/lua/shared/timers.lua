@@ -1,0 +1,43 @@
+-- Timers that are due: delayed messages leave, agents that back off are ready.
+--
+-- timers      zset  `m|<id>` (a message) or `k|<type>|<key>` (an agent that backs off) -> when it is due, server ms
+-- timer:<id>  hash  `stream`, and the seven fields of the entry to come
+
+local function fire_message(id)
+  local key = P .. 'timer:' .. id
+  local flat = call('HGETALL', key)
+  local suffix, values = by_name(flat).stream, entry_values(flat)
+  if not suffix or not values then return end
+  local sender = string.match(values[FROM], '^([^/]+)/') or string.match(suffix, ':(.*)$')
+  -- guard: a timer fires once
+  send_or_bury(sender, suffix, 0, values[ID], values[TYPE], values[KEY], values[FROM], values[HEAD], values[BODY])
+  call('DEL', key)
+end
+
+local function next_due()
+  local head = call('ZRANGE', P .. 'timers', 0, 0, 'WITHSCORES')
+  return head[2] and tonumber(head[2])
+end
+
+-- Fires what is due. Returns when the next timer is, as text, or ''.
+local function fire_due()
+  local first = next_due()
+  if not first then return '' end
+  if first > now() then return text(first) end
+  this.claims = this.claims or {}
+  local due = call('ZRANGEBYSCORE', P .. 'timers', '-inf', text(now()), 'LIMIT', 0, 100)
+  for i = 1, #due do
+    local kind, rest = string.match(due[i], '^(%a)|(.*)$')
+    if kind == 'm' then
+      fire_message(rest)
+    else
+      local agent_type, key = string.match(rest, '^([^|]*)|(.*)$')
+      -- The agent may run again already, if it was mended while it backed off: it is not made ready twice.
+      if call('HGET', P .. 'busy:' .. agent_type, key) == '' then make_ready(agent_type, key) end
+    end
+    -- guard: a timer that fired is gone
+    call('ZREM', P .. 'timers', due[i])
+  end
+  first = next_due()
+  return first and text(first) or ''
+end

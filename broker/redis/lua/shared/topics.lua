@@ -1,0 +1,117 @@
+-- Streams and who reads them: topics, inboxes, consumer groups, bells.
+--
+-- topics, prefixes   hash  who subscribes
+-- streams:<type>     set   streams that the type reads
+-- fresh:<type>       set   those of them that may hold unread entries
+-- bell:<type>        list  tokens; one wakes one idle worker
+
+local function create_group(suffix, agent_type, start)
+  local made = redis.pcall('XGROUP', 'CREATE', P .. suffix, agent_type, start, 'MKSTREAM')
+  local wrong = failure(made)
+  if wrong and not string.find(wrong, 'BUSYGROUP', 1, true) then error(wrong) end
+  call('SADD', P .. 'streams:' .. agent_type, suffix)
+end
+
+-- A topic that is seen for the first time gets the agent types whose prefix subscription fits: one lookup per
+-- prefix length, however many subscriptions there are.
+local function admit_topic(topic)
+  local candidates = {}
+  for length = 0, math.min(#topic, 200) do candidates[length + 1] = string.sub(topic, 1, length) end
+  local found = call('HMGET', P .. 'prefixes', unpack(candidates))
+  local types = {}
+  for i = 1, #candidates do
+    for _, agent_type in ipairs(words(found[i] or '')) do
+      if not contains(types, agent_type) then types[#types + 1] = agent_type end
+    end
+  end
+  call('HSET', P .. 'topics', topic, table.concat(types, ' '))
+  for i = 1, #types do create_group('topic:' .. topic, types[i], '0') end
+  return types
+end
+
+-- The agent types that subscribe to a topic; a new topic is made known.
+local function subscribers(topic)
+  local types = this.subscribers[topic]
+  if not types then
+    local line = call('HGET', P .. 'topics', topic)
+    types = line and words(line) or admit_topic(topic)
+    this.subscribers[topic] = types
+  end
+  return types
+end
+
+-- The agent types that get the entries of a stream, and its topic if it is one.
+local function receivers(suffix)
+  local topic = string.match(suffix, '^topic:(.*)$')
+  if topic then return subscribers(topic), topic end
+  return { string.match(suffix, '^inbox:(.*)$') }, nil
+end
+
+-- The same without making anything known.
+local function known_receivers(suffix)
+  local topic = string.match(suffix, '^topic:(.*)$')
+  if topic then return words(call('HGET', P .. 'topics', topic) or '') end
+  return { string.match(suffix, '^inbox:(.*)$') }
+end
+
+-- Consumer groups of a stream as tables, or nil and why not.
+local function groups_of(suffix)
+  local found = redis.pcall('XINFO', 'GROUPS', P .. suffix)
+  if failure(found) then return nil, failure(found) end
+  for i = 1, #found do found[i] = by_name(found[i]) end
+  return found
+end
+
+local function group_of(agent_type, suffix)
+  local groups, wrong = groups_of(suffix)
+  for _, group in ipairs(groups or {}) do
+    if group.name == agent_type then return group end
+  end
+  return nil, wrong
+end
+
+-- More than four tokens wake no more than four idle workers: those wake others in their turn.
+local function ring(agent_type, times)
+  local bell = P .. 'bell:' .. agent_type
+  local missing = math.min(times, 4) - call('LLEN', bell)
+  for _ = 1, missing do call('LPUSH', bell, '1') end
+end
+
+-- Has all streams of a type looked at again.
+local function freshen(agent_type)
+  call('SUNIONSTORE', P .. 'fresh:' .. agent_type, P .. 'fresh:' .. agent_type, P .. 'streams:' .. agent_type)
+end
+
+-- An entry is about to be added. A new topic gets its groups first, so that they begin before the entry.
+local function touch(suffix)
+  local touched = this.touched
+  local count = touched[suffix]
+  if not count and string.sub(suffix, 1, 6) == 'topic:' then subscribers(string.sub(suffix, 7)) end
+  touched[suffix] = (count or 0) + 1
+end
+
+-- Tells the readers of every stream that was added to; a topic without readers is kept within `max_unclaimed`.
+-- One command for all streams of a type: a batch may touch a thousand topics.
+local function announce(max_unclaimed)
+  local full, fresh, added = nil, {}, {}
+  for suffix, count in pairs(this.touched) do
+    local types, topic = receivers(suffix)
+    for i = 1, #types do
+      local agent_type = types[i]
+      if not fresh[agent_type] then fresh[agent_type], added[agent_type] = {}, 0 end
+      table.insert(fresh[agent_type], suffix)
+      added[agent_type] = added[agent_type] + count
+    end
+    if topic and #types == 0 and call('XLEN', P .. suffix) > max_unclaimed then
+      call('XTRIM', P .. suffix, 'MAXLEN', '~', max_unclaimed)
+      full = topic
+    end
+  end
+  for agent_type, suffixes in pairs(fresh) do
+    -- guard: a stream with new entries is remembered
+    bulk('SADD', P .. 'fresh:' .. agent_type, suffixes)
+    ring(agent_type, added[agent_type])
+  end
+  this.touched = {}
+  return full
+end

@@ -1,0 +1,110 @@
+-- Admitting entries that were read: to the worker, behind a busy agent, or to wait for an older one of another stream.
+--
+-- busy:<type>, wait:<type>:<key>, parked:<type>  see parked.lua
+-- early:<type>  zset  refs read ahead of another stream, score 0, member `<sortable id>|<ref>`
+
+local function park(agent_type, key, ref)
+  -- guard: what is parked keeps its order
+  call('RPUSH', P .. 'wait:' .. agent_type .. ':' .. key, ref)
+  -- guard: what is parked is counted
+  call('HINCRBY', P .. 'parked:' .. agent_type, key, 1)
+end
+
+-- A paused entry, and what comes after it for the same agent, waits; an idle agent is put aside.
+local function hold_back(agent_type, key, holder, mine, behind)
+  behind[key] = true
+  if not holder and not mine[key] then shelve(agent_type, key, 'ready:') end
+  mine[key] = nil
+end
+
+-- Admits entries in their order: an idle agent is taken, one of this worker gets one more, anything else is parked.
+-- `mine` and `behind`: keys of this batch that go to the worker, or to the wait list.
+local function admit(turn, agent_type, list)
+  if #list == 0 then return end
+  local keys, worker, paused = {}, turn.worker, turn.paused
+  for i = 1, #list do keys[i] = list[i].values[KEY] end
+  local busy = bulk_get(P .. 'busy:' .. agent_type, keys)
+  local mine, behind, taken = {}, {}, {}
+  for i = 1, #list do
+    local entry, key, holder = list[i], keys[i], busy[i]
+    if paused and not behind[key] and is_paused(turn, agent_type, key, entry.suffix) then
+      hold_back(agent_type, key, holder, mine, behind)
+    elseif not mine[key] and not behind[key] then
+      -- guard: a busy agent is given to nobody else
+      if not holder then
+        mine[key] = true
+        taken[#taken + 1] = key
+        taken[#taken + 1] = worker
+      -- Behind an agent that it runs a worker gets more at once, but not past what is parked: that is older.
+      -- guard: nothing overtakes what is parked
+      elseif holder == worker and call('HEXISTS', P .. 'parked:' .. agent_type, key) == 0 then
+        mine[key] = true
+      else
+        behind[key] = true
+      end
+    end
+    if mine[key] then
+      deliver(turn, agent_type, entry.suffix, entry.id, '', entry.values)
+    else
+      park(agent_type, key, entry.suffix .. ' ' .. entry.id)
+    end
+  end
+  bulk_set(P .. 'busy:' .. agent_type, taken)
+end
+
+local function is_before(a, b) return a.sort < b.sort end
+
+local function merge_early(agent_type, list, count)
+  for i = 1, #list do list[i].sort = sortable(list[i].id) end
+  for _, member in ipairs(call('ZRANGE', P .. 'early:' .. agent_type, 0, count - 1)) do
+    local order, ref = string.match(member, '^([^|]*)|(.*)$')
+    local suffix, id = split_ref(ref)
+    list[#list + 1] = { suffix = suffix, id = id, sort = order, member = member }
+  end
+  -- guard: streams are merged in the order of publishing
+  table.sort(list, is_before)
+end
+
+-- Whether an entry that was read ahead is still there; it is early no more.
+local function admit_early(agent_type, item)
+  call('ZREM', P .. 'early:' .. agent_type, item.member)
+  local flat = entry_of(item.suffix, item.id)
+  item.values = flat and entry_values(flat)
+  if item.values then return true end
+  call('XACK', P .. item.suffix, agent_type, item.id)
+end
+
+-- Several streams: in the order of publishing, up to the first gap and to the number wanted. What lies behind the gap
+-- waits: an older entry of the stream that was not read to its end may be for the same agent.
+local function admit_merged(turn, agent_type, list, cutoff, count)
+  merge_early(agent_type, list, count)
+  local chosen = {}
+  for i = 1, #list do
+    local item = list[i]
+    -- guard: a gap in another stream holds back what is newer
+    if #chosen < count and (not cutoff or item.sort <= cutoff) then
+      if not item.member or admit_early(agent_type, item) then chosen[#chosen + 1] = item end
+    elseif not item.member then
+      -- guard: what was read ahead is kept
+      call('ZADD', P .. 'early:' .. agent_type, 0, item.sort .. '|' .. item.suffix .. ' ' .. item.id)
+      turn.more = true
+    end
+  end
+  if #chosen == count then turn.more = true end
+  admit(turn, agent_type, chosen)
+end
+
+-- Enough may have been read ahead already: then only streams that may hold something older are read, so that a backlog
+-- in many streams is not read ahead as a whole. Also the order up to which entries are known to be complete then.
+local function behind_early(turn, agent_type, suffixes, count)
+  local last = call('ZRANGE', P .. 'early:' .. agent_type, count - 1, count - 1)[1]
+  if not last then return suffixes end
+  local bound = string.match(last, '^[^|]*')
+  local cursors, behind = bulk_get(P .. 'cursor:' .. agent_type, suffixes), {}
+  for i = 1, #suffixes do
+    if sortable(cursors[i] or '0-0') < bound then behind[#behind + 1] = suffixes[i] end
+  end
+  if #behind == #suffixes then return suffixes end
+  turn.more = true
+  return behind, bound
+end

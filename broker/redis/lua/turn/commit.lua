@@ -1,0 +1,126 @@
+-- Commits: each writes all of what it says or, because the turn was refused before, nothing.
+--
+-- A commit is four values at the same place of four lists: `group` (a table: agent type, stream suffix, acknowledged ids),
+-- `id`, `key` and `mode`, the marks; `n` is how many there are. Most are plain and need nothing else.
+
+local COMMIT_MORE = COMMIT .. MORE
+local COMES_BACK = { [RETRY] = true, [RELEASE] = true, [WAIT] = true }
+
+local function read_commits(turn)
+  local groups, group, id, key, mode = {}, {}, {}, {}, {}
+  for g = 1, tonumber(read(turn)) do groups[g] = { type = read(turn), suffix = read(turn), acked = {} } end
+  local n, at = tonumber(read(turn)), turn.at
+  for i = 1, n do
+    group[i], id[i], key[i], mode[i] = groups[tonumber(ARGV[at])], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+    at = at + 4
+  end
+  turn.at = at
+  turn.commits = { n = n, groups = groups, group = group, id = id, key = key, mode = mode }
+end
+
+-- How it ended: the first of the marks.
+local function ending(mode) return string.sub(mode, 1, 1) end
+
+-- A reset is done; its stream has no group that would trim it.
+local function end_urgent(commits, group)
+  for i = 1, commits.n do
+    local name = group.type .. ' ' .. commits.key[i]
+    if call('HGET', P .. 'urgent', name) == group.suffix .. ' ' .. commits.id[i] and contains(group.acked, commits.id[i]) then
+      call('HDEL', P .. 'urgent', name)
+    end
+  end
+  if #group.acked > 0 then call('XDEL', P .. group.suffix, unpack(group.acked)) end
+  if call('XLEN', P .. group.suffix) == 0 then call('DEL', P .. group.suffix) end
+end
+
+-- Acknowledging comes first: it is allowed when memory is full, and it makes room.
+local function acknowledge(worker, commits)
+  local fields, groups, ids, modes = {}, commits.group, commits.id, commits.mode
+  for i = 1, commits.n do
+    local group, id, mode = groups[i], ids[i], modes[i]
+    fields[i] = group.type .. ' ' .. group.suffix .. ' ' .. id
+    -- guard: what comes back is not acknowledged
+    if mode == COMMIT or not COMES_BACK[ending(mode)] then group.acked[#group.acked + 1] = id end
+  end
+  -- guard: what is committed is held no more
+  bulk('HDEL', P .. 'own:' .. worker, fields)
+  for _, group in ipairs(commits.groups) do
+    local acked = group.acked
+    for i = 1, #acked, CHUNK do
+      -- guard: a commit acknowledges
+      redis.pcall('XACK', P .. group.suffix, group.type, unpack(acked, i, math.min(i + CHUNK - 1, #acked)))
+    end
+    if string.sub(group.suffix, 1, 7) == 'urgent:' then end_urgent(commits, group) end
+  end
+end
+
+local function return_keys(turn)
+  for _, back in ipairs(turn.returned_order) do
+    park_in_front(back.type, back.key, back.refs)
+    if back.newer then
+      wait_for_newer(turn, back.type, back.key, back.newer)
+    -- guard: a retry waits
+    elseif back.delay > 0 then
+      call('HSET', P .. 'busy:' .. back.type, back.key, '')
+      call('ZADD', P .. 'timers', text(now() + back.delay), 'k|' .. back.type .. '|' .. back.key)
+    else
+      make_ready(back.type, back.key)
+    end
+  end
+end
+
+-- What waits behind an agent that is free now goes to this worker in the same answer, or to the worker that asks next.
+-- Returns whether nothing waits.
+local function hand_over(turn, agent_type, key)
+  if turn.paused and is_put_aside(turn, agent_type, key, 'ready:') then return false end
+  -- guard: a worker that takes nothing more is handed nothing
+  if turn.accept and not turn.rate[agent_type] then return take_parked(turn, agent_type, key, HANDED_OVER) == 0 end
+  make_ready(agent_type, key)
+  return false
+end
+
+local function release_keys(turn, agent_type, keys)
+  local parked = bulk_get(P .. 'parked:' .. agent_type, keys)
+  local free = {}
+  for i = 1, #keys do
+    if not parked[i] or hand_over(turn, agent_type, keys[i]) then free[#free + 1] = keys[i] end
+  end
+  -- guard: an agent is free after its last commit
+  bulk('HDEL', P .. 'busy:' .. agent_type, free)
+end
+
+local function finish_keys(turn, commits)
+  local keys_of, done = {}, {}
+  local any_returned = #turn.returned_order > 0
+  local groups, commit_keys, modes = commits.group, commits.key, commits.mode
+  for i = 1, commits.n do
+    local agent_type, key, mode = groups[i].type, commit_keys[i], modes[i]
+    local keys = keys_of[agent_type]
+    if not keys then
+      keys = {}
+      keys_of[agent_type], done[agent_type] = keys, 0
+    end
+    -- guard: an agent stays with the worker that holds more of it
+    local is_last = mode == COMMIT or (mode ~= COMMIT_MORE and not string.find(mode, MORE, 1, true))
+    if is_last and not (any_returned and turn.returned[agent_type .. ' ' .. key]) then keys[#keys + 1] = key end
+    if mode == COMMIT or ending(mode) == COMMIT then done[agent_type] = done[agent_type] + 1 end
+  end
+  for agent_type, keys in pairs(keys_of) do
+    if #keys > 0 then release_keys(turn, agent_type, keys) end
+    if done[agent_type] > 0 then call('HINCRBY', P .. 'stats:' .. agent_type, 'done', done[agent_type]) end
+  end
+end
+
+local function commit_all(turn)
+  read_commits(turn)
+  local commits = turn.commits
+  if commits.n == 0 then return end
+  acknowledge(turn.worker, commits)
+  local modes = commits.mode
+  for i = 1, commits.n do
+    local mode = modes[i]
+    if mode ~= COMMIT and mode ~= COMMIT_MORE then write_effects(turn, i, mode) end
+  end
+  return_keys(turn)
+  finish_keys(turn, commits)
+end

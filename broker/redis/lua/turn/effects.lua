@@ -1,0 +1,146 @@
+-- What the marks of a commit ask for, one function for each. broker/redis/marks.py names the marks (they are locals here),
+-- and says which arguments each brings; they stand in ARGV in the order of the marks.
+
+local function ref_of(turn, i) return turn.commits.group[i].suffix .. ' ' .. turn.commits.id[i] end
+
+-- The agent goes back with this entry, and with others of it that go back in the same turn.
+local function give_back(turn, i, delay)
+  local agent_type, key = turn.commits.group[i].type, turn.commits.key[i]
+  local name = agent_type .. ' ' .. key
+  local back = turn.returned[name]
+  if not back then
+    back = { type = agent_type, key = key, refs = {}, delay = 0 }
+    turn.returned[name] = back
+    turn.returned_order[#turn.returned_order + 1] = back
+  end
+  back.refs[#back.refs + 1] = ref_of(turn, i)
+  if delay > back.delay then back.delay = delay end
+  return back
+end
+
+-- The message is committed and never handled again: what it recorded and asked is not needed any more.
+local function forget_once(record)
+  for _, field in ipairs(call('HKEYS', record)) do
+    if string.sub(field, 1, 1) == '>' then
+      local id = string.sub(field, 2)
+      call('DEL', P .. 'call:' .. id, P .. 'blob:' .. id .. ':reply')
+    end
+  end
+  -- guard: what ctx.once recorded goes with its message
+  call('DEL', record, P .. 'nested:' .. string.sub(record, #P + 6))
+end
+
+-- One message that leaves with the commit: eight values from the reading position on.
+local function write_message(turn, agent_type)
+  local at = turn.at
+  send_or_bury(agent_type, ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5],
+    ARGV[at + 6], ARGV[at + 7])
+end
+
+local WRITERS = {}
+
+WRITERS[DEAD_LETTER] = function(turn, i)
+  local letter = { reason = read(turn), error = read(turn), traceback = read(turn), attempts = read(turn), first = read(turn),
+    worker = turn.worker }
+  local group, id = turn.commits.group[i], turn.commits.id[i]
+  local values = values_or_blank(group.suffix, id)
+  if values[TYPE] == '' then values[KEY] = turn.commits.key[i] end
+  if letter.first == '' then letter.first = nil end
+  -- guard: a dead letter is kept
+  bury(group.type, group.suffix, id, values, letter)
+end
+
+-- The entry waits, and its agent with it, until a worker joins that knows the message in this version. It becomes a dead
+-- letter when no process ever said that it knows the message in this version.
+WRITERS[WAIT] = function(turn, i)
+  local group, name, version = turn.commits.group[i], read(turn), read(turn)
+  local newest = tonumber(call('HGET', P .. 'accepts', name) or 0)
+  if newest < tonumber(version) then
+    redis.pcall('XACK', P .. group.suffix, group.type, turn.commits.id[i])
+    return WRITERS[DEAD_LETTER](turn, i)
+  end
+  turn.at, turn.void = turn.at + 5, true
+  give_back(turn, i, 0).newer = name .. ' ' .. version
+end
+
+WRITERS[RETRY] = function(turn, i)
+  local delay, attempts, first, reason = tonumber(read(turn)), read(turn), read(turn), read(turn)
+  local agent_type = turn.commits.group[i].type
+  if first == '' then first = text(now()) end
+  -- guard: a retry counts its attempt
+  call('HSET', P .. 'tries:' .. agent_type, ref_of(turn, i), attempts .. ' ' .. first .. ' ' .. reason)
+  call('HINCRBY', P .. 'stats:' .. agent_type, 'retried', 1)
+  give_back(turn, i, delay)
+end
+
+WRITERS[RELEASE] = function(turn, i)
+  call('HINCRBY', P .. 'stats:' .. turn.commits.group[i].type, 'released', 1)
+  -- guard: a release counts no attempt
+  give_back(turn, i, 0)
+end
+
+WRITERS[TRIED] = function(turn, i)
+  -- guard: attempts are forgotten with the commit
+  call('HDEL', P .. 'tries:' .. turn.commits.group[i].type, ref_of(turn, i))
+end
+
+-- A cancel that came while the handler ran: the requester was told that nothing happened.
+WRITERS[UNLESS_CANCELLED] = function(turn)
+  -- guard: a cancelled request commits nothing
+  turn.void = call('ZSCORE', P .. 'cancelled', read(turn)) and true
+end
+
+WRITERS[FORGET] = function(turn, i) forget_once(P .. 'once:' .. turn.commits.group[i].type .. ':' .. read(turn)) end
+
+WRITERS[STATE] = function(turn, i)
+  local version, data = read(turn), read(turn)
+  if turn.void then return end
+  -- guard: a commit writes the state
+  call('HSET', P .. 'state:' .. turn.commits.group[i].type .. ':' .. turn.commits.key[i], 'v', version, 'd', data,
+    'w', turn.worker)
+end
+
+WRITERS[CLAIMS] = function(turn)
+  local count
+  turn.own_claim, count = read(turn), tonumber(read(turn))
+  this.claims = this.claims or {}
+  for _ = 1, count do
+    local name = read(turn)
+    this.claims[name] = read(turn)
+  end
+end
+
+WRITERS[REPLY] = function(turn)
+  local at = turn.at
+  turn.at = at + 7
+  if turn.void then return end
+  -- guard: a commit sends its reply
+  reply_to_call(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], ARGV[at + 6])
+end
+
+WRITERS[OUTGOING] = function(turn, i)
+  for _ = 1, tonumber(read(turn)) do
+    -- guard: a commit sends its messages
+    if not turn.void then write_message(turn, turn.commits.group[i].type) end
+    turn.at = turn.at + 8
+  end
+end
+
+WRITERS[IDENTIFIED] = function(turn, i)
+  local window = tonumber(read(turn))
+  for _ = 1, tonumber(read(turn)) do
+    local idem = read(turn)
+    if not turn.void and (idem == '' or not seen(idem, window)) then write_message(turn, turn.commits.group[i].type) end
+    turn.at = turn.at + 8
+  end
+end
+
+local function write_effects(turn, i, mode)
+  turn.void, turn.own_claim = false, ''
+  for j = 1, #mode do
+    local write = WRITERS[string.sub(mode, j, j)]
+    if write then write(turn, i) end
+  end
+  -- Last: what the commit sent may point to the same blob, which has to stay then.
+  if turn.own_claim ~= '' then settle_claim(turn.own_claim) end
+end

@@ -1,0 +1,103 @@
+-- Pulling new work: agents that are ready, then new entries of streams, within the rate limit of the type.
+--
+-- ready:<type>, suspects:<type>  list    agents whose parked entries may be taken; suspects are tried alone
+-- rate:<type>                    string  `<tokens> <ms>`: what is left of the type's rate limit
+
+local function pull_new(turn, agent_type, count)
+  if turn.scan then freshen(agent_type) end
+  local suffixes = call('SMEMBERS', P .. 'fresh:' .. agent_type)
+  if turn.paused then suffixes = without_paused(turn, suffixes) end
+  local early = call('EXISTS', P .. 'early:' .. agent_type) == 1
+  if #suffixes == 0 and not early then return end
+  local bound = nil
+  if early and #suffixes > 0 then suffixes, bound = behind_early(turn, agent_type, suffixes, count) end
+  local each = #suffixes > 1 and math.max(8, math.ceil(2 * count / #suffixes)) or count
+  local streams = #suffixes > 0 and read_streams(turn, agent_type, each, suffixes) or {}
+  local list, cutoff = gather(turn, agent_type, streams, each, suffixes)
+  if bound and (not cutoff or bound < cutoff) then cutoff = bound end
+  if #streams > 1 or early or #list > count then
+    admit_merged(turn, agent_type, list, cutoff, count)
+  else
+    admit(turn, agent_type, list)
+  end
+end
+
+-- Each agent that is in the list now is looked at once: one that this worker can't take goes to the end.
+local function pull_ready(turn, agent_type, count)
+  local taken = 0
+  for _ = 1, call('LLEN', P .. 'ready:' .. agent_type) do
+    if taken >= count then break end
+    local key = call('LPOP', P .. 'ready:' .. agent_type)
+    taken = taken + take_key(turn, agent_type, key, math.min(HANDED_OVER, count - taken), 'ready:')
+  end
+  return taken
+end
+
+-- A message whose worker died often is tried alone: what another agent's handler does is not lost with it when the
+-- worker dies again. Returns whether one was taken.
+local function pull_suspect(turn, agent_type)
+  local queue = P .. 'suspects:' .. agent_type
+  for _ = 1, call('LLEN', queue) do
+    -- guard: a suspect waits for a worker that holds nothing
+    if turn.held > 0 or turn.out_n > 0 then
+      turn.suspects_wait = true
+      return false
+    end
+    if take_key(turn, agent_type, call('LPOP', queue), 1, 'suspects:') > 0 then
+      turn.suspects_wait = true
+      return true
+    end
+  end
+  return false
+end
+
+-- How much of a type may be taken by its rate limit: a bucket that fills by `rate` a second, up to one second's worth.
+local function allowance(agent_type, rate)
+  local most = math.max(1, rate)
+  local tokens, since = string.match(call('GET', P .. 'rate:' .. agent_type) or '', '^(%S+) (%d+)$')
+  if not tokens then return most end
+  return math.min(most, tonumber(tokens) + (now() - tonumber(since)) / 1000 * rate)
+end
+
+-- A full bucket is as good as none: the key expires when it would be full.
+local function spend(turn, agent_type, rate, left)
+  local full = math.ceil((math.max(1, rate) - left) / rate * 1000)
+  if full > 0 then call('SET', P .. 'rate:' .. agent_type, string.format('%.3f ', left) .. text(now()), 'PX', text(full)) end
+  if left < 1 then
+    local due = now() + math.ceil((1 - left) / rate * 1000)
+    if not turn.next_token or due < turn.next_token then turn.next_token = due end
+  end
+end
+
+local function pull_type(turn, agent_type, count)
+  count = count - pull_ready(turn, agent_type, count)
+  if count > 0 then pull_new(turn, agent_type, count) end
+end
+
+local function pull_limited(turn, agent_type, count, rate)
+  local tokens, before = allowance(agent_type, rate), turn.out_n
+  count = math.min(count, math.floor(tokens))
+  if count > 0 then pull_type(turn, agent_type, count) end
+  spend(turn, agent_type, rate, tokens - (turn.out_n - before) / DELIVERY)
+end
+
+local function is_wanted(turn, agent_type)
+  return turn.wanted[agent_type] > 0 and not (turn.paused and turn.paused['type ' .. agent_type])
+end
+
+local function pull_all(turn)
+  for _, agent_type in ipairs(turn.type_names) do
+    -- guard: nothing comes along with a suspect
+    if is_wanted(turn, agent_type) and pull_suspect(turn, agent_type) then return end
+  end
+  for _, agent_type in ipairs(turn.type_names) do
+    if is_wanted(turn, agent_type) then
+      local count, rate = turn.wanted[agent_type], turn.rate[agent_type]
+      if rate then
+        pull_limited(turn, agent_type, count, rate)
+      else
+        pull_type(turn, agent_type, count)
+      end
+    end
+  end
+end

@@ -1,0 +1,93 @@
+-- Reading new entries of streams. What can't be given to a worker becomes a dead letter on the way.
+--
+-- fresh:<type>   set   streams that may hold unread entries
+-- cursor:<type>  hash  suffix -> last id that the group was given
+
+local MAX_KEY, MAX_HEAD = 1024, 65536 -- bytes
+
+local function read_group(turn, agent_type, count, suffixes)
+  local arguments = { 'GROUP', agent_type, turn.worker, 'COUNT', count, 'STREAMS' }
+  for i = 1, #suffixes do
+    arguments[6 + i] = P .. suffixes[i]
+    arguments[6 + #suffixes + i] = '>'
+  end
+  return redis.pcall('XREADGROUP', unpack(arguments))
+end
+
+local function group_is_gone(wrong)
+  return wrong and (string.find(wrong, 'NOGROUP', 1, true) or string.find(wrong, 'requires the key to exist', 1, true))
+end
+
+-- One stream that can't be read must not keep the others from being read.
+local function read_one_by_one(turn, agent_type, count, suffixes)
+  local all = {}
+  for i = 1, #suffixes do
+    local got = read_group(turn, agent_type, count, { suffixes[i] })
+    if group_is_gone(failure(got)) then
+      mend_group(agent_type, suffixes[i], turn.own_new)
+      got = read_group(turn, agent_type, count, { suffixes[i] })
+    end
+    if failure(got) then
+      event('unreadable', agent_type, suffixes[i], failure(got))
+    elseif got then
+      all[#all + 1] = got[1]
+    end
+  end
+  return all
+end
+
+local function read_streams(turn, agent_type, count, suffixes)
+  local all = {}
+  for i = 1, #suffixes, 1000 do
+    local part = {}
+    for j = i, math.min(i + 999, #suffixes) do part[#part + 1] = suffixes[j] end
+    local got = read_group(turn, agent_type, count, part)
+    if failure(got) then got = read_one_by_one(turn, agent_type, count, part) end
+    for _, stream in ipairs(got or {}) do all[#all + 1] = stream end
+  end
+  return all
+end
+
+-- The values of an entry that a worker may be given; else nil, and why not.
+local function checked_values(max_body, flat)
+  local values, wrong = entry_values(flat)
+  if not values then return nil, wrong end
+  -- guard: an entry that is too large reaches no worker
+  if #values[BODY] > max_body then return nil, 'the payload has ' .. #values[BODY] .. ' bytes, the limit is ' .. max_body end
+  if #values[KEY] > MAX_KEY or #values[TYPE] + #values[ID] + #values[FROM] + #values[AT] > MAX_KEY then
+    return nil, 'the entry has a key, id, type or sender longer than 1024 bytes'
+  end
+  if #values[HEAD] > MAX_HEAD then return nil, 'the entry has a head longer than 65536 bytes' end
+  return values
+end
+
+-- Everything that was read, as {suffix, id, values}. Also the lowest last id of the streams that returned as much as was
+-- asked for: they may hold more, so what lies above it has to wait.
+local function gather(turn, agent_type, streams, count, suffixes)
+  local list, cutoff, drained, cursor, max_body = {}, nil, {}, {}, turn.max_body
+  for i = 1, #suffixes do drained[P .. suffixes[i]] = suffixes[i] end
+  for _, stream in ipairs(streams) do
+    local suffix, entries = string.sub(stream[1], #P + 1), stream[2]
+    local last = entries[#entries][1]
+    cursor[#cursor + 1] = suffix
+    cursor[#cursor + 1] = last
+    if #entries >= count then
+      drained[stream[1]] = nil
+      turn.more = true
+      if not cutoff or sortable(last) < cutoff then cutoff = sortable(last) end
+    end
+    for i = 1, #entries do
+      local values, wrong = checked_values(max_body, entries[i][2])
+      if values then
+        list[#list + 1] = { suffix = suffix, id = entries[i][1], values = values }
+      else
+        bury_junk(agent_type, suffix, entries[i][1], entries[i][2], wrong, turn.worker)
+      end
+    end
+  end
+  local empty = {}
+  for _, suffix in pairs(drained) do empty[#empty + 1] = suffix end
+  bulk('SREM', P .. 'fresh:' .. agent_type, empty)
+  bulk('HSET', P .. 'cursor:' .. agent_type, cursor)
+  return list, cutoff
+end

@@ -1,0 +1,87 @@
+"""The language in which a commit tells the Lua functions how a delivery ended: marks, and the arguments that they bring.
+
+A commit's mode is a text of marks, in the order in which they stand here; its arguments follow in the same order.
+`client/commits.py` writes it. `lua/turn/` reads it by the same names: they are made known to it when the library's text is
+made, so that there is no second list.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Mark(StrEnum):
+    """One letter of a commit's mode.
+
+    Attributes:
+        meaning: what it says.
+        arguments: what it brings, one word or group of words for each value.
+    """
+
+    meaning: str
+    arguments: str
+
+    def __new__(cls, letter: str, meaning: str, arguments: str = "") -> Mark:
+        mark = str.__new__(cls, letter)
+        mark._value_ = letter
+        mark.meaning = meaning
+        mark.arguments = arguments
+        return mark
+
+    # How it ended: the first mark is one of these.
+    COMMIT = "C", "it is handled"
+    DEAD_LETTER = "D", "it failed for good", "reason, error, traceback, attempts, first attempt (ms or '')"
+    RETRY = "R", "it comes back", "due (ms from now), attempts so far, first attempt (ms or ''), reason"
+    RELEASE = "L", "it goes back without an attempt"
+    WAIT = (
+        "W",
+        "it waits for a worker that knows its message in this version, or is a dead letter if no process ever knew it",
+        "message, version, then as for a dead letter",
+    )
+    # What goes with it.
+    MORE = "M", "the worker holds more entries of this agent"
+    TRIED = "T", "the entry was tried before: its attempts are forgotten"
+    UNLESS_CANCELLED = (
+        "X",
+        "if the request was cancelled, state, reply and messages are dropped",
+        "message id",
+    )
+    FORGET = (
+        "K",
+        "what ctx.once recorded, and what the handler sent before its commit, is forgotten",
+        "message id",
+    )
+    STATE = "S", "the agent's state", "version, data"
+    CLAIMS = (
+        "B",
+        "large bodies",
+        "blob that the message came with or '', count, then for each that leaves: blob, bytes",
+    )
+    REPLY = "P", "the reply", "process, call id or '', id, type, from, head, body"
+    OUTGOING = (
+        "O",
+        "messages that leave with it",
+        "count, then for each: suffix, due, id, type, key, from, head, body",
+    )
+    IDENTIFIED = (
+        "I",
+        "the same, of which some have an idempotency id",
+        "window (ms), count, then for each: idempotency id or '', and as before",
+    )
+
+
+ENDINGS = (Mark.COMMIT, Mark.DEAD_LETTER, Mark.RETRY, Mark.RELEASE, Mark.WAIT)
+
+
+def marks_of(mode: str) -> list[Mark]:
+    """The marks of a mode, in their order."""
+    return [_BY_LETTER[letter] for letter in mode]
+
+
+_BY_LETTER = {str(mark): mark for mark in Mark}
+
+
+def lua_names() -> str:
+    """The marks as locals of the Lua functions."""
+    names, letters = ", ".join(mark.name for mark in Mark), ", ".join(f"'{mark}'" for mark in Mark)
+    return f"local {names} = {letters}"

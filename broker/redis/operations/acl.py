@@ -1,0 +1,177 @@
+"""The least rights on a server for the users that run workers, publish, and look after a namespace.
+
+Inside the Lua functions every command is checked against the rights of the user that calls them, so the lists name what
+the functions run as well. See https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+from callboard.broker.redis.catalogue import CATALOGUE
+from callboard.broker.redis.keys import Keys
+
+Role = Literal["worker", "publisher", "operator"]
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
+
+KEY: Final = "{key}"
+"""Stands for a key of the namespace in the samples below."""
+
+# Each command with arguments that name one key. On a key that holds a string every one of them is refused or changes
+# nothing that stays, so that a user's rights can be tried where ACL DRYRUN is not allowed.
+SAMPLES: Final[dict[str, tuple[str, ...]]] = {
+    "blpop": (KEY, "0.01"),
+    "client|setname": ("callboard-doctor",),
+    "del": (KEY,),
+    "exists": (KEY,),
+    "expire": (KEY, "10"),
+    "fcall": ("callboard_none", "1", KEY),
+    "function|load": ("none",),
+    "get": (KEY,),
+    "hdel": (KEY, "f"),
+    "hexists": (KEY, "f"),
+    "hget": (KEY, "f"),
+    "hgetall": (KEY,),
+    "hincrby": (KEY, "f", "1"),
+    "hincrbyfloat": (KEY, "f", "1"),
+    "hkeys": (KEY,),
+    "hlen": (KEY,),
+    "hmget": (KEY, "f"),
+    "hset": (KEY, "f", "v"),
+    "hsetnx": (KEY, "f", "v"),
+    "hvals": (KEY,),
+    "incr": (KEY,),
+    "info": (),
+    "lindex": (KEY, "0"),
+    "llen": (KEY,),
+    "lpop": (KEY,),
+    "lpos": (KEY, "v"),
+    "lpush": (KEY, "v"),
+    "lrange": (KEY, "0", "0"),
+    "lrem": (KEY, "0", "v"),
+    "ltrim": (KEY, "0", "0"),
+    "pexpire": (KEY, "10000"),
+    "ping": (),
+    "pttl": (KEY,),
+    "rpush": (KEY, "v"),
+    "sadd": (KEY, "v"),
+    "set": (KEY, "doctor", "PX", "10000"),
+    "sismember": (KEY, "v"),
+    "smembers": (KEY,),
+    "srem": (KEY, "v"),
+    "sunionstore": (KEY, KEY),
+    "time": (),
+    "unlink": (KEY,),
+    "wait": ("0", "1"),
+    "xack": (KEY, "g", "1-1"),
+    "xadd": (KEY, "*", "f", "v"),
+    "xclaim": (KEY, "g", "c", "0", "1-1"),
+    "xdel": (KEY, "1-1"),
+    "xgroup|create": (KEY, "g", "0"),
+    "xgroup|delconsumer": (KEY, "g", "c"),
+    "xgroup|destroy": (KEY, "g"),
+    "xinfo|consumers": (KEY, "g"),
+    "xinfo|groups": (KEY,),
+    "xinfo|stream": (KEY,),
+    "xlen": (KEY,),
+    "xpending": (KEY, "g"),
+    "xrange": (KEY, "-", "+"),
+    "xread": ("STREAMS", KEY, "0"),
+    "xreadgroup": ("GROUP", "g", "c", "STREAMS", KEY, ">"),
+    "xrevrange": (KEY, "+", "-"),
+    "xtrim": (KEY, "MAXLEN", "1"),
+    "zadd": (KEY, "1", "m"),
+    "zcard": (KEY,),
+    "zcount": (KEY, "0", "1"),
+    "zrange": (KEY, "0", "0"),
+    "zrangebyscore": (KEY, "0", "1"),
+    "zrem": (KEY, "m"),
+    "zremrangebyscore": (KEY, "0", "1"),
+    "zscore": (KEY, "m"),
+}
+
+# Only repair and looking need these.
+BEYOND_RUNNING: Final = frozenset({"lpos", "xinfo|consumers"})
+
+RUNTIME: Final = tuple(name for name in SAMPLES if name not in BEYOND_RUNNING)
+"""The commands that a worker runs."""
+
+OPERATOR: Final = (
+    *SAMPLES,
+    *(
+        "acl|dryrun",
+        "acl|whoami",
+        "config|get",
+        "dbsize",
+        "memory|usage",
+        "scan",
+        "slowlog|get",
+        "type",
+    ),
+)
+"""The commands that doctor, repair, status, tail and the handling of dead letters run."""
+
+PUBLISHER: Final = (
+    *(
+        "client|setname",
+        "exists",
+        "expire",
+        "fcall",
+        "get",
+        "hdel",
+        "hexists",
+        "hget",
+        "hgetall",
+        "hkeys",
+        "hmget",
+        "hset",
+    ),
+    *(
+        "hsetnx",
+        "llen",
+        "lpush",
+        "pexpire",
+        "ping",
+        "sadd",
+        "set",
+        "sismember",
+        "srem",
+        "time",
+        "wait",
+        "xadd",
+    ),
+    *("pttl", "unlink", "xgroup|create", "xinfo|groups", "xinfo|stream", "xlen", "xtrim", "zadd", "zrange"),
+    *("zrem", "zremrangebyscore"),
+)
+"""The commands that declaring, publishing and asking run."""
+
+REPLIES: Final = ("del", "xread", "xtrim")
+"""The commands of a publisher on the stream of its own replies; it can't read any other stream."""
+
+PUBLISHER_KEYS: Final = ("", *(kind.glob for kind in CATALOGUE if kind.publisher == "writes"))
+"""The Redis keys that a publisher may write. Not: states, what workers hold, results of `ctx.once`, dead letters."""
+
+PUBLISHER_READS: Final = tuple(kind.glob for kind in CATALOGUE if kind.publisher == "reads")
+
+
+def rules(role: Role, namespace: str) -> tuple[str, ...]:
+    """The rules of ACL SETUSER for a role, to come after `reset on >password`.
+
+    A publisher may not load functions, because a user who loads one can replace the one that workers run. So a worker, or
+    `callboard doctor` as an operator, has to be there before the first publisher of a new version.
+
+    Args:
+        role: "worker" runs agents, "publisher" publishes and asks, "operator" looks, repairs and replays.
+        namespace: to which it is confined.
+
+    Raises:
+        SettingsError: the namespace is not valid.
+    """
+    of = Keys(namespace).of
+    first = ("resetchannels", "-@all")
+    if role == "publisher":
+        allowed = [f"~{of(name)}" for name in PUBLISHER_KEYS] + [f"%R~{of(name)}" for name in PUBLISHER_READS]
+        replies = f"(-@all {' '.join(f'+{name}' for name in REPLIES)} ~{of('reply:*')})"
+        return (*first, *allowed, *(f"+{name}" for name in PUBLISHER), replies)
+    names = OPERATOR if role == "operator" else RUNTIME
+    return (*first, f"~{of('*')}", *(f"+{name}" for name in names))

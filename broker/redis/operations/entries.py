@@ -1,0 +1,179 @@
+"""Reading streams as a person would: entries with their envelope, the newest, or all that come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from callboard.broker.encoding.limits import DEFAULT, Limits, unpack
+from callboard.broker.envelope import Envelope, decode
+from callboard.broker.errors import ConnectionLostError, DecodeError, ServerUnavailableError
+from callboard.broker.redis.client.connection import Link
+from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.redis.keys import topic as topic_suffix
+
+FIELDS = ("id", "type", "key", "from", "at", "head", "body")
+BATCH = 100  # entries in one read
+BLOCK = 1.0  # seconds that one read waits; then new topics are looked for
+PAUSE = 0.2  # seconds between two attempts to reach a server that is gone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamEntry:
+    """One entry of a stream.
+
+    Attributes:
+        stream: suffix of the stream, such as `topic:visits`.
+        entry: id of the entry.
+        envelope: the message; None when its fields can't be read.
+        problem: why not, "" when there is an envelope.
+        fields: the fields as they are.
+    """
+
+    stream: str
+    entry: str
+    envelope: Envelope | None
+    problem: str
+    fields: Mapping[str, bytes]
+
+    def payload(self, limits: Limits = DEFAULT) -> Any:
+        """The body as plain data, whatever its type is.
+
+        Raises:
+            DecodeError: it is neither msgpack nor JSON, or beyond the limits.
+        """
+        return unpack(self.fields.get("body", b""), limits)
+
+
+def fields_of(flat: Sequence[bytes]) -> dict[str, bytes]:
+    """The fields of an entry as the server gives them: name, value, name, value."""
+    return {flat[i].decode(errors="replace"): flat[i + 1] for i in range(0, len(flat) - 1, 2)}
+
+
+def read_envelope(entry: str, fields: Mapping[str, bytes], limits: Limits = DEFAULT) -> Envelope:
+    """The envelope of an entry; what a person left out is filled in as the worker does.
+
+    Raises:
+        DecodeError: a field can't be read.
+    """
+    if not fields.get("type"):
+        raise DecodeError("the entry has no field `type`")
+    filled = {
+        "id": entry.encode(),
+        "key": b"default",
+        "at": entry.split("-", 1)[0].encode(),
+        **{name: value for name, value in fields.items() if value or name == "key"},
+    }
+    return decode([filled.get(name, b"") for name in FIELDS], limits)
+
+
+def read_entry(stream: str, raw: Sequence[Any], limits: Limits = DEFAULT) -> StreamEntry:
+    """An entry from the server's answer: id, then its fields."""
+    entry, fields = raw[0].decode(), fields_of(raw[1] or ())
+    try:
+        envelope = read_envelope(entry, fields, limits)
+    except DecodeError as error:
+        return StreamEntry(stream=stream, entry=entry, envelope=None, problem=str(error), fields=fields)
+    return StreamEntry(stream=stream, entry=entry, envelope=envelope, problem="", fields=fields)
+
+
+async def recent(transport: RedisTransport, stream: str, n: int = 10) -> tuple[StreamEntry, ...]:
+    """The newest `n` entries of a stream, oldest of them first.
+
+    Args:
+        transport: where.
+        stream: suffix, such as `topic:visits`, `inbox:counter` or `events`.
+        n: how many at most.
+    """
+    answer = await transport.admin.command("XREVRANGE", transport.keys.of(stream), "+", "-", "COUNT", n)
+    limits = Limits.of(transport.settings)
+    return tuple(read_entry(stream, raw, limits) for raw in reversed(answer or []))
+
+
+async def follow(
+    transport: RedisTransport, topics: Collection[str] = (), from_start: bool = False
+) -> AsyncGenerator[StreamEntry, None]:
+    """Every entry of some topics as it comes, without end. Reads only: no worker gets less for it.
+
+    Args:
+        transport: where; the reading has a connection of its own, made again when it breaks.
+        topics: topic types; none: all, also those that come up later.
+        from_start: begin with what is there already, else with what comes next.
+    """
+    follower = _Follower(transport, topics, from_start)
+    try:
+        await follower.begin()
+        while True:
+            for entry in await follower.read():
+                yield entry
+    finally:
+        follower.close()
+
+
+class _Follower:
+    """Reads several streams from remembered ids, so that nothing is missed between two reads."""
+
+    def __init__(self, transport: RedisTransport, topics: Collection[str], from_start: bool) -> None:
+        self._link: Link = transport.link("tail")
+        self._keys = transport.keys
+        self._limits = Limits.of(transport.settings)
+        self._timeout = transport.settings.socket_timeout
+        self._chosen = tuple(dict.fromkeys(topics))
+        self._from_start = from_start
+        self._positions: dict[str, str] = {}
+
+    async def begin(self) -> None:
+        for topic in self._chosen or await self._known_topics():
+            self._positions[topic] = "0-0" if self._from_start else await self._last_id(topic)
+
+    async def read(self) -> list[StreamEntry]:
+        """The entries that came; after a second without anything, an empty list."""
+        try:
+            if not self._chosen:
+                await self._look_for_topics()
+            return await self._read()
+        except (ConnectionLostError, ServerUnavailableError):
+            await asyncio.sleep(PAUSE)
+            return []
+
+    async def _read(self) -> list[StreamEntry]:
+        if not self._positions:
+            await asyncio.sleep(PAUSE)
+            return []
+        names = [self._keys.of(topic_suffix(topic)) for topic in self._positions]
+        arguments = ("XREAD", "COUNT", BATCH, "BLOCK", int(BLOCK * 1000), "STREAMS")
+        answer = await self._link.command(
+            *arguments, *names, *self._positions.values(), timeout=BLOCK + self._timeout
+        )
+        entries = [self._take(name, raw) for name, listed in answer or [] for raw in listed]
+        # Ids compare across the streams of a namespace: this is the order of publishing.
+        return sorted(entries, key=lambda entry: _order(entry.entry))
+
+    def _take(self, name: bytes, raw: Sequence[Any]) -> StreamEntry:
+        suffix = name.decode().removeprefix(self._keys.prefix)
+        self._positions[suffix.removeprefix(topic_suffix(""))] = raw[0].decode()
+        return read_entry(suffix, raw, self._limits)
+
+    async def _known_topics(self) -> list[str]:
+        names = await self._link.command("HKEYS", self._keys.of("topics"))
+        return sorted(name.decode() for name in names)
+
+    async def _look_for_topics(self) -> None:
+        for topic in await self._known_topics():
+            self._positions.setdefault(topic, "0-0")
+
+    async def _last_id(self, topic: str) -> str:
+        newest = await self._link.command(
+            "XREVRANGE", self._keys.of(topic_suffix(topic)), "+", "-", "COUNT", 1
+        )
+        return newest[0][0].decode() if newest else "0-0"
+
+    def close(self) -> None:
+        self._link.close()
+
+
+def _order(entry: str) -> tuple[int, int]:
+    ms, _, number = entry.partition("-")
+    return int(ms), int(number)

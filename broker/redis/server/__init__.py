@@ -1,0 +1,1 @@
+"""Servers that Callboard starts itself."""

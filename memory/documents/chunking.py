@@ -1,0 +1,279 @@
+"""Cutting documents into pieces that can be found: along headings, fences, paragraphs and sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from callboard.memory.errors import MemorySettingError
+
+HEADING: Final = re.compile(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*\Z")
+FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+SENTENCE_END: Final = re.compile(r"(?<=[.!?…。！？])[\"'”’)\]]*\s+|(?<=[。！？])")
+ABBREVIATION: Final = re.compile(
+    r"\b(?:[A-Za-z]|e\.g|i\.e|etc|vs|cf|ca|approx|Mr|Mrs|Ms|Dr|Prof|St|No|Fig|Sec)\.\Z"
+)
+BETWEEN: Final = " › "
+"""Between the headings above a piece."""
+
+Count = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkSettings:
+    """The length of pieces.
+
+    Attributes:
+        size: most units in a piece, its headings included.
+        overlap: most units of whole sentences that a piece repeats of the one before it in the same section.
+        count: how many units a text has; default: characters. The `count_tokens` of an embedder counts tokens.
+
+    Raises:
+        MemorySettingError: a value can't work (a ValueError).
+    """
+
+    size: int = 1_000
+    overlap: int = 150
+    count: Count = len
+
+    def __post_init__(self) -> None:
+        if self.size < 20:
+            raise MemorySettingError("size", str(self.size), "20 or more")
+        if not 0 <= self.overlap <= self.size // 2:
+            raise MemorySettingError("overlap", str(self.overlap), "between 0 and half of size")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One piece of a document.
+
+    Attributes:
+        text: what to remember: the headings above it on a line of their own, then the piece.
+        headings: the headings above it, the outermost first.
+        number: from 0, in the order of the document.
+    """
+
+    text: str
+    headings: tuple[str, ...]
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Lines that belong together: a paragraph, a list or table, or a fence and its lines."""
+
+    text: str
+    headings: tuple[str, ...]
+    is_code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A text that is never cut. `glue` stands between it and the unit before."""
+
+    text: str
+    glue: str
+    may_repeat: bool
+
+
+def chunk(text: str, settings: ChunkSettings | None = None) -> list[Chunk]:
+    """The pieces of a text.
+
+    A piece never spans two sections of Markdown. It ends at a paragraph where that fits, else at a sentence, else at a
+    word; a fence that is too long is cut at lines, and every part of it is a fence again. A heading with nothing below
+    it is a piece of its own.
+
+    Args:
+        text: Markdown or plain text.
+        settings: Sizes.
+
+    Returns:
+        The pieces in order; none for a text without words.
+    """
+    settings = settings or ChunkSettings()
+    pieces: list[tuple[tuple[str, ...], str]] = []
+    for headings, blocks in _sections(_blocks(text)):
+        trail = _trail(headings, settings)
+        room = settings.size - (settings.count(f"{trail}\n\n") if trail else 0)
+        units = [unit for block in blocks for unit in _units(block, room, settings.count)]
+        bodies = list(_pack(units, room, settings))
+        pieces += [(headings, f"{trail}\n\n{body}" if trail else body) for body in bodies]
+        if trail and not bodies:
+            pieces.append((headings, trail))
+    return [Chunk(body, headings, number) for number, (headings, body) in enumerate(pieces)]
+
+
+def _trail(headings: tuple[str, ...], settings: ChunkSettings) -> str:
+    """The headings as a line; of long ones only the innermost, cut to a third of a piece."""
+    for start in range(len(headings)):
+        trail = BETWEEN.join(headings[start:])
+        if settings.count(trail) <= settings.size // 3:
+            return trail
+    return _cut(headings[-1], settings.size // 3, settings.count)[0] if headings else ""
+
+
+# Reading
+
+
+def _blocks(text: str) -> Iterator[_Block]:
+    """The blocks of a document in order. A fence that is never closed goes on to the end."""
+    headings: list[tuple[int, str]] = []
+    lines: list[str] = []
+    fence = ""
+    is_bare = False  # nothing stands below the last heading so far
+    for line in [*text.splitlines(), ""]:
+        trail = tuple(title for _, title in headings)
+        opened = FENCE.match(line)
+        if fence:
+            lines.append(line)
+            if opened and opened[1].startswith(fence) and not line.strip().strip(fence[0]):
+                yield _Block("\n".join(lines), trail, is_code=True)
+                lines, fence = [], ""
+            continue
+        heading = HEADING.match(line)
+        if lines and (heading or opened or not line.strip()):
+            yield _Block("\n".join(lines), trail)
+            lines = []
+        if heading:
+            level = len(heading[1])
+            if is_bare and level <= headings[-1][0]:
+                yield _Block("", trail)
+            is_bare = True
+            headings = [*(one for one in headings if one[0] < level), (level, heading[2])]
+        elif opened:
+            lines, fence, is_bare = [line], opened[1], False
+        elif line.strip():
+            lines.append(line.rstrip())
+            is_bare = False
+    if lines or is_bare:
+        yield _Block("\n".join(lines).rstrip(), tuple(title for _, title in headings), is_code=bool(fence))
+
+
+def _sections(blocks: Iterator[_Block]) -> Iterator[tuple[tuple[str, ...], list[_Block]]]:
+    """Neighbouring blocks below the same headings."""
+    section: list[_Block] = []
+    for block in blocks:
+        if section and block.headings != section[0].headings:
+            yield section[0].headings, section
+            section = []
+        section.append(block)
+    if section:
+        yield section[0].headings, section
+
+
+# Cutting
+
+
+def _units(block: _Block, room: int, count: Count) -> Iterator[_Unit]:
+    if block.is_code:
+        for text in _cut_fence(block.text, room, count):
+            yield _Unit(text, "\n\n", may_repeat=False)
+        return
+    glue = "\n\n"
+    for line in _lines_that_stand_alone(block.text):
+        for part in (part for sentence in _sentences(line) for part in _cut(sentence, room, count)):
+            yield _Unit(part, glue, may_repeat=True)
+            glue = " "
+        glue = "\n"
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences of a line."""
+    found: list[str] = []
+    start = 0
+    for end in SENTENCE_END.finditer(text):
+        if not ABBREVIATION.search(text, start, end.start()):
+            found.append(text[start : end.end()].strip())
+            start = end.end()
+    found.append(text[start:].strip())
+    return [sentence for sentence in found if sentence]
+
+
+def _lines_that_stand_alone(text: str) -> list[str]:
+    """Lines of a list, table or quote; the lines of other paragraphs are joined."""
+    parts: list[str] = []
+    for line in text.split("\n"):
+        stands_alone = re.match(r"\s*([-*+•|>]|\d+[.)])(\s|\Z)|\s*\|", line) is not None
+        if stands_alone or not parts:
+            parts.append(line.strip())
+        else:
+            parts[-1] += f" {line.strip()}"
+    return parts
+
+
+def _cut(text: str, room: int, count: Count) -> list[str]:
+    """A text in parts that fit: cut between words, and inside a word that is too long by itself."""
+    if count(text) <= room:
+        return [text]
+    parts: list[str] = []
+    for word in (part for whole in text.split() for part in _cut_word(whole, room, count)):
+        joined = f"{parts[-1]} {word}" if parts else word
+        if parts and count(joined) <= room:
+            parts[-1] = joined
+        else:
+            parts.append(word)
+    return parts
+
+
+def _cut_word(word: str, room: int, count: Count) -> list[str]:
+    if count(word) <= room:
+        return [word]
+    middle = len(word) // 2
+    if not middle:
+        return [word]
+    return [*_cut_word(word[:middle], room, count), *_cut_word(word[middle:], room, count)]
+
+
+def _cut_fence(text: str, room: int, count: Count) -> list[str]:
+    """A fence in parts that fit, each with the marks around it again."""
+    if count(text) <= room:
+        return [text]
+    opening, *lines = text.split("\n")
+    found = FENCE.match(opening)
+    mark = found[1] if found else "```"
+    if lines and not lines[-1].strip().strip(mark[0]) and lines[-1].strip():
+        lines.pop()
+    inside = max(1, room - count(f"{opening}\n\n{mark}"))
+    parts: list[str] = []
+    for line in (part for whole in lines for part in _cut(whole, inside, count)):
+        joined = f"{parts[-1]}\n{line}" if parts else line
+        if parts and count(joined) <= inside:
+            parts[-1] = joined
+        else:
+            parts.append(line)
+    return [f"{opening}\n{part}\n{mark}" for part in parts if part.strip()]
+
+
+# Packing
+
+
+def _pack(units: list[_Unit], room: int, settings: ChunkSettings) -> Iterator[str]:
+    """Units in pieces that fit. Each begins with the last sentences of the one before it."""
+    current: list[_Unit] = []
+    fresh = 0
+    for unit in units:
+        if fresh and settings.count(_joined([*current, unit])) > room:
+            yield _joined(current)
+            current, fresh = _tail(current, unit, room, settings), 0
+        current.append(unit)
+        fresh += 1
+    if fresh:
+        yield _joined(current)
+
+
+def _tail(units: list[_Unit], following: _Unit, room: int, settings: ChunkSettings) -> list[_Unit]:
+    """The last whole sentences that may be repeated in front of `following`."""
+    kept: list[_Unit] = []
+    for unit in reversed(units):
+        longer = [unit, *kept]
+        is_short = settings.count(_joined(longer)) <= settings.overlap
+        if not unit.may_repeat or not is_short or settings.count(_joined([*longer, following])) > room:
+            break
+        kept = longer
+    return kept
+
+
+def _joined(units: list[_Unit]) -> str:
+    return "".join(unit.text if not number else unit.glue + unit.text for number, unit in enumerate(units))

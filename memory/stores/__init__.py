@@ -1,0 +1,1 @@
+"""Memories that keep contents: a list, and stores with records. `base` has the interface of a store."""

@@ -1,0 +1,370 @@
+"""One collection of Chroma, for use in threads. The only module that imports chromadb."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from callboard.foundation.errors import MissingPackageError
+from callboard.memory.embedders.base import EmbeddingModel, Vectors
+from callboard.memory.errors import (
+    EmbeddingMismatchError,
+    FilterError,
+    LongTermMemoryError,
+    StoreClosedError,
+    StoreError,
+    StoreUnavailableError,
+)
+from callboard.memory.stores.base import Filter, MemoryStats
+from callboard.memory.stores.records import EXPIRES, Record
+
+from .config import (
+    ChromaDBVectorMemoryConfig,
+    HttpChromaDBVectorMemoryConfig,
+    InMemoryChromaDBVectorMemoryConfig,
+    PersistentChromaDBVectorMemoryConfig,
+)
+from .folder_lock import StoreLock
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+    from chromadb.api.models.Collection import Collection
+
+T = TypeVar("T")
+
+MODEL, DIMENSION = "callboard.model", "callboard.dimension"
+NAMESPACE, AGENT = "callboard.namespace", "callboard.agent"
+# With Chroma's own 16 neighbours, a few of some thousand texts that are alike are found by no search at all.
+NEIGHBOURS: Final = 32
+# Looked at for each vector that is added; with Chroma's 100 a few could not be found again.
+CANDIDATES: Final = 200
+LARGEST_DELETE: Final = 5_000  # ids in one call
+
+# Chroma has one table of the systems behind its clients. Two threads that both find no row for a store there
+# would start it twice on one folder; one that closes it could stop it under another that has just found its row.
+_clients = threading.Lock()
+
+
+class Found(NamedTuple):
+    """A record near a vector. `distance` is Chroma's."""
+
+    id: str
+    text: str
+    metadata: dict[str, Any] | None
+    distance: float
+
+
+class ChromaCollection:
+    """A collection and the client behind it. Every method may block; any thread may call it.
+
+    Args:
+        config: Where it is.
+    """
+
+    def __init__(self, config: ChromaDBVectorMemoryConfig) -> None:
+        self._config = config
+        self._is_private = isinstance(config, InMemoryChromaDBVectorMemoryConfig)
+        # Chroma keeps one store in memory for each process; names of their own keep collections apart in it.
+        self.name = config.collection + (f"-{uuid.uuid4().hex[:8]}" if self._is_private else "")
+        self._guard = threading.RLock()
+        self._lock: StoreLock | None = None
+        self._client: ClientAPI | None = None
+        self._handle: Collection | None = None
+        self._is_closed = False
+
+    def upsert(self, records: Sequence[Record], vectors: Vectors, model: EmbeddingModel) -> None:
+        """Add records, or replace those of the same ids.
+
+        Args:
+            records: Their ids differ.
+            vectors: One row for each.
+            model: The model that made the vectors.
+
+        Raises:
+            EmbeddingMismatchError: the collection holds vectors of another model.
+        """
+
+        def write() -> None:
+            handle = self._made(model)
+            size = self._opened().get_max_batch_size()
+            for start in range(0, len(records), size):
+                part = records[start : start + size]
+                handle.upsert(
+                    ids=[record.id for record in part],
+                    documents=[record.text for record in part],
+                    metadatas=[record.metadata for record in part],
+                    embeddings=vectors[start : start + size],
+                )
+
+        self._do("write", write)
+
+    def nearest(self, vector: Vectors, model: EmbeddingModel, k: int, where: Filter | None) -> list[Found]:
+        """The records nearest to a vector.
+
+        Args:
+            vector: One row.
+            model: The model that made it.
+            k: Most records.
+            where: Conditions on their metadata.
+        """
+
+        def look(handle: Collection) -> list[Found]:
+            self._check(handle, model)
+            found: Any = handle.query(
+                query_embeddings=vector,
+                n_results=k,
+                where=_conditions(where),
+                include=["documents", "metadatas", "distances"],
+            )
+            columns = (found[name][0] for name in ("ids", "documents", "metadatas", "distances"))
+            return [Found(*row) for row in zip(*columns, strict=True)]
+
+        return self._do_if_made("look", look, [])
+
+    def ids(self, where: Filter | None) -> list[str]:
+        """The ids of all records, or of those that fit."""
+        return self._do_if_made("look", lambda handle: _ids(handle, where), [])
+
+    def delete(self, ids: Sequence[str], where: Filter | None) -> None:
+        """Delete records by id and by filter. An empty filter fits all."""
+
+        def remove(handle: Collection) -> None:
+            doomed = [*ids, *(() if where is None else _ids(handle, where))]
+            for start in range(0, len(doomed), LARGEST_DELETE):
+                handle.delete(ids=doomed[start : start + LARGEST_DELETE])
+
+        self._do_if_made("delete", remove, None)
+
+    def forget_expired(self, now: int) -> None:
+        """Delete the records that expired before `now`, Unix ms."""
+        self.delete((), {EXPIRES: {"$lte": now}})
+
+    def drop(self) -> None:
+        """Delete the collection, so that the next record may come from another model."""
+
+        def remove(_: Collection) -> None:
+            self._opened().delete_collection(self.name)
+            self._handle = None
+
+        self._do_if_made("clear", remove, None)
+
+    def stats(self) -> MemoryStats:
+        """The stats of this collection."""
+        config = self._config
+        nothing = MemoryStats(
+            collection=self.name,
+            namespace=config.namespace,
+            agent=config.agent,
+            metric=config.distance_metric,
+        )
+        return self._do_if_made("look", _stats, nothing)
+
+    def all_stats(self) -> list[MemoryStats]:
+        """The stats of every collection of the store, by name."""
+        found = self._do("look", lambda: [_stats(one) for one in self._opened().list_collections()])
+        return sorted(found, key=lambda stats: stats.collection)
+
+    @property
+    def metric(self) -> str:
+        """How vectors are compared; an existing collection counts, and not the configuration."""
+        return self._config.distance_metric if self._handle is None else _metric(self._handle)
+
+    def close(self) -> None:
+        """Let go of the store. Safe to repeat."""
+        with self._guard:
+            if self._is_private and self._handle is not None:
+                self.drop()
+            self._is_closed = True
+            client, self._client, self._handle = self._client, None, None
+            lock, self._lock = self._lock, None
+            try:
+                if client is not None:
+                    with _clients:
+                        # The type that chromadb declares lacks what the class behind it has.
+                        client.close()  # type: ignore[attr-defined]
+            finally:
+                if lock is not None:
+                    lock.release()
+
+    def _do_if_made(self, action: str, call: Callable[[Collection], T], otherwise: T) -> T:
+        """Run a call on the collection; where there is none yet, return `otherwise`."""
+
+        def run() -> T:
+            handle = self._existing()
+            return otherwise if handle is None else call(handle)
+
+        return self._do(action, run)
+
+    def _do(self, action: str, call: Callable[[], T]) -> T:
+        """Run a call, with errors as ours.
+
+        Another process may clear this memory between our getting the handle and our using it, and may have made a
+        collection of the same name again: the handle names one that is gone. So the call is made once more, with a
+        handle got anew.
+        """
+        not_found = _chromadb().errors.NotFoundError
+        with _explained(action, self.name, _address(self._config)):
+            try:
+                return call()
+            except not_found:
+                self._handle = None
+                return call()
+
+    def _opened(self) -> ClientAPI:
+        with self._guard:
+            if self._is_closed:
+                raise StoreClosedError(self.name)
+            if self._client is None:
+                self._client = self._new_client()
+            return self._client
+
+    def _new_client(self) -> ClientAPI:
+        if isinstance(self._config, PersistentChromaDBVectorMemoryConfig):
+            path = Path(self._config.persistence_path)
+            self._lock = StoreLock(path, self._config.lock_patience)
+        try:
+            with _clients:
+                return _client(self._config)
+        except BaseException:
+            if self._lock is not None:
+                self._lock.release()
+            raise
+
+    def _existing(self) -> Collection | None:
+        client = self._opened()
+        with self._guard:
+            if self._handle is None:
+                with contextlib.suppress(_chromadb().errors.NotFoundError):
+                    # None, else Chroma would download a model of its own.
+                    self._handle = client.get_collection(self.name, embedding_function=None)
+            return self._handle
+
+    def _made(self, model: EmbeddingModel) -> Collection:
+        handle = self._existing()
+        if handle is None:
+            config = self._config
+            # The metric is set here: in metadata, where AutoGen has it, Chroma ignores it.
+            index: Any = {
+                "space": config.distance_metric,
+                "max_neighbors": NEIGHBOURS,
+                "ef_construction": CANDIDATES,
+            }
+            marks = {
+                MODEL: model.name,
+                DIMENSION: model.dimension,
+                NAMESPACE: config.namespace,
+                AGENT: config.agent,
+            }
+            # Two writers may both have found no collection: the second one gets the first one's, and checks its model.
+            handle = self._opened().get_or_create_collection(
+                self.name, configuration={"hnsw": index}, metadata=marks, embedding_function=None
+            )
+            self._handle = handle
+        self._check(handle, model)
+        return handle
+
+    def _check(self, handle: Collection, model: EmbeddingModel) -> None:
+        metadata = handle.metadata or {}
+        if MODEL not in metadata or DIMENSION not in metadata:
+            raise EmbeddingMismatchError(self.name, "a model that it does not name", str(model))
+        stored = EmbeddingModel(str(metadata[MODEL]), int(str(metadata[DIMENSION])))
+        if not stored.makes_vectors_of(model):
+            raise EmbeddingMismatchError(self.name, str(stored), str(model))
+
+
+def score_of(metric: str, distance: float) -> float:
+    """The score for a distance of Chroma's; see ChromaDBVectorMemory."""
+    if metric == "l2":
+        return 1.0 / (1.0 + distance)
+    return 1.0 - distance / 2.0 if metric == "cosine" else 1.0 - distance
+
+
+def _ids(handle: Collection, where: Filter | None) -> list[str]:
+    return list(handle.get(where=_conditions(where), include=[])["ids"])
+
+
+def _metric(handle: Collection) -> str:
+    space: Any = (handle.configuration_json.get("hnsw") or {}).get("space")
+    return str(space or "l2")
+
+
+def _stats(handle: Collection) -> MemoryStats:
+    metadata = handle.metadata or {}
+    dimension = metadata.get(DIMENSION)
+    return MemoryStats(
+        collection=handle.name,
+        namespace=metadata.get(NAMESPACE),
+        agent=metadata.get(AGENT),
+        count=handle.count(),
+        model=metadata.get(MODEL),
+        dimension=dimension if isinstance(dimension, int) else None,
+        metric=_metric(handle),
+    )
+
+
+def _conditions(where: Filter | None) -> dict[str, Any] | None:
+    """A filter as Chroma takes it: one condition only, so several are joined."""
+    if not where:
+        return None
+    if len(where) == 1:
+        return dict(where)
+    return {"$and": [{key: value} for key, value in where.items()]}
+
+
+def _address(config: ChromaDBVectorMemoryConfig) -> str:
+    if isinstance(config, HttpChromaDBVectorMemoryConfig):
+        return f"{'https' if config.ssl else 'http'}://{config.host}:{config.port}"
+    if isinstance(config, PersistentChromaDBVectorMemoryConfig):
+        return str(config.persistence_path)
+    return "this process"
+
+
+def _client(config: ChromaDBVectorMemoryConfig) -> ClientAPI:
+    chromadb = _chromadb()
+    common = {
+        "settings": chromadb.config.Settings(anonymized_telemetry=False),
+        "tenant": config.tenant,
+        "database": config.database,
+    }
+    client: ClientAPI
+    if isinstance(config, HttpChromaDBVectorMemoryConfig):
+        headers = dict(config.headers or {})
+        client = chromadb.HttpClient(config.host, config.port, config.ssl, headers, **common)
+    elif isinstance(config, PersistentChromaDBVectorMemoryConfig):
+        client = chromadb.PersistentClient(Path(config.persistence_path).resolve(), **common)
+    else:
+        client = chromadb.EphemeralClient(**common)
+    return client
+
+
+def _chromadb() -> Any:
+    try:
+        import chromadb
+        import chromadb.config
+        import chromadb.errors
+    except ImportError as error:
+        raise MissingPackageError("chromadb", "memory") from error
+    return chromadb
+
+
+@contextlib.contextmanager
+def _explained(action: str, collection: str, place: str) -> Iterator[None]:
+    """Raise errors of Chroma, its HTTP client and the file system as ours."""
+    try:
+        yield
+    except LongTermMemoryError:
+        raise
+    except OSError as error:
+        raise StoreUnavailableError(place, error.strerror or str(error)) from error
+    except Exception as error:
+        text = str(error) or type(error).__name__
+        module = type(error).__module__.partition(".")[0]
+        if module.startswith("http") or "Could not connect" in text:
+            raise StoreUnavailableError(place, text) from error
+        if "where" in text and action in ("look", "delete"):
+            raise FilterError(text) from error
+        raise StoreError(action, collection, text) from error

@@ -1,0 +1,84 @@
+"""The board that `up` shows while processes run."""
+
+from __future__ import annotations
+
+import pytest
+
+from callboard.broker.redis.operations.views import AgentTypeView, Overview, Totals, WorkerView
+from callboard.cli.board import Meter, PlainBoard, Row
+from callboard.process.supervisor import Child, ProcessPlan
+
+ZERO = Totals(
+    queued=0, running=0, parked=0, backing_off=0, done=0, retried=0, dead=0, died=0, released=0, reaped=0
+)
+
+
+def view(at: int, done: int, queued: int | None = 0, pids: tuple[int, ...] = ()) -> Overview:
+    counter = AgentTypeView(
+        **{name: getattr(ZERO, name) for name in ZERO.__slots__}
+        | {"done": done, "queued": queued, "died": 2},
+        type="counter",
+        workers=len(pids),
+        streams=(),
+    )
+    workers = tuple(
+        WorkerView(
+            name=f"h:{pid}:1",
+            host="h",
+            pid=pid,
+            types=("counter",),
+            lease_ms_left=1,
+            held=0,
+            running=0,
+            started=0,
+        )
+        for pid in pids
+    )
+    return Overview(
+        namespace="n",
+        at=at,
+        types=(counter,),
+        workers=workers,
+        topics=(),
+        timers=0,
+        next_due=None,
+        totals=ZERO,
+    )
+
+
+def child(pid: int, group: str = "counter") -> Child:
+    return Child(ProcessPlan(name=group, group=group, command=()), state="running", pid=pid)
+
+
+def test_a_row_counts_processes_that_joined() -> None:
+    [row] = Meter().rows(view(0, 5, None, pids=(1, 9)), [child(1), child(2)])
+    assert row == Row("counter", 1, 2, None, 0, 5, 2, 0.0)
+
+
+def test_a_type_that_is_not_declared_yet_has_a_row() -> None:
+    assert Meter().rows(view(0, 0), [child(0, "other")]) == [Row("other", 0, 1, 0, 0, 0, 0, 0.0)]
+
+
+def test_the_rate_is_that_of_the_last_seconds() -> None:
+    meter = Meter()
+    rates = [meter.rows(view(at * 1000, done), [child(1)])[0].rate for at, done in enumerate([0, 10, 20, 20])]
+    assert rates == [0.0, 10.0, 10.0, pytest.approx(20 / 3)]
+    rates = [meter.rows(view(at * 1000, 20), [child(1)])[0].rate for at in range(4, 12)]
+    assert rates[-1] == 0.0
+
+
+def test_plain_lines_come_when_something_changed_and_once_per_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    lines: list[str] = []
+    plain = PlainBoard(lines.append)
+    row = Row("counter", 1, 1, 0, 0, 5, 0, 2.0)
+    plain.show([row])
+    plain.show([row._replace(done=6)])
+    assert [line[9:] for line in lines] == ["counter 1/1 up, 0 queued, 0 running, 5 done, 0 failed, 2.0/s"]
+    now += 1
+    plain.show([row._replace(rate=0.0)])
+    assert len(lines) == 1
+    plain.show([row._replace(queued=None), Row("other", 0, 1, 0, 0, 0, 0, 0.0)])
+    assert lines[1][9:].startswith("counter 1/1 up, ? queued")
+    assert " | other 0/1 up" in lines[1]

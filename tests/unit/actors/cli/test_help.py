@@ -1,0 +1,75 @@
+"""Every command explains itself, quickly."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from callboard.cli import commands
+from callboard.cli.main import app
+from callboard.cli.options import help_of
+
+GROUPS = ("dead", "memory", "server")
+COMMANDS = [
+    *(name for name in commands.COMMANDS if name not in GROUPS),
+    *("dead list", "dead show", "dead replay", "dead discard"),
+    *("memory import", "memory query", "memory stats", "memory clear"),
+    *("server start", "server stop", "server status", "server cli"),
+]
+
+
+def help_text(*words: str) -> str:
+    done = CliRunner().invoke(app, [*words, "--help"], prog_name="callboard")
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_a_sentence_and_an_example_on_a_line_of_its_own(command: str) -> None:
+    text = help_text(*command.split())
+    assert re.search(rf"^ {{4}}.*callboard {command}\b", text, re.MULTILINE), text
+    assert re.search(r"^ {2}[A-Z][^\n]*(\n {2}[^\n]+)*\.$", text, re.MULTILINE), text
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("ask", "status", "topics", "tail", "demo", "doctor", "repair", "dead list", "server status"),
+        *("memory query", "memory stats"),
+    ],
+)
+def test_commands_that_print_data_print_json(command: str) -> None:
+    assert "--json" in help_text(*command.split())
+
+
+def test_all_commands_are_listed() -> None:
+    text = help_text()
+    for command in COMMANDS:
+        assert re.search(rf"^ {{2}}{command.split()[0]} ", text, re.MULTILINE)
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom callboard.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit: pass\n"
+        "print([name for name in ('rich', 'redis', 'asyncio.subprocess', 'uvloop') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] in ("[]", "['asyncio.subprocess']")
+
+
+def test_indented_paragraphs_keep_their_lines() -> None:
+    def function() -> None:
+        """One.
+
+        Two
+        lines.
+
+          callboard one
+          callboard two
+        """
+
+    assert help_of(function) == "One.\n\nTwo\nlines.\n\n\b\n  callboard one\n  callboard two"

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from callboard.broker.consumer.intake import Load, Suspects
+from tests.helpers.eventually import eventually
+from tests.helpers.lanes import entry, working
+
+
+@pytest.mark.parametrize("prefetch", [1, 8, 50])
+async def test_no_more_is_held_than_prefetch(prefetch: int) -> None:
+    async with working(prefetch=prefetch, concurrency=200) as work:
+        bodies = [str(n) for n in range(300)]
+        work.host.gate(*bodies)
+        work.offer(*(entry(body, body) for body in bodies))
+        await eventually(lambda: len(work.lane.held) == prefetch)
+        work.host.let(*bodies)
+        await eventually(lambda: len(work.lane.committed) == 300)
+        assert work.lane.most_held == prefetch
+
+
+async def test_what_is_asked_for_grows_while_more_comes_and_begins_again_at_one() -> None:
+    async with working(prefetch=64) as work:
+        await work.quiet()
+        turns = len(work.lane.calls)
+        work.offer(*(entry(f"k{n}", f"{n}") for n in range(15)))
+        await eventually(lambda: len(work.lane.committed) == 15)
+        asked = [call.wants["counter"] for call in work.lane.calls[turns:] if call.wants]
+        assert asked[:4] == [1, 2, 4, 8]
+        await work.quiet()
+        turns = len(work.lane.calls)
+        work.offer(entry("a", "last"))
+        await eventually(lambda: "last" in work.lane.committed)
+        assert work.lane.calls[turns].wants == {"counter": 1}
+
+
+async def test_large_bodies_are_taken_in_smaller_numbers() -> None:
+    async with working(concurrency=512) as work:
+        bodies = [str(n) for n in range(30)]
+        work.host.gate(*bodies)
+        work.offer(*(entry(body, body, size=2 * 1024 * 1024) for body in bodies))
+        await work.runs("0", "1", "2", "3", "4", "5", "6")
+        assert work.lane.most_held <= 8, "16 MiB of bodies"
+        work.host.let(*bodies)
+        await eventually(lambda: len(work.lane.committed) == 30)
+        assert work.lane.most_held <= 8
+
+
+async def test_a_suspect_is_handled_alone() -> None:
+    async with working() as work:
+        await work.quiet()
+        work.host.gate("suspect")
+        work.lane.suspects_wait = True
+        work.offer(entry("a", "suspect"), entry("b", "b1"))
+        await work.runs("suspect")
+        work.lane.bells.put_nowait("counter")
+        await eventually(
+            lambda: work.lane.rung == ["counter"], what="it takes nothing, so others are to hear the bell"
+        )
+        work.lane.suspects_wait = False
+        assert work.host.started == ["suspect"]
+        work.host.let("suspect")
+        await work.committed("suspect", "b1")
+
+
+async def test_a_suspect_that_takes_long_does_not_hold_up_the_others_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("callboard.broker.consumer.intake.PATIENCE", 0.05)
+    async with working() as work:
+        await work.quiet()
+        work.host.gate("suspect")
+        work.lane.suspects_wait = True
+        work.offer(entry("a", "suspect"))
+        await work.runs("suspect")
+        work.lane.suspects_wait = False
+        work.offer(entry("b", "b1"))
+        await work.committed("b1")
+        assert any(call.held == 0 for call in work.lane.calls[-3:]), (
+            "the server is to give suspects out as well"
+        )
+        work.host.let("suspect")
+        await work.committed("b1", "suspect")
+
+
+def test_the_rate_follows_what_ends_and_is_not_measured_over_an_instant() -> None:
+    load = Load()
+    load.measure(100.0)
+    load.completed += 50
+    load.measure(100.0005)
+    assert (load.rate, load.completed) == (0.0, 50), "half a millisecond says nothing"
+    load.measure(100.5)
+    assert load.rate == pytest.approx(50.0)
+    assert not load.completed
+    load.measure(101.0)
+    assert load.rate == pytest.approx(25.0), "nothing has ended since"
+
+
+def test_the_typical_size_grows_at_once_and_shrinks_slowly() -> None:
+    load = Load()
+    load.weigh([entry("a", "a", size=1999), entry("a", "b", size=3999)])
+    assert load.typical_size == 3000
+    load.weigh([entry("a", "c", size=99)])
+    assert load.typical_size == pytest.approx(2700)
+
+
+async def test_a_fenced_worker_waits_for_no_suspect_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("callboard.broker.consumer.intake.PATIENCE", 0.02)
+    nudged: list[bool] = []
+    suspects = Suspects(lambda: nudged.append(True))
+    suspects.heed(True)
+    assert suspects.keep_room
+    suspects.forget()
+    await asyncio.sleep(0.04)
+    assert (suspects.keep_room, suspects.patience_is_over, nudged) == (False, False, [])

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import ssl
+
+import pytest
+
+from callboard.broker.errors import BadUrlError
+from callboard.broker.redis.client.endpoint import Endpoint
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("redis://", Endpoint("redis")),
+        ("redis://example.com", Endpoint("redis", "example.com")),
+        ("redis://example.com:7000/2", Endpoint("redis", "example.com", 7000, database=2)),
+        ("redis://[::1]:7000", Endpoint("redis", "::1", 7000)),
+        ("redis://:pw@h", Endpoint("redis", "h", password="pw")),
+        ("redis://me:p%40w%2F@h", Endpoint("redis", "h", username="me", password="p@w/")),
+        ("rediss://h", Endpoint("rediss", "h")),
+        ("rediss://h?ssl_cert_reqs=none", Endpoint("rediss", "h", check_certificate=False)),
+        ("rediss://h?ssl_ca_certs=/ca.pem", Endpoint("rediss", "h", ca_file="/ca.pem")),
+        ("unix:///run/redis.sock", Endpoint("unix", path="/run/redis.sock")),
+        ("unix:///with%20space.sock?db=3", Endpoint("unix", path="/with space.sock", database=3)),
+        ("unix://:pw@/run/redis.sock", Endpoint("unix", path="/run/redis.sock", password="pw")),
+        ("memory://tests", Endpoint("memory", "tests")),
+        ("memory://tests/5", Endpoint("memory", "tests")),
+    ],
+)
+def test_a_url_is_taken_apart(url: str, expected: Endpoint) -> None:
+    assert Endpoint.parse(url) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("", "it has to begin with redis://"),
+        ("localhost:6379", "it has to begin with redis://"),
+        ("http://localhost", "it has to begin with redis://"),
+        ("redis:localhost", "it has to begin with redis://"),
+        ("redis://h:port", "[Pp]ort"),
+        ("redis://h:99999", "[Pp]ort"),
+        ("redis://[::1", "IPv6"),
+        ("redis://h/name", "the number of a database"),
+        ("redis://h/0/1", "the number of a database"),
+        ("redis://h/-1", "not less than 0"),
+        ("unix://", "path of a socket"),
+        ("unix://run/redis.sock", "path of a socket"),
+        ("unix:///s?db=x", "the number of a database"),
+        ("redis+sentinel://h", "not supported yet"),
+        ("redis+cluster://h", "not supported yet"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused_with_a_reason(url: str, reason: str) -> None:
+    with pytest.raises(BadUrlError, match=reason) as caught:
+        Endpoint.parse(url)
+    assert caught.value.url == url
+
+
+def test_a_password_is_never_shown() -> None:
+    endpoint = Endpoint.parse("redis://me:s3cret@h:7000/2")
+    assert endpoint.shown == "redis://h:7000/2"
+    assert "s3cret" not in repr(endpoint)
+    with pytest.raises(BadUrlError) as caught:
+        Endpoint.parse("redis://me:s3cret@h:7000/x")
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("unix:///run/redis.sock?db=3", "unix:///run/redis.sock"),
+        ("rediss://h", "rediss://h:6379/0"),
+        ("redis://", "redis://127.0.0.1:6379/0"),
+    ],
+)
+def test_what_is_shown(url: str, shown: str) -> None:
+    assert Endpoint.parse(url).shown == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("redis://h", [("CLIENT", "SETNAME", "a_name")]),
+        ("redis://:pw@h", [("AUTH", "pw"), ("CLIENT", "SETNAME", "a_name")]),
+        (
+            "redis://me:pw@h/2",
+            [("AUTH", "me", "pw"), ("SELECT", "2"), ("CLIENT", "SETNAME", "a_name")],
+        ),
+    ],
+)
+def test_how_a_connection_begins(url: str, expected: list[tuple[str, ...]]) -> None:
+    assert Endpoint.parse(url).greeting("a name") == expected
+
+
+def test_certificates_are_checked_unless_the_url_says_otherwise() -> None:
+    assert Endpoint.parse("redis://h").ssl_context() is None
+    strict = Endpoint.parse("rediss://h").ssl_context()
+    assert strict is not None
+    assert strict.check_hostname
+    assert strict.verify_mode is ssl.CERT_REQUIRED
+    lax = Endpoint.parse("rediss://h?ssl_cert_reqs=none").ssl_context()
+    assert lax is not None
+    assert not lax.check_hostname
+    assert lax.verify_mode is ssl.CERT_NONE
+
+
+@pytest.mark.parametrize("url", ["redis://u:VERYSECRET#x@127.0.0.1:1", "redis://u:VERYSECRET/x@127.0.0.1:1"])
+def test_a_password_with_characters_that_end_it_is_not_shown(url: str) -> None:
+    with pytest.raises(BadUrlError, match="# as %23") as caught:
+        Endpoint.parse(url)
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__cause__ is None

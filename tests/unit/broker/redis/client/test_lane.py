@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+
+from callboard.broker.consumer.interfaces import ConsumedType, Pull
+from callboard.broker.envelope import Envelope, Posting
+from callboard.broker.errors import CommandError, ConnectionLostError, FencedError
+from callboard.broker.outcome import Commit, DeadLetter, ErrorInfo
+from callboard.broker.redis.client.commits import Done
+from callboard.broker.redis.client.lane import WorkerLane, is_sendable
+from callboard.broker.redis.client.transport import RedisTransport
+from tests.helpers.eventually import eventually
+from tests.helpers.lanes import entry
+from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport
+
+__all__ = ["driver", "server_url", "transport"]
+
+
+@pytest.fixture
+async def lane(transport: RedisTransport) -> AsyncIterator[WorkerLane]:
+    """A second worker, for the counter only."""
+    made = transport.lane()
+    await made.join(["counter"])
+    yield made
+    made.close()
+
+
+# Incarnations
+
+
+async def test_every_incarnation_has_a_name_that_only_rises(transport: RedisTransport) -> None:
+    lane = transport.lane()
+    names = []
+    for _ in range(3):
+        await lane.join(["counter", "audit"])
+        names.append(lane.worker)
+    prefixes, epochs = (
+        {name.rpartition(":")[0] for name in names},
+        [int(name.rpartition(":")[2]) for name in names],
+    )
+    assert prefixes == {f"{socket.gethostname()}:{os.getpid()}"}
+    assert epochs == [epochs[0], epochs[0] + 1, epochs[0] + 2]
+    found = await transport.admin.command("HGET", transport.keys.of(f"worker:{lane.worker}"), "types")
+    assert found == b"counter audit"
+    lane.close()
+
+
+async def test_a_worker_that_left_is_fenced(lane: WorkerLane) -> None:
+    name = lane.worker
+    await lane.leave()
+    with pytest.raises(FencedError, match=name):
+        await lane.turn((), Pull([ConsumedType("counter")], 1, 0, True, True))
+    with pytest.raises(FencedError, match=name):
+        await lane.resync()
+    await lane.leave()
+
+
+async def test_a_new_incarnation_may_work_where_the_old_one_may_not(lane: WorkerLane) -> None:
+    await lane.leave()
+    await lane.join(["counter"])
+    assert (await lane.turn((), Pull([ConsumedType("counter")], 1, 0, True, True))).deliveries == []
+
+
+async def test_leaving_gives_back_what_is_held(driver: WorkerDriver, lane: WorkerLane) -> None:
+    await driver.publish("topic:visits", "ada", id="m1")
+    (held,) = (await lane.turn((), Pull([ConsumedType("counter")], 5, 0, True, True))).deliveries
+    await lane.leave()
+    (done,) = await driver.take("counter")
+    assert (done.delivery.envelope.id, done.delivery.attempt) == (held.envelope.id, 1)
+    await driver.finish(done)
+
+
+async def test_leaving_as_crashed_counts_an_attempt(driver: WorkerDriver, lane: WorkerLane) -> None:
+    await driver.publish("topic:visits", "ada")
+    await lane.turn((), Pull([ConsumedType("counter")], 5, 0, True, True))
+    await lane.leave(crashed=True)
+    (done,) = await driver.take("counter")
+    assert done.delivery.attempt == 2
+    await driver.finish(done)
+
+
+# Turns
+
+
+async def test_a_turn_brings_entries_and_the_time(driver: WorkerDriver, lane: WorkerLane) -> None:
+    await driver.publish("topic:visits", "ada", body=b"\xff\x00", head=b"\x80", id="m1")
+    turn = await lane.turn((), Pull([ConsumedType("counter")], 5, 0, True, True))
+    (delivery,) = turn.deliveries
+    assert delivery.reference[:2] == (b"counter", b"topic:visits")
+    assert delivery.tries == b""
+    envelope = delivery.envelope
+    assert (envelope.id, envelope.type, envelope.key, delivery.raw_key) == ("m1", "Visit", "ada", b"ada")
+    assert (envelope.sender, envelope.kind, envelope.body) == (None, "event", b"\xff\x00")
+    assert abs(envelope.at - turn.server_ms) < 60_000
+    assert (turn.next_due_ms, turn.suspects_wait, turn.full_topic) == (None, False, "")
+    await lane.commit_and_pull([Done(delivery, "C", ())], Pull((), 0, 0, False, True))
+
+
+async def test_a_turn_says_when_there_is_more_and_when_the_next_timer_is_due(
+    driver: WorkerDriver, lane: WorkerLane
+) -> None:
+    for key in "abc":
+        await driver.publish("topic:visits", key)
+    await driver.publish("topic:visits", "later", due=50_000)
+    turn = await lane.turn((), Pull([ConsumedType("counter")], 2, 0, True, True))
+    assert (len(turn.deliveries), turn.more) == (2, True)
+    assert turn.next_due_ms is not None
+    assert 0 < turn.next_due_ms - turn.server_ms <= 50_000
+
+
+async def test_a_turn_brings_the_states_of_persistent_agents_once(
+    driver: WorkerDriver, lane: WorkerLane
+) -> None:
+    for body in (b"1", b"2"):
+        await driver.publish("topic:visits", "ada", body=body)
+    pull = Pull([ConsumedType("counter", True)], 1, 0, True, True)
+    (first,) = (await lane.turn((), pull)).deliveries
+    assert (first.state, first.state_version) == (b"", 0)
+    await driver.transport.save_state("counter", "bob", 7, b"saved")
+    turn = await lane.commit_and_pull([Done(first, "CS", (1, b"one"))], pull)
+    (second,) = turn.deliveries
+    assert (second.state, second.state_version) == (None, 1), "this worker wrote it last"
+    await driver.publish("topic:visits", "bob")
+    (third,) = (await lane.commit_and_pull([Done(second, "C", ())], pull)).deliveries
+    assert (third.state, third.state_version) == (b"saved", 7)
+    assert await driver.transport.load_state("counter", "ada") == (1, b"one")
+    assert await driver.transport.load_state("counter", "nobody") == (0, b"")
+    await lane.commit_and_pull([Done(third, "C", ())], Pull((), 0, 0, False, True))
+
+
+async def test_commits_of_several_types_and_streams_in_one_turn(driver: WorkerDriver) -> None:
+    for stream in ("topic:visits", "topic:orders", "inbox:audit"):
+        await driver.publish(stream, "ada")
+    done = [*await driver.take_all("counter"), *await driver.take_all("audit")]
+    assert len(done) >= 3
+    await driver.finish(*(one for one in done if one.delivery.raw_type == b"audit"))
+    await driver.finish(*(one for one in done if one.delivery.raw_type == b"counter"))
+    assert await driver.lane.resync() == []
+
+
+@pytest.mark.parametrize(
+    "kind", ["SET", pytest.param("XADD", marks=pytest.mark.real_server("it goes on after the last id"))]
+)
+@pytest.mark.parametrize("due", [0, 1])
+async def test_a_stream_that_takes_nothing_does_not_undo_half_of_a_turn(
+    driver: WorkerDriver, kind: str, due: int
+) -> None:
+    """What a handler sent there becomes a dead letter; a timer for it does not stop everybody's turns."""
+    admin, names = driver.transport.admin, driver.transport.keys
+    more = ("no stream",) if kind == "SET" else (f"{2**64 - 1}-{2**64 - 1}", "by", "hand")
+    await admin.command(kind, names.of("topic:bad"), *more)
+    for key in ("ada", "bob"):
+        await driver.publish("topic:visits", key)
+    first, second = await driver.take("counter")
+    out = (1, "topic:bad", due, "o1", "Note", "ada", "counter/ada", b"", b"out")
+    await driver.finish(Done(first.delivery, "CO", out), second)
+
+    async def is_buried() -> bool:
+        await driver.finish()
+        return bool(await admin.command("XLEN", names.of("dead:counter")))
+
+    await eventually(is_buried)
+    ((_, letter),) = await admin.command("XRANGE", names.of("dead:counter"), "-", "+")
+    assert dict(zip(letter[::2], letter[1::2], strict=True))[b"reason"] == b"unsendable"
+    assert await driver.lane.resync() == []
+    assert await admin.command("EXISTS", names.of("busy:counter")) == 0
+    await driver.publish("topic:visits", "ada")
+    await driver.finish(*await driver.take("counter"))
+
+
+async def test_a_late_copy_of_a_turn_is_refused(driver: WorkerDriver, lane: WorkerLane) -> None:
+    await lane.turn((), Pull((), 0, 0, False, True))
+    lane._calls -= 1
+    with pytest.raises(ConnectionLostError, match="overtaken"):
+        await lane.turn((), Pull((), 0, 0, False, True))
+
+
+# After a lost connection
+
+
+async def test_a_resync_tells_what_is_held_and_refuses_older_turns(
+    driver: WorkerDriver, lane: WorkerLane
+) -> None:
+    for key in "ab":
+        await driver.publish("topic:visits", key, body=key.encode())
+    (kept, done) = (await lane.turn((), Pull([ConsumedType("counter")], 5, 0, True, True))).deliveries
+    await lane.commit_and_pull([Done(done, "C", ())], Pull((), 0, 1, False, True))
+    (held,) = await lane.resync()
+    assert held.reference == kept.reference
+    assert held.envelope.body == kept.envelope.body
+    assert held.state_unknown
+    lane._calls -= 1
+    with pytest.raises(ConnectionLostError):
+        await lane.commit_and_pull([Done(kept, "C", ())], Pull((), 0, 0, False, True))
+    (held,) = await lane.resync()
+    await lane.commit_and_pull([Done(held, "C", ())], Pull((), 0, 0, False, True))
+    assert await lane.resync() == []
+
+
+@pytest.mark.real_server("it lives in this process: there is no connection that could break")
+async def test_a_lane_goes_on_after_its_client_was_killed(driver: WorkerDriver, lane: WorkerLane) -> None:
+    await driver.publish("topic:visits", "ada")
+    (delivery,) = (await lane.turn((), Pull([ConsumedType("counter")], 5, 0, True, True))).deliveries
+    await driver.transport.admin.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    await eventually(lambda: not lane._link.is_open)
+    await lane.reconnect(5)
+    assert [held.reference for held in await lane.resync()] == [delivery.reference]
+    await lane.commit_and_pull([Done(delivery, "C", ())], Pull((), 0, 0, False, True))
+
+
+# Bells
+
+
+async def test_the_bell_tells_which_type_it_was_rung_for(driver: WorkerDriver, lane: WorkerLane) -> None:
+    for agent_type in ("audit", "counter"):
+        await lane.ring(agent_type)
+        assert await lane.wait_for_bell(["counter", "audit"], 5) == agent_type
+    assert await lane.wait_for_bell(["counter", "audit"], 0.01) is None
+
+
+async def test_publishing_rings_the_bell_of_every_reader(driver: WorkerDriver, lane: WorkerLane) -> None:
+    waiting = asyncio.create_task(lane.wait_for_bell(["audit"], 5))
+    await driver.publish("topic:visits", "ada")
+    assert await waiting == "audit"
+    assert await lane.wait_for_bell(["counter"], 5) == "counter"
+
+
+@pytest.mark.real_server("its blocking read goes on in the background and takes the token")
+async def test_a_bell_whose_connection_breaks_counts_as_perhaps_rung(
+    driver: WorkerDriver, lane: WorkerLane
+) -> None:
+    waiting = asyncio.create_task(lane.wait_for_bell(["counter"], 30))
+    await eventually(lambda: lane._bell.is_open)
+    await asyncio.sleep(0)
+    lane._bell.break_off("a test")
+    assert await asyncio.wait_for(waiting, 5) == ""
+    await lane.ring("counter")
+    assert await lane.wait_for_bell(["counter"], 5) == "counter"
+
+
+async def test_a_bell_that_cannot_be_rung_or_heard_breaks_nothing(
+    driver: WorkerDriver, lane: WorkerLane
+) -> None:
+    key = driver.transport.keys.of("bell:odd")
+    await driver.transport.admin.command("SET", key, "no list")
+    await lane.ring("odd")
+    assert await lane.wait_for_bell(["odd"], 0.01) == ""
+    with pytest.raises(CommandError, match="WRONGTYPE"):
+        await driver.transport.admin.command("LLEN", key)
+
+
+async def test_more_types_may_be_announced(driver: WorkerDriver, lane: WorkerLane) -> None:
+    await lane.announce(["counter", "audit"])
+    key = driver.transport.keys.of(f"worker:{lane.worker}")
+    assert await driver.transport.admin.command("HGET", key, "types") == b"counter audit"
+
+
+@pytest.mark.parametrize(
+    ("extras", "expected"),
+    [((), True), ((b"\xff", "text", 1, 0.5), True), (("half \ud800",), False), ((None,), False)],
+)
+def test_what_can_be_sent(extras: tuple[str, ...], expected: bool) -> None:
+    assert is_sendable(Done(entry("a", "a1"), "C", extras)) is expected
+
+
+async def test_outcomes_are_encoded_by_the_lane(driver: WorkerDriver, lane: WorkerLane) -> None:
+    await driver.publish("topic:visits", "a")
+    pull = Pull([ConsumedType("counter")], 5, 0, True, True)
+    (delivery,) = (await lane.turn((), pull)).deliveries
+    assert lane.can_send(delivery, Commit())
+    assert not lane.can_send(
+        delivery,
+        DeadLetter(
+            "failed",
+            ErrorInfo("E", "no"),
+            reply=Posting(Envelope("m", "half \ud800", "", None, 0, b"", "reply"), "reply:p1"),
+        ),
+    )
+    broken_head = Posting(Envelope("m", "Note", "a", None, 0, b"", cause="half \ud800"), "topic:visits")
+    assert not lane.can_send(delivery, Commit(outgoing=(broken_head,)))
+    await lane.turn([(delivery, DeadLetter("failed"), True)], Pull((), 0, 0, False, True))
+    assert await lane.resync() == []
+    assert await driver.transport.admin.command("XLEN", driver.transport.keys.of("dead:counter")) == 1

@@ -1,0 +1,91 @@
+"""Requests to an activation that waits: sent once, answered once, by the worker that runs it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from callboard.broker.envelope import Envelope, Posting
+from callboard.broker.errors import NotWaitingError
+from callboard.broker.redis.client.nested import Place
+from callboard.broker.redis.client.transport import RedisTransport
+from tests.helpers.eventually import eventually
+from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport
+
+__all__ = ["driver", "server_url", "transport"]
+
+ROUTE = ("outer", "ask1")
+
+
+def _ask(name: str, scope: str) -> Posting:
+    envelope = Envelope(name, "Ask", "ada", None, 0, b"{}")
+    return Posting(envelope, "inbox:audit", 0, f">{scope}|{name}", "elsewhere")
+
+
+async def _place(driver: WorkerDriver) -> Place:
+    """A message of counter/ada that is being handled, and has asked somebody."""
+    await driver.publish("topic:visits", "ada", id="outer")
+    await driver.take("counter")
+    await driver.transport.publisher.post(_ask("ask1", "counter:outer"))
+    return Place("counter", "ada", "outer", driver.lane.worker)
+
+
+def _nested(name: str = "n1") -> Posting:
+    envelope = Envelope(name, "Ask", "ada", "audit/ada", 0, b"{}")
+    return Posting(envelope, "inbox:counter", 0, f">audit:ask1|{name}", "me")
+
+
+def _reply(process: str, body: bytes) -> Posting:
+    return Posting(Envelope("n1", "Answer", "", "counter/ada", 0, body, "reply"), f"reply:{process}")
+
+
+async def test_it_is_added_once_and_read_in_order(driver: WorkerDriver) -> None:
+    place, nested = await _place(driver), driver.transport.nested
+    for name in ("n1", "n2", "n1"):
+        await nested.send(_nested(name), "counter", ROUTE)
+    found = await nested.read(place, "0-0")
+    assert [values[0] for _, values in found] == [b"n1", b"n2"]
+    assert [values[0] for _, values in await nested.read(place, found[0][0])] == [b"n2"]
+    command, keys = driver.transport.admin.command, driver.transport.keys
+    assert await command("XLEN", keys.of("reply:elsewhere")) == 2, "one notice for each"
+
+
+async def test_nobody_waits(driver: WorkerDriver) -> None:
+    await _place(driver)
+    with pytest.raises(NotWaitingError, match="counter/ada"):
+        await driver.transport.nested.send(_nested(), "counter", ("outer", "another ask"))
+    await driver.transport.nested.send(_nested(), "counter", ROUTE)
+
+
+async def test_a_notice_wakes_whoever_listens(transport: RedisTransport) -> None:
+    came = transport.nested.listen("ask1")
+    transport.nested.notify("another")
+    assert not came.is_set()
+    transport._on_reply((b"ask1", b"nested", b"ask1", b"", b"5", b"", b""))
+    assert came.is_set()
+    transport.nested.ignore("ask1")
+    assert transport.nested.listen("ask1") is not came
+    assert transport.late_replies == 0
+
+
+async def test_it_is_answered_once_and_remembered(driver: WorkerDriver) -> None:
+    place, transport = await _place(driver), driver.transport
+    posting = _nested()._replace(waiting=transport.process)
+    waiting = transport.ask_back(posting, "counter", ROUTE)
+    found = await eventually(lambda: transport.nested.read(place, "0-0"))
+    entry = found[0][0]
+    assert await transport.nested.ending(place, entry) == ""
+    for body in (b"first", b"second"):
+        assert await transport.nested.answer(place, entry, "ok", _reply(transport.process, body))
+    assert (await asyncio.wait_for(waiting, 5)).body == b"first"
+    assert await transport.nested.ending(place, entry) == "ok"
+
+
+async def test_only_the_worker_that_runs_the_agent_answers(driver: WorkerDriver) -> None:
+    place, nested = await _place(driver), driver.transport.nested
+    await nested.send(_nested(), "counter", ROUTE)
+    ((entry, _),) = await nested.read(place, "0-0")
+    other = place._replace(worker="host:1:0")
+    assert not await nested.answer(other, entry, "ok", _reply("me", b"x"))
+    assert await nested.ending(place, entry) == ""

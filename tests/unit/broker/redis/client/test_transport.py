@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+
+import pytest
+
+from callboard.broker import BrokerSettings
+from callboard.broker.envelope import Envelope, Posting
+from callboard.broker.errors import (
+    ConnectionLostError,
+    DecodeError,
+    SettingsError,
+    UndeliverableError,
+)
+from callboard.broker.redis.client.commits import Done
+from callboard.broker.redis.client.transport import Declared, RedisTransport
+from tests.helpers.eventually import eventually
+from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport
+
+__all__ = ["driver", "server_url", "transport"]
+
+
+def request(name: str, agent_type: str = "counter", key: str = "ada") -> Posting:
+    return Posting(Envelope(name, "Ask", key, None, 0, b"{}"), f"inbox:{agent_type}")
+
+
+async def answer(driver: WorkerDriver, *, body: bytes = b"yes", head: bytes = b"") -> None:
+    """Handles one request of the counter."""
+    done: list[Done] = []
+
+    async def taken() -> bool:
+        done.extend(await driver.take("counter"))
+        return bool(done)
+
+    await eventually(taken)
+    for one in done:
+        name = one.delivery.envelope.id
+        extras = (driver.transport.process, "", name, "Answer", "counter/ada", head, body)
+        await driver.finish(Done(one.delivery, "CP", extras))
+
+
+# Declaring
+
+
+async def test_declaring_twice_changes_nothing(transport: RedisTransport) -> None:
+    again = [Declared("counter", "topic", "visits"), Declared("counter", "topic", "orders")]
+    await transport.declare({"counter": {"max_attempts": 3}}, again)
+    assert await transport.admin.command("HGET", transport.keys.of("topics"), "visits") == b"counter audit"
+
+
+async def test_a_namespace_that_was_made_with_other_shards_is_refused(transport: RedisTransport) -> None:
+    await transport.admin.command("HSET", transport.keys.of("config"), "shards", 4)
+    with pytest.raises(SettingsError, match="has 4 shards and this process is set to 1"):
+        await transport.declare({"counter": {}}, [])
+
+
+async def test_a_subscription_ends_once(transport: RedisTransport) -> None:
+    assert await transport.unsubscribe(Declared("audit", "topic", "visits"))
+    assert not await transport.unsubscribe(Declared("audit", "topic", "visits"))
+    assert await transport.admin.command("HGET", transport.keys.of("topics"), "visits") == b"counter"
+
+
+# Asking
+
+
+async def test_a_request_gets_its_reply(driver: WorkerDriver) -> None:
+    waiting = driver.transport.ask(request("r1"))
+    assert driver.transport.in_flight == 2, "the message, and the reply that is waited for"
+    await answer(driver, body=b"yes", head=b"\x81\xa1k\xa5reply")
+    reply = await waiting
+    assert (reply.id, reply.type, reply.sender, reply.kind) == ("r1", "Answer", "counter/ada", "reply")
+    assert reply.body == b"yes"
+    assert driver.transport.in_flight == 0
+
+
+async def test_many_requests_at_once_get_their_own_replies(driver: WorkerDriver) -> None:
+    waiting = {name: driver.transport.ask(request(name, key=name)) for name in "abcdef"}
+    for _ in range(20):
+        if all(future.done() for future in waiting.values()):
+            break
+        for one in await driver.take("counter"):
+            name = one.delivery.envelope.id
+            await driver.finish(
+                Done(one.delivery, "CP", (driver.transport.process, "", name, "A", "", b"", name))
+            )
+    assert {name: (await future).body for name, future in waiting.items()} == {
+        n: n.encode() for n in "abcdef"
+    }
+
+
+async def test_a_reply_that_nobody_waits_for_any_more_is_counted(driver: WorkerDriver) -> None:
+    waiting = driver.transport.ask(request("r1"))
+    driver.transport.forget("r1", waiting)
+    driver.transport.forget("r1", waiting)
+    await answer(driver)
+    await eventually(lambda: driver.transport.late_replies == 1)
+    assert not waiting.done()
+    assert driver.transport.in_flight == 0
+
+
+async def test_a_request_that_was_given_up_is_answered_without_harm(driver: WorkerDriver) -> None:
+    waiting = driver.transport.ask(request("r1"))
+    waiting.cancel()
+    await answer(driver)
+    second = driver.transport.ask(request("r2"))
+    await answer(driver)
+    assert (await second).body == b"yes"
+
+
+async def test_the_same_request_may_be_waited_for_twice(driver: WorkerDriver) -> None:
+    first, second = driver.transport.ask(request("r1")), driver.transport.ask(request("r1"))
+    driver.transport.forget("r1", first)
+    await answer(driver)
+    assert (await second).body == b"yes"
+    assert not first.done()
+
+
+async def test_a_request_to_nobody_fails(driver: WorkerDriver) -> None:
+    waiting = driver.transport.ask(request("r1", "nobody"))
+    with pytest.raises(UndeliverableError, match="no agent type is registered for 'nobody'"):
+        await waiting
+    driver.transport.forget("r1", waiting)
+    assert driver.transport.in_flight == 0
+
+
+async def test_what_is_no_reply_does_not_end_the_reading(
+    driver: WorkerDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    waiting = driver.transport.ask(request("r1"))
+    key = driver.transport.keys.of(f"reply:{driver.transport.process}")
+    await driver.transport.admin.command("XADD", key, "*", "by", "hand")
+    await answer(driver)
+    assert (await waiting).body == b"yes"
+    assert "has an entry that is no reply" in caplog.text
+
+
+async def test_a_reply_that_can_not_be_read_fails_its_requester_alone(driver: WorkerDriver) -> None:
+    first = driver.transport.ask(request("r1"))
+    await answer(driver, head=b"\xc1")
+    with pytest.raises(DecodeError, match="broken msgpack"):
+        await first
+    second = driver.transport.ask(request("r2"))
+    await answer(driver)
+    assert (await second).body == b"yes"
+
+
+async def test_closing_fails_those_who_wait_for_a_reply(server_url: str) -> None:
+    transport = RedisTransport(server_url, BrokerSettings(namespace=f"test-{os.urandom(4).hex()}"))
+    await transport.declare({"counter": {}}, [])
+    waiting = transport.ask(request("r1"))
+    await transport.close(delete_namespace=True)
+    with pytest.raises(ConnectionLostError, match="closed before the reply came"):
+        await waiting
+
+
+async def test_closing_leaves_no_task_and_no_connection(server_url: str) -> None:
+    before = asyncio.all_tasks()
+    transport = RedisTransport(server_url, BrokerSettings(namespace=f"test-{os.urandom(4).hex()}"))
+    await transport.declare({"counter": {}}, [])
+    transport.ask(request("r1"))
+    await transport.publisher.post(Posting(Envelope("m1", "Note", "k", None, 0, b""), "topic:x"))
+    await transport.close(delete_namespace=True)
+    assert not transport.admin.is_open
+    left = asyncio.all_tasks() - before
+    # A blocking read of fakeredis goes on in the background until its time is over.
+    assert not [task for task in left if "fakeredis" not in repr(task)]
+    await transport.close()
+
+
+# States, results, names
+
+
+async def test_states_are_kept_by_version(transport: RedisTransport) -> None:
+    assert await transport.load_state("counter", "ada") == (0, b"")
+    await transport.save_state("counter", "ada", 3, b"\xff")
+    assert await transport.load_state("counter", "ada") == (3, b"\xff")
+    assert await transport.stored_keys("counter") == ["ada"]
+
+
+async def test_recorded_results_are_kept_by_name_and_expire(transport: RedisTransport) -> None:
+    assert await transport.recorded("counter", "m1") == {}
+    await transport.record("counter", "m1", "pay", b"\x01")
+    await transport.record("counter", "m1", "mail", b"\x02")
+    assert await transport.record("counter", "m1", "pay", b"\x03") == b"\x01", "the first one stays"
+    assert await transport.recorded("counter", "m1") == {"pay": b"\x01", "mail": b"\x02"}
+    left = await transport.admin.command("PTTL", transport.keys.of("once:counter:m1"))
+    assert 0 < left <= 86_400_000
+
+
+async def test_names_with_the_letters_of_patterns_are_found_and_no_others(transport: RedisTransport) -> None:
+    for key in ("a*b", "a?b", "a[b]", "a\\b", "axb", "/", "", "é"):
+        await transport.save_state("counter", key, 1, b"")
+    await transport.save_state("count*", "other", 1, b"")
+    assert sorted(await transport.stored_keys("counter")) == sorted(
+        ["a*b", "a?b", "a[b]", "a\\b", "axb", "/", "", "é"]
+    )
+    assert await transport.stored_keys("count*") == ["other"]
+    assert sorted(await transport.names_after(transport.keys.of("state:counter:a["))) == ["b]"]
+
+
+async def test_a_namespace_is_removed_whole_and_alone(server_url: str, transport: RedisTransport) -> None:
+    other = RedisTransport(server_url, BrokerSettings(namespace=transport.settings.namespace + "-2"))
+    await other.save_state("counter", "kept", 1, b"kept")
+    for number in range(600):
+        await transport.save_state("counter", f"k{number}", 1, b"")
+    await transport.admin.command(
+        "RPUSH", transport.keys.prefix.encode() + b"wait:counter:\xff\xfe", "by hand"
+    )
+    assert "wait:counter:\ufffd\ufffd" in await transport.names_after(transport.keys.prefix)
+    await transport.delete_namespace()
+    assert await transport.names_after(transport.keys.prefix) == []
+    assert await other.load_state("counter", "kept") == (1, b"kept")
+    await other.close(delete_namespace=True)
+
+
+# The rest
+
+
+async def test_a_full_topic_is_warned_of_once(server_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    settings = BrokerSettings(namespace=f"test-{os.urandom(4).hex()}", max_unclaimed=5)
+    transport = RedisTransport(server_url, settings)
+    for number in range(3):
+        notes = [
+            Posting(Envelope(f"{number}-{n}", "Note", "k", None, 0, b""), "topic:unread") for n in range(200)
+        ]
+        await asyncio.gather(*(transport.publisher.post(one) for one in notes))
+    assert caplog.text.count("the topic 'unread' has no subscriber: only its newest 5 messages are kept") == 1
+    await transport.close(delete_namespace=True)
+
+
+async def test_idle_tells_what_is_to_be_done(driver: WorkerDriver) -> None:
+    quiet = await driver.transport.idle()
+    assert quiet[:3] == (0, 0, 0)
+    await driver.publish("topic:orders", "ada")
+    unread = await driver.transport.idle()
+    assert unread[0] == 1
+    assert unread[3] != quiet[3], "the mark of the last message"
+    held = await driver.take("counter")
+    assert (await driver.transport.idle())[:2] == (0, 1)
+    await driver.finish(*held)
+    assert (await driver.transport.idle())[:3] == (0, 0, 0)
+
+
+def test_the_servers_clock_is_followed() -> None:
+    transport = RedisTransport("redis://127.0.0.1:1", BrokerSettings())
+    assert abs(transport.now_ms() - time.time() * 1000) < 1000
+    transport.observe_clock(int(time.time() * 1000) - 3_600_000)
+    assert abs(transport.now_ms() - (time.time() * 1000 - 3_600_000)) < 1000
+
+
+async def test_every_process_and_transport_has_its_own_stream_of_replies(server_url: str) -> None:
+    settings = BrokerSettings()
+    names = {RedisTransport(server_url, settings).process for _ in range(10)}
+    assert len(names) == 10
