@@ -7,6 +7,8 @@ themselves. Its name ends with a digest of its text, so that processes of differ
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -74,9 +76,8 @@ class Library:
 @cache
 def library() -> Library:
     """Puts the files together: what is shared, then a block for each operation."""
-    parts = [_text(f"shared/{name}") for name in SHARED]
-    parts += [f"do\n{_block(name)}\nend" for name in OPERATIONS]
-    body = "\n".join(parts)
+    operations = "\n".join(f"do\n{_block(name)}\nend" for name in OPERATIONS)
+    body = _in_rooms([_text(f"shared/{name}") for name in SHARED], operations)
     name = f"callboard_{hashlib.sha256(body.encode()).hexdigest()[:12]}"
     return Library(name, f"#!lua name={name}\nlocal LIBRARY = '{name}'\n{body}\n")
 
@@ -84,8 +85,42 @@ def library() -> Library:
 def _block(operation: str) -> str:
     if operation not in PARTS:
         return _text(operation)
-    texts = [_text(f"{operation}/{part}") for part in PARTS[operation]]
-    return "\n".join([lua_names(), *texts] if operation == "turn" else texts)
+    text = _in_rooms([_text(f"{operation}/{part}") for part in PARTS[operation]])
+    return f"{lua_names()}\n{text}" if operation == "turn" else text
+
+
+def _in_rooms(texts: Sequence[str], rest: str = "") -> str:
+    """Files one after the other, each in a block of its own.
+
+    Lua allows 200 locals at once. What only its own file uses is a local of the block; what a later one uses is made
+    known before it.
+    """
+    rooms = []
+    for at, text in enumerate(texts):
+        later = set(_WORD.findall("\n".join((*texts[at + 1 :], rest))))
+        rooms.append(_in_room(text, later))
+    return "\n".join((*rooms, rest))
+
+
+def _in_room(text: str, later: set[str]) -> str:
+    shared: list[str] = []
+
+    def export(found: re.Match[str]) -> str:
+        is_function, names, assigns = found.groups()
+        if later.isdisjoint(words := _WORD.findall(names)):
+            return found[0]
+        shared.extend(words)
+        if is_function:
+            return f"function {names}"
+        return f"{names} {assigns}" if assigns else ""
+
+    inside = _DEFINITION.sub(export, text)
+    return f"local {', '.join(shared)}\ndo\n{inside}\nend" if shared else f"do\n{text}\nend"
+
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+# A local of a file: a function, or names that get a value now or later.
+_DEFINITION = re.compile(r"^local (function )?(\w+(?:, \w+)*)(?: (=)|(?=\()|(?: --.*)?$)", re.MULTILINE)
 
 
 def _text(name: str) -> str:
