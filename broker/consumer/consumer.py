@@ -17,7 +17,7 @@ from callboard.broker.retry import RetryPolicy
 from callboard.broker.settings import BrokerSettings
 
 from .intake import Intake
-from .interfaces import ConsumedType, Handler, Lane, Turn
+from .interfaces import ConsumedType, Handler, Incarnation, Lane, Turn
 from .mailbox import Mailboxes
 from .places import Places
 from .recovery import REFUSED, Recovery
@@ -133,6 +133,11 @@ class Consumer:
     def worker(self) -> str:
         """Name of the current incarnation."""
         return self._lane.worker
+
+    @property
+    def incarnation(self) -> Incarnation:
+        """The current incarnation, as the heartbeat tells of it."""
+        return self._lane.incarnation
 
     @property
     def held(self) -> int:

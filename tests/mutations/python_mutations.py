@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from .change import becomes, negated, never, removed, when, with_part
-from .mutation import Mutation
+from .mutation import ON, TAIL, Mutation
 
 CONSUMER = "unit/broker/consumer/test_consumer.py::"
 RECOVERY = "unit/broker/consumer/test_recovery.py::"
@@ -22,6 +22,16 @@ ONCE = "unit/actors/runtime/test_once.py::"
 SENDING = "unit/actors/runtime/test_sending.py::"
 
 PYTHON_MUTATIONS: Final = (
+    Mutation(
+        "a worker does not say what it was answered",
+        "what was answered is acknowledged",
+        removed,
+        (
+            f"{TAIL}test_nothing_that_was_committed_in_the_tail_is_committed_twice{ON}",
+            f"{TAIL}test_an_idle_worker_hears_it_from_its_heartbeat{ON}",
+        ),
+        quick=False,
+    ),
     Mutation(
         "after a retry the worker goes on with the key",
         "after a retry the rest of its agent goes back",

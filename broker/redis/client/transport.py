@@ -24,7 +24,7 @@ from .claims import ClaimStore
 from .connection import Link, Revive
 from .endpoint import Argument, Endpoint
 from .follower import StreamFollower
-from .heartbeat import Heartbeat
+from .heartbeat import Heartbeat, Pulse
 from .lane import WorkerLane, as_words
 from .nested import NestedRequests
 from .publisher import Publisher
@@ -229,9 +229,7 @@ class RedisTransport:
         """A line for one worker."""
         return WorkerLane(self.link("worker"), self.link("bell"))
 
-    def heartbeat(
-        self, pulse: Callable[[], tuple[str, int, int]], on_fenced: Callable[[str], None]
-    ) -> Heartbeat:
+    def heartbeat(self, pulse: Callable[[], Pulse], on_fenced: Callable[[str], None]) -> Heartbeat:
         """The heartbeat of one worker; not started yet."""
         return Heartbeat(self.endpoint, self.keys, self.settings, pulse, on_fenced)
 

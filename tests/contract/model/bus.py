@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 from callboard.broker import BrokerSettings
+from callboard.broker.consumer.interfaces import Incarnation
 from callboard.broker.envelope import Posting, encode
 from callboard.broker.errors import CommandError
 from callboard.broker.redis.client.blocking import BlockingConnection, connect
@@ -157,11 +158,11 @@ class Bus:
         pattern = self.keys.prefix.replace("{", "[{]") + "*"
         return Photo(self.wire.call(("EVAL", PHOTO, 0, self.keys.prefix, pattern)))
 
-    def lane(self, worker: str = "", calls: int = 0) -> WorkerLane:
+    def lane(self, worker: str = "", calls: int = 0, acknowledged: int = 0) -> WorkerLane:
         """A worker's line that is answered at once; drive it with `at_once`."""
         link = cast("Link", InstantLink(self))
         lane = WorkerLane(link, link)
-        lane.worker = worker
+        lane.incarnation = Incarnation(worker, acknowledged)
         lane._calls = calls
         return lane
 

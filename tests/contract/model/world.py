@@ -13,6 +13,7 @@ from callboard.broker.envelope import Envelope, Posting
 from callboard.broker.errors import ConnectionLostError, FencedError
 from callboard.broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Release, Retry
 from callboard.broker.redis.client.commits import Done, as_done
+from callboard.broker.redis.client.lane import WorkerLane
 
 from .agreement import check
 from .bus import LEASE, Bus, at_once, publish_arguments
@@ -33,7 +34,7 @@ class Hand:
     """One incarnation of a worker as it sees itself.
 
     Attributes:
-        name, calls: of its lane.
+        name, calls, acknowledged: of its lane.
         held: what it was given, by agent key, in order.
         unsure: an answer was lost, so that it has to ask what it holds.
         last: its last turn as it went over the wire.
@@ -42,13 +43,15 @@ class Hand:
     def __init__(self, name: str) -> None:
         self.name = name
         self.calls = 0
+        self.acknowledged = 0
         self.held: dict[str, list[Delivery]] = {}
         self.unsure = False
         self.last: tuple[Any, ...] | None = None
 
     def copy(self) -> Hand:
         made = Hand(self.name)
-        made.calls, made.unsure, made.last = self.calls, self.unsure, self.last
+        made.calls, made.acknowledged = self.calls, self.acknowledged
+        made.unsure, made.last = self.unsure, self.last
         made.held = {key: list(deliveries) for key, deliveries in self.held.items()}
         return made
 
@@ -131,6 +134,10 @@ class World:
         self.hands.append(hand)
         return hand
 
+    def lane_of(self, hand: Hand) -> WorkerLane:
+        """Its lane, as it is before its next call."""
+        return self.bus.lane(hand.name, hand.calls, hand.acknowledged)
+
     def turn(
         self,
         hand: Hand,
@@ -154,11 +161,13 @@ class World:
         done = self._end(hand, endings or {})
         self.reference.fire()
         suspects, held = set(self.reference.suspects), hand.total
-        lane = self.bus.lane(hand.name, hand.calls)
+        lane = self.lane_of(hand)
         pull = Pull([CONSUMED_TYPE] if count else [], count, held, scan, accept)
         hand.last = ("turn", *lane_arguments(lane, done, pull))
         turn = at_once(lane.commit_and_pull(done, pull))
         hand.calls = lane._calls
+        if not lost:
+            hand.acknowledged = hand.calls
         self._given(hand, turn, count, suspects, held)
         hand.unsure = lost
 
@@ -228,7 +237,7 @@ class World:
     def resync(self, hand: Hand) -> None:
         """After a lost answer: what it holds, in order. A turn that was under way arrives later and is refused."""
         late = hand.calls
-        lane = self.bus.lane(hand.name, hand.calls + 1)
+        lane = self.bus.lane(hand.name, hand.calls + 1, hand.acknowledged)
         found: dict[str, list[Delivery]] = {}
         for one in at_once(lane.resync()):
             found.setdefault(one.raw_key.decode(), []).append(one)
@@ -241,12 +250,15 @@ class World:
         }
         with pytest.raises(ConnectionLostError):
             at_once(self.bus.lane(hand.name, late).turn([], Pull([CONSUMED_TYPE], 5, 0, True, True)))
-        hand.calls, hand.unsure, hand.held = lane._calls, False, found
+        hand.calls = hand.acknowledged = lane._calls
+        hand.unsure, hand.held = False, found
 
     def beat(self, hand: Hand) -> int:
         """Returns how many workers it reaped."""
         self.reference.fire()
-        answer = self.bus.run("beat", hand.name, int(LEASE * 1000), EVERYTHING_GOES, 100_000, 0, 0)
+        answer = self.bus.run(
+            "beat", hand.name, int(LEASE * 1000), EVERYTHING_GOES, 100_000, 0, 0, hand.acknowledged
+        )
         assert answer[0] == b"OK"
         return int(answer[2])
 
@@ -264,7 +276,7 @@ class World:
         """A worker goes in peace."""
         self._remove(hand)
         self.reference.lose(hand.name, is_crash=False)
-        at_once(self.bus.lane(hand.name, hand.calls).leave())
+        at_once(self.lane_of(hand).leave())
 
     def _remove(self, hand: Hand) -> None:
         self.hands.remove(hand)
@@ -278,10 +290,8 @@ class World:
         outcome = Commit(reply, state, (Posting(sent, EFFECTS),), "zombie")
         done = [as_done(one, outcome, True, 60.0) for one in held]
         for work in (
-            self.bus.lane(hand.name, hand.calls).commit_and_pull(
-                done, Pull([CONSUMED_TYPE], 5, 0, True, True)
-            ),
-            self.bus.lane(hand.name, hand.calls).resync(),
+            self.lane_of(hand).commit_and_pull(done, Pull([CONSUMED_TYPE], 5, 0, True, True)),
+            self.lane_of(hand).resync(),
         ):
             with pytest.raises(FencedError):
                 at_once(work)
