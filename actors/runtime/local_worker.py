@@ -102,6 +102,9 @@ class LocalWorker:
         elif not self._complained:
             self._complained = True
             logger.error("a handler blocks the event loop past its max_runtime and can't be cancelled")
+        # guard: a worker that is cut off lets its lease end
+        if self.consumer.is_cut_off:
+            return Pulse("", 0, 0, 0)
         return Pulse(*self.consumer.incarnation, held=self.consumer.held, running=self.consumer.running)
 
     def _obey(self, order: str, what: str) -> None:

@@ -78,13 +78,18 @@ class RedisTransport:
         self._links.add(made)
         return made
 
-    def _doubt_others(self, lost: Link) -> None:
+    def _doubt_others(self, lost: Link, has_moved: bool) -> None:
         """A network that dropped one connection without a word has dropped those that were idle, too.
 
-        Each of them would cost a `socket_timeout` of its own, when it is used next.
+        Each of them would cost a `socket_timeout` of its own, when it is used next. And where the server of one is the
+        primary no more, nothing comes any more on one that waits for something to come.
         """
         for link in list(self._links):
-            if link is not lost:
+            if link is lost:
+                continue
+            if has_moved:
+                link.break_off("its server is the primary no more")
+            else:
                 link.doubt()
 
     # The server's clock
