@@ -95,11 +95,15 @@ class Recovery:
         The agent of such an entry may have finished others before it, or be going on behind it, with what its handler
         has changed in memory.
         """
-        logger.warning("the server does not know all that %s holds; it gives everything back", self._lane.worker)
+        logger.warning(
+            "the server does not know all that %s holds; it gives everything back", self._lane.worker
+        )
         try:
             await self._lane.leave()
         except REFUSED as error:
-            logger.warning("the lease of %s ends by itself, it can't be given back: %s", self._lane.worker, error)
+            logger.warning(
+                "the lease of %s ends by itself, it can't be given back: %s", self._lane.worker, error
+            )
 
     async def _resync(self) -> list[Delivery]:
         patience_ends = asyncio.get_running_loop().time() + self._timeout

@@ -197,7 +197,11 @@ class Link:
 
     def _tell_of_loss(self, error: ServerUnavailableError) -> None:
         has_moved = says_demoted(error.reason)
-        if self._on_loss is not None and not self._closed and (has_moved or isinstance(error, ConnectionLostError)):
+        if (
+            self._on_loss is not None
+            and not self._closed
+            and (has_moved or isinstance(error, ConnectionLostError))
+        ):
             self._on_loss(self, has_moved)
 
     async def _load(self, channel: Channel, limit: float) -> None:

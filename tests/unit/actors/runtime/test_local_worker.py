@@ -127,6 +127,17 @@ async def test_a_worker_that_may_ends_itself_when_it_is_stuck(
     await fixture.close()
 
 
+async def test_the_heart_of_a_worker_that_is_cut_off_does_not_beat(monkeypatch: pytest.MonkeyPatch) -> None:
+    fixture = LocalWorkerFixture()
+    task = asyncio.create_task(fixture.worker.run())
+    await fixture.worker.consumer.joined.wait()
+    assert fixture.worker._pulse().worker == fixture.worker.consumer.worker
+    monkeypatch.setattr(type(fixture.worker.consumer), "is_cut_off", True)
+    assert fixture.worker._pulse().worker == ""
+    await fixture.worker.drain(task, 5)
+    await fixture.close()
+
+
 async def test_the_beat_of_a_fenced_worker_wakes_it() -> None:
     fixture = LocalWorkerFixture(settings=quick("worker", lease=0.5, beat_every=0.05))
     task = asyncio.create_task(fixture.worker.run())
