@@ -5,12 +5,21 @@ A worker that was answered something of the tail is fenced, whatever it calls ne
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+import json
+from functools import partial
 
+import msgpack
+import pytest
+from pydantic import BaseModel
+
+from callboard import MessageContext, RedisAgentRuntime, RoutedAgent, TopicId, TypeSubscription, event
 from callboard.broker.errors import FencedError
 from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.client.endpoint import Argument
 from callboard.broker.redis.marks import Mark
+from tests.helpers.eventually import eventually
+from tests.helpers.runtimes import Note, Runtimes
 from tests.helpers.server_driver import ServerDriver, bodies, posting, topic
 from tests.helpers.tails import Tail
 
@@ -205,3 +214,106 @@ async def test_a_commit_for_another_agent_is_refused(driver: ServerDriver) -> No
     one.raw_key = b"b"
     with pytest.raises(FencedError):
         await worker.turn(Done(one, EFFECTS, _effects("1")))
+
+
+# Whole workers
+
+
+class Tally(RoutedAgent):
+    """Counts what it hears; a note `stop` waits at the gate of the process that runs it."""
+
+    class State(BaseModel):
+        heard: list[str] = []
+
+    def __init__(self, gate: asyncio.Event, started: list[str]) -> None:
+        super().__init__("counts")
+        self._gate, self._started = gate, started
+
+    @event
+    async def on_note(self, message: Note, ctx: MessageContext) -> None:
+        self._started.append(message.text)
+        if message.text == "stop":
+            await self._gate.wait()
+        self.state.heard.append(message.text)
+        await self.publish_message(message, TopicId("heard", "all"))
+
+
+class Counting:
+    """A runtime whose agents count, with the gate that they stop at."""
+
+    def __init__(self, runtime: RedisAgentRuntime) -> None:
+        self.runtime = runtime
+        self.gate = asyncio.Event()
+        self.started: list[str] = []
+
+    async def begin(self) -> None:
+        await Tally.register(self.runtime, "tally", lambda: Tally(self.gate, self.started))
+        await self.runtime.add_subscription(TypeSubscription("notes", "tally"))
+        self.runtime.start()
+        await self.runtime.ready()
+
+
+async def _counting(runtimes: Runtimes) -> Counting:
+    made = Counting(runtimes.new(settings={"lease": 1.0, "beat_every": 0.05}))
+    await made.begin()
+    return made
+
+
+async def _say(runtime: RedisAgentRuntime, *texts: str) -> None:
+    for text in texts:
+        await runtime.publish_message(Note(text=text), TopicId("notes", "a"))
+
+
+async def _has_heard(runtime: RedisAgentRuntime, *texts: str) -> bool:
+    """Whether just this was handled, by what left with the commits and by the state."""
+    transport = runtime.transport
+    entries = await transport.admin.command("XRANGE", transport.keys.of("topic:heard"), "-", "+")
+    fields = [dict(zip(flat[::2], flat[1::2], strict=True)) for _, flat in entries]
+    sent = [msgpack.unpackb(one[b"body"])["text"] for one in fields]
+    _, state = await transport.load_state("tally", "a")
+    return sent == (json.loads(state)["heard"] if state else []) == list(texts)
+
+
+def _tail_of(runtime: RedisAgentRuntime) -> Tail:
+    return Tail(runtime.transport.admin.command, runtime.transport.keys.prefix)
+
+
+async def test_an_idle_worker_does_again_what_was_lost(runtimes: Runtimes) -> None:
+    """It makes no call: its heartbeat notices. What its agents have in memory does not count either."""
+    worker = await _counting(runtimes)
+    publisher = runtimes.new()
+    await publisher.open()
+    await _say(publisher, "1", "stop")
+    await eventually(lambda: worker.started == ["1", "stop"])
+    tail = _tail_of(publisher)
+    await tail.begins()
+    worker.gate.set()
+    await _say(publisher, "lost")
+    await eventually(lambda: worker.started == ["1", "stop", "lost"])
+    await eventually(partial(_has_heard, publisher, "1", "stop", "lost"))
+    await tail.is_lost()
+    await eventually(partial(_has_heard, publisher, "1", "stop"))
+    await _say(publisher, "2")
+    await eventually(partial(_has_heard, publisher, "1", "stop", "2"))
+
+
+async def test_of_two_workers_that_run_the_same_message_one_counts(runtimes: Runtimes) -> None:
+    """The server has forgotten that it gave it to the first one, and that this one joined."""
+    first = await _counting(runtimes)
+    publisher = runtimes.new()
+    await publisher.open()
+    await first.runtime.stop()
+    await _say(publisher, "stop")
+    tail = _tail_of(publisher)
+    await tail.begins()
+    first.runtime.start()
+    await eventually(lambda: first.started == ["stop"])
+    await tail.is_lost()
+    second = await _counting(runtimes)
+    await eventually(lambda: second.started or len(first.started) > 1)
+    await _say(publisher, "next")
+    first.gate.set()
+    second.gate.set()
+    await eventually(partial(_has_heard, publisher, "stop", "next"))
+    await second.runtime.stop_when_idle()
+    assert await _has_heard(publisher, "stop", "next")
