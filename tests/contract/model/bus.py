@@ -19,6 +19,7 @@ from callboard.broker.redis.client.endpoint import Endpoint
 from callboard.broker.redis.client.lane import WorkerLane
 from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.scripts import is_missing, is_there_already, library
+from tests.helpers.tails import keeping, putting_back
 
 T = TypeVar("T")
 LEASE = 86_400.0  # seconds: a lease ends when the test says so
@@ -165,6 +166,15 @@ class Bus:
         lane.incarnation = Incarnation(worker, acknowledged)
         lane._calls = calls
         return lane
+
+    def keep(self) -> list[Any]:
+        """Every key of the namespace, for `put_back`."""
+        kept: list[Any] = self.wire.call(keeping(self.keys.prefix))
+        return kept
+
+    def put_back(self, kept: list[Any]) -> None:
+        """The server has lost everything since."""
+        self.wire.call(putting_back(self.keys.prefix, kept))
 
     def clear(self) -> None:
         """Removes every key of the namespace."""
