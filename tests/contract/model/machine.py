@@ -38,12 +38,12 @@ class Delivering(RuleBasedStateMachine):
 
     def one(self, choice: int) -> Hand | None:
         """A worker that is alive."""
-        hands = self.world.hands
+        hands = [hand for hand in self.world.hands if hand.behind is None]
         return hands[choice % len(hands)] if hands else None
 
     def sure(self, choice: int) -> Hand | None:
         """One that knows what it holds."""
-        hands = [hand for hand in self.world.hands if not hand.unsure]
+        hands = [hand for hand in self.world.hands if not hand.unsure and hand.behind is None]
         return hands[choice % len(hands)] if hands else None
 
     # Publishing
@@ -155,7 +155,7 @@ class Delivering(RuleBasedStateMachine):
     def crash(self, choice: int, other: int, is_supervised: bool) -> None:
         hand = self.one(choice)
         if hand is not None:
-            others = [one for one in self.world.hands if one is not hand]
+            others = [one for one in self.world.hands if one is not hand and one.behind is None]
             by = None if is_supervised or not others else others[other % len(others)]
             self.world.crash(hand, by)
 
@@ -171,6 +171,30 @@ class Delivering(RuleBasedStateMachine):
         if hand is not None:
             self.world.turn_again(hand)
             self.world.overtaken(hand)
+
+    @precondition(lambda self: self.world.kept is None)
+    @rule()
+    def a_tail_begins(self) -> None:
+        self.world.keep()
+
+    @precondition(lambda self: self.world.kept is not None)
+    @rule()
+    def the_tail_is_lost(self) -> None:
+        self.world.lose_tail()
+
+    @rule(data=st.data(), choice=CHOICE, other=CHOICE, lost=st.booleans())
+    def work_is_lost(self, data: st.DataObject, choice: int, other: int, lost: bool) -> None:
+        """A short tail in which workers do something."""
+        self.world.keep()
+        self.finish(data, choice, 2, True, False)
+        self.take(other, 2, True, lost)
+        self.world.lose_tail()
+
+    @rule(choice=CHOICE, how=st.sampled_from(["turn", "beat", "resync"]))
+    def who_knows_more_hears_it(self, choice: int, how: str) -> None:
+        behind = [hand for hand in self.world.hands if hand.behind is not None]
+        if behind:
+            self.world.hears(behind[choice % len(behind)], how)
 
     @rule()
     def zombies_wake_up(self) -> None:
