@@ -38,22 +38,24 @@ local function is_put_aside(turn, agent_type, key, queue)
   return true
 end
 
--- The refs before the first one that is paused. The first of all was looked at before.
+-- The refs before the first one that is paused.
 local function up_to_pause(turn, agent_type, key, refs)
-  local list = { refs[1] }
-  for i = 2, #refs do
+  local list = {}
+  for i = 1, #refs do
     if is_paused(turn, agent_type, key, (split_ref(refs[i]))) then break end
     list[i] = refs[i]
   end
   return list
 end
 
-local function without_paused(turn, suffixes)
-  local list = {}
+-- The streams of topics that are not paused, and of those that are.
+local function apart_by_pause(turn, suffixes)
+  local going, paused = {}, {}
   for i = 1, #suffixes do
-    if not turn.paused[suffixes[i]] then list[#list + 1] = suffixes[i] end
+    local list = turn.paused[suffixes[i]] and paused or going
+    list[#list + 1] = suffixes[i]
   end
-  return list
+  return going, paused
 end
 
 -- Whether the worker knows the message that the first entry of an agent waits for.
