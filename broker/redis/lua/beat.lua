@@ -123,10 +123,10 @@ end
 -- it is newer than what is in hand.
 local function trim_unclaimed(suffix, max_unclaimed)
   if #known_receivers(suffix) > 0 then return end
-  local length, bound = call('XLEN', P .. suffix), needed_from(needing_groups(suffix), suffix)
-  if bound and length > max_unclaimed then
-    call('XTRIM', P .. suffix, 'MINID', '~', bound, 'LIMIT', length - max_unclaimed)
-  end
+  local bound = needed_from(needing_groups(suffix), suffix)
+  if not bound then return end
+  local too_many = call('XLEN', P .. suffix) - max_unclaimed
+  if too_many > 0 then call('XTRIM', P .. suffix, 'MINID', '~', bound, 'LIMIT', too_many) end
 end
 
 -- Groups whose type ended its subscription go when all that it has in hand is handled: a few of them in each beat.

@@ -63,6 +63,7 @@ local function take_parked(turn, agent_type, key, most)
     if turn.paused then
       refs = up_to_pause(turn, agent_type, key, refs)
       -- What was before it is gone.
+      -- guard: an entry that is gone lets nothing paused through
       if #refs == 0 then
         shelve(agent_type, key, 'ready:')
         return 0, true
