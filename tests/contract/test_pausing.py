@@ -265,3 +265,28 @@ async def test_two_types_of_a_paused_topic_both_keep_their_order(driver: ServerD
     assert await _all_of(audit) == ["1", "2"]
     assert await _all_of(counter) == ["1", "3"]
     await driver.check_empty("counter", "audit")
+
+
+async def test_many_agents_that_were_put_aside_all_go_on_a_part_of_them_at_a_time(
+    driver: ServerDriver,
+) -> None:
+    """Some are still paused for another reason; those are put aside again."""
+    worker = await _declare(driver)
+    await _pause(driver, "topic", "visits")
+    await _pause(driver, "key", "counter/k7")
+    for start in range(0, 2000, 500):
+        await driver.publish(*(posting("topic:visits", f"k{start + i}", "x") for i in range(500)))
+    await driver.note("topic:orders", "other", "new")
+    assert await _all_of(worker) == ["new"]
+    assert await driver.command("HLEN", "shelved:counter") == 2000
+    await _resume(driver, "topic", "visits")
+    left = await driver.command("HKEYS", "shelved:counter")
+    assert len(left) >= 500, "they would all be moved in one call"
+    suspicions = [value for key in left[:9] for value in ("key", "counter", key, "")]
+    assert await driver.run("repair", "look", *suspicions) == []
+    assert await _all_of(worker, 500) == ["x"] * 1999
+    assert await driver.mapping("shelved:counter") == {"k7": "ready:"}
+    assert await driver.mapping("resumed") == {}
+    await _resume(driver, "key", "counter/k7")
+    assert await _all_of(worker) == ["x"]
+    await driver.check_empty("counter")

@@ -99,6 +99,13 @@ OF_PAUSES: Final = (
         quick=False,
     ),
     Mutation(
+        "only some of what was put aside goes on",
+        "all that was put aside goes on",
+        removed,
+        (f"{PAUSING}test_many_agents_that_were_put_aside_all_go_on_a_part_of_them_at_a_time{ON}",),
+        quick=False,
+    ),
+    Mutation(
         "who left a topic stays put aside",
         "who left a topic goes on with it, too",
         never,

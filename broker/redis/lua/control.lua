@@ -2,8 +2,8 @@
 -- stream `control`; what must hold for work that nobody has taken yet stands in keys of its own.
 --
 -- control  stream  fields do, of: `cancel` <request id>; `pause` and `make way` <target>
--- paused, shelved:<type>, cancelled: see exceptions.lua
--- urgent: see parked.lua; urgent:<type>  stream  the resets of a type; no group reads it
+-- paused, cancelled: see exceptions.lua
+-- shelved:<type>, resumed, urgent: see parked.lua; urgent:<type>  stream  the resets of a type; no group reads it
 --
 -- ARGV: 'cancel', request id, until (ms)
 --     | 'pause' or 'resume', 'type', 'key' or 'topic', name (`type`, `type/key` or topic), by whom
@@ -33,20 +33,11 @@ local function pause()
   return 1
 end
 
--- Everything that was put aside is looked at again; what is still paused for another reason is put aside again.
-local function unshelve(agent_type)
-  local shelved = call('HGETALL', P .. 'shelved:' .. agent_type)
-  for i = 1, #shelved, 2 do call('RPUSH', P .. shelved[i + 1] .. agent_type, shelved[i]) end
-  call('DEL', P .. 'shelved:' .. agent_type)
-  freshen(agent_type)
-  ring(agent_type, 4)
-end
-
 -- Also types that do not subscribe to the topic any more may have entries of it in hand.
 local function resume_topic(topic)
   for _, agent_type in ipairs(call('HKEYS', P .. 'types')) do
     -- guard: who left a topic goes on with it, too
-    if call('EXISTS', P .. 'shelved:' .. agent_type) == 1 then unshelve(agent_type) end
+    if call('EXISTS', P .. 'shelved:' .. agent_type) == 1 then unshelve(agent_type, '0') end
   end
   for _, agent_type in ipairs(known_receivers('topic:' .. topic)) do
     call('SADD', P .. 'fresh:' .. agent_type, 'topic:' .. topic)
@@ -60,7 +51,7 @@ local function resume()
   if kind == 'topic' then
     resume_topic(name)
   else
-    unshelve(string.match(name, '^[^/]*'))
+    unshelve(string.match(name, '^[^/]*'), '0')
   end
   event('resumed', kind .. ' ' .. name, ARGV[4])
   return 1

@@ -1,13 +1,13 @@
 -- What keeps entries from being handled as usual: pauses, cancelled requests, messages in a newer version.
 --
 -- paused          hash  `type <type>`, `key <type>/<key>` or `topic <topic>` -> when (ms) and by whom
--- shelved:<type>  hash  agent key -> queue that it belongs in (`ready:` or `suspects:`), while something of it is paused
+-- shelved:<type>, resumed  see parked.lua
 -- cancelled       zset  id of a cancelled request -> until when it matters (ms)
 -- newer           hash  see versions.lua
 
 -- There is mostly nothing of it: then this is one command in a turn.
 local function read_exceptions(turn)
-  if call('EXISTS', P .. 'paused', P .. 'cancelled', P .. 'newer') == 0 then return end
+  if call('EXISTS', P .. 'paused', P .. 'cancelled', P .. 'newer', P .. 'resumed') == 0 then return end
   local fields = call('HGETALL', P .. 'paused')
   if #fields > 0 then turn.paused = {} end
   for i = 1, #fields, 2 do
@@ -17,6 +17,7 @@ local function read_exceptions(turn)
   end
   turn.any_cancelled = call('EXISTS', P .. 'cancelled') == 1
   turn.any_newer = call('EXISTS', P .. 'newer') == 1
+  turn.resumed = by_name(call('HGETALL', P .. 'resumed'))
 end
 
 local function is_paused(turn, agent_type, key, suffix)

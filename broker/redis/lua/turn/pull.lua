@@ -79,6 +79,11 @@ local function spend(turn, agent_type, rate, left)
 end
 
 local function pull_type(turn, agent_type, count)
+  if turn.resumed and turn.resumed[agent_type] then
+    -- guard: all that was put aside goes on
+    unshelve(agent_type, turn.resumed[agent_type])
+    turn.more = true
+  end
   count = count - pull_ready(turn, agent_type, count)
   if count > 0 then pull_new(turn, agent_type, count) end
 end

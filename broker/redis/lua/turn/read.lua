@@ -51,7 +51,7 @@ local function read_streams(turn, agent_type, count, suffixes)
   return all
 end
 
-local PART, ASIDE, ASIDE_BYTES = 16, 400, 1000000 -- entries at a time; entries and bytes that are read until it is enough
+local PART, ASIDE, ASIDE_BYTES = 16, 200, 1000000 -- entries at a time; entries and bytes that are read until it is enough
 
 -- Adds a part of a stream to what was read of it. Returns the bytes of its bodies.
 local function add_part(all, known, stream)
