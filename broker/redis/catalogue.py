@@ -102,7 +102,9 @@ OF_THE_NAMESPACE = (
         "`type <type>`, `key <type>/<key>` or `topic <topic>` -> when (ms) and by whom",
     ),
     KeyKind(
-        "resumed", "hash", "agent type -> where the look at its shelved agents goes on, after something was resumed"
+        "resumed",
+        "hash",
+        "agent type -> where the look at its shelved agents goes on, after something was resumed",
     ),
     KeyKind(
         "cancelled", "zset", "id of a cancelled request -> until when it matters, ms", "window", "writes"

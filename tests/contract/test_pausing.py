@@ -118,8 +118,8 @@ async def test_a_delayed_message_of_a_paused_topic_waits_too(driver: ServerDrive
 @pytest.mark.parametrize("first", ["topic", "key", "type"])
 async def test_of_two_pauses_each_holds_by_itself(driver: ServerDriver, first: str) -> None:
     worker = await _declare(driver)
-    for kind in PAUSES:
-        await _pause(driver, *PAUSES[kind])
+    for paused in PAUSES.values():
+        await _pause(driver, *paused)
     await driver.note("topic:visits", "a", "1")
     await driver.note("topic:orders", "a", "2")
     for kind in (first, *(kind for kind in PAUSES if kind != first)):
@@ -267,6 +267,7 @@ async def test_two_types_of_a_paused_topic_both_keep_their_order(driver: ServerD
     await driver.check_empty("counter", "audit")
 
 
+@pytest.mark.real_server("it takes twenty times as long there")
 async def test_many_agents_that_were_put_aside_all_go_on_a_part_of_them_at_a_time(
     driver: ServerDriver,
 ) -> None:

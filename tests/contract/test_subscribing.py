@@ -1,4 +1,4 @@
-"""Subscriptions that end and begin again, and groups that vanish: nothing that a type has in hand, or has not read, is lost."""
+"""Subscriptions that end and begin again, and groups that vanish: nothing that a type has in hand is lost."""
 
 from __future__ import annotations
 
@@ -467,7 +467,9 @@ async def test_the_topics_of_a_prefix_end_with_it_and_what_is_in_hand_is_handled
 
 async def test_a_topic_stays_while_another_prefix_of_the_type_brings_it(driver: ServerDriver) -> None:
     """Whichever process declared that one."""
-    await driver.declare(prefix("counter", "order."), prefix("counter", "order.e"), topic("counter", "order.eu"))
+    await driver.declare(
+        prefix("counter", "order."), prefix("counter", "order.e"), topic("counter", "order.eu")
+    )
     worker = await driver.worker("counter")
     await driver.note("topic:order.eu", "a", "1")
     await driver.note("topic:order.us", "a", "2")

@@ -12,13 +12,17 @@ OF_SUBSCRIPTIONS: Final = (
         "a group goes with what it has in hand",
         "a group stays while something of it is in hand",
         never,
-        (f"{SUBSCRIBING}test_what_is_parked_when_a_subscription_ends_is_handled_and_then_the_group_goes{ON}",),
+        (
+            f"{SUBSCRIBING}test_what_is_parked_when_a_subscription_ends_is_handled_and_then_the_group_goes{ON}",
+        ),
     ),
     Mutation(
         "a group that went is missed",
         "a group that went is not missed",
         removed,
-        (f"{SUBSCRIBING}test_what_is_parked_when_a_subscription_ends_is_handled_and_then_the_group_goes{ON}",),
+        (
+            f"{SUBSCRIBING}test_what_is_parked_when_a_subscription_ends_is_handled_and_then_the_group_goes{ON}",
+        ),
         quick=False,
     ),
     Mutation(

@@ -15,6 +15,13 @@ LIMIT = 4  # attempts
 LONGEST_CHAIN = 2  # messages that lead from one to the next
 
 PLACES = st.tuples(st.sampled_from(STREAMS), st.sampled_from(KEYS))
+PAUSED = (
+    ("topic", "visits"),
+    ("topic", "visits"),
+    ("topic", "orders"),
+    ("key", f"{AGENT_TYPE}/a"),
+    ("type", AGENT_TYPE),
+)
 CHOICE = st.integers(0, 1000)  # one of what is there, by its number
 HOWS: st.SearchStrategy[How] = st.sampled_from(("C", "C", "C", "C", "D", "R", "L"))
 OUTGOING = st.lists(st.sampled_from(["effect", "order", "later", "named"]), max_size=3)
@@ -28,7 +35,7 @@ class Delivering(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.bus = Bus(self.url)
-        self.world = World(self.bus, limit=LIMIT)
+        self.world = World(self.bus, limit=LIMIT, audited=True)
         self.number = 0
         self.world.join()
 
@@ -193,6 +200,41 @@ class Delivering(RuleBasedStateMachine):
     @rule(stream=st.sampled_from(STREAMS))
     def lose_a_group(self, stream: str) -> None:
         self.world.lose_group(stream)
+
+    # Orders of an operator
+
+    @rule(what=st.sampled_from(PAUSED))
+    def pause(self, what: tuple[str, str]) -> None:
+        self.world.pause(*what)
+
+    @rule(what=st.sampled_from(PAUSED))
+    def resume(self, what: tuple[str, str]) -> None:
+        self.world.resume(*what)
+
+    @precondition(lambda self: self.world.reference.paused)
+    @rule()
+    def resume_all(self) -> None:
+        self.world.resume_all()
+
+    # The other type
+
+    @rule(worker=st.integers(0, 1), count=st.integers(0, 3), ends=st.booleans())
+    def audit(self, worker: int, count: int, ends: bool) -> None:
+        self.world.audit(worker, count=count, ends=ends)
+
+    @rule()
+    def audit_beats(self) -> None:
+        self.world.audit_beats()
+
+    @rule()
+    def audit_comes_and_goes(self) -> None:
+        assert self.world.auditing is not None
+        self.world.auditing.change()
+
+    @rule()
+    def audit_loses_its_group(self) -> None:
+        assert self.world.auditing is not None
+        self.world.auditing.lose_group()
 
     # What must hold
 

@@ -21,6 +21,7 @@ class Bounds:
         losses: answers of turns that are lost; the turn is sent again (and refused), then the worker asks what it holds.
         retries, letters, releases: handlings that end so.
         beats: beats that reap nobody; they trim.
+        pauses: pauses of a topic; each ends again.
         limit: attempts before a message is a dead letter.
     """
 
@@ -32,6 +33,7 @@ class Bounds:
     letters: int = 0
     releases: int = 0
     beats: int = 0
+    pauses: int = 0
     limit: int = 3
 
     def spend(self, what: str) -> Bounds:
@@ -94,6 +96,10 @@ class Schedule:
                 yield from self._turns(number, hand)
         if self.bounds.beats:
             yield Move("beat", 0, cost="beats")
+        if self.world.reference.paused:
+            yield Move("resume")
+        elif self.bounds.pauses:
+            yield Move("pause", cost="pauses")
         if self.world.reference.waits():
             yield Move("fire", 0)
         if self.world.reference.letters:
@@ -167,6 +173,12 @@ class Schedule:
 
     def _beat(self, move: Move) -> None:
         assert self.world.beat(self.world.hands[move.worker]) == 0
+
+    def _pause(self, _: Move) -> None:
+        self.world.pause("topic", "visits")
+
+    def _resume(self, _: Move) -> None:
+        self.world.resume_all()
 
     def _fire(self, move: Move) -> None:
         for member in self.world.reference.waits():
