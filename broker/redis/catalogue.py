@@ -64,12 +64,18 @@ OF_THE_NAMESPACE = (
     KeyKind(
         "config",
         "hash",
-        "`shards`: fixed for the namespace; `sweep:<stream>`: where trimming goes on",
+        "`shards`: fixed for the namespace; `sweep:<stream>`, `leaving`: where trimming and ending groups go on",
         publisher="writes",
     ),
     KeyKind("topics", "hash", "topic -> agent types that subscribe, with spaces between", publisher="writes"),
     KeyKind("prefixes", "hash", "prefix of topics -> agent types that subscribe", publisher="writes"),
     KeyKind("types", "hash", "agent type -> JSON of its settings", publisher="writes"),
+    KeyKind(
+        "leaving",
+        "hash",
+        "stream -> agent types that ended their subscription and have entries of it in hand",
+        publisher="writes",
+    ),
     KeyKind(
         "accepts",
         "hash",
@@ -94,6 +100,11 @@ OF_THE_NAMESPACE = (
         "paused",
         "hash",
         "`type <type>`, `key <type>/<key>` or `topic <topic>` -> when (ms) and by whom",
+    ),
+    KeyKind(
+        "resumed",
+        "hash",
+        "agent type -> where the look at its shelved agents goes on, after something was resumed",
     ),
     KeyKind(
         "cancelled", "zset", "id of a cancelled request -> until when it matters, ms", "window", "writes"
@@ -122,7 +133,7 @@ OF_STREAMS = (
 OF_A_TYPE = (
     KeyKind("streams:<type>", "set", "streams that the type reads, as suffixes", publisher="writes"),
     KeyKind("fresh:<type>", "set", "those of them that may hold unread entries", publisher="writes"),
-    KeyKind("cursor:<type>", "hash", "stream -> last id that its group was given", publisher="reads"),
+    KeyKind("cursor:<type>", "hash", "stream -> last id that its group was given", publisher="writes"),
     KeyKind("bell:<type>", "list", "tokens: one wakes one idle worker", publisher="writes"),
     KeyKind(
         "busy:<type>", "hash", "agent key -> worker that runs it, or empty while parked entries wait for one"

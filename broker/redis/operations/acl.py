@@ -37,6 +37,7 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "hkeys": (KEY,),
     "hlen": (KEY,),
     "hmget": (KEY, "f"),
+    "hscan": (KEY, "0"),
     "hset": (KEY, "f", "v"),
     "hsetnx": (KEY, "f", "v"),
     "hvals": (KEY,),

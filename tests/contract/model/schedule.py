@@ -22,6 +22,7 @@ class Bounds:
         retries, letters, releases: handlings that end so.
         beats: beats that reap nobody; they trim.
         tails: times that the server forgets what happened since some move.
+        pauses: pauses of a topic; each ends again.
         limit: attempts before a message is a dead letter.
     """
 
@@ -34,6 +35,7 @@ class Bounds:
     releases: int = 0
     beats: int = 0
     tails: int = 0
+    pauses: int = 0
     limit: int = 3
 
     def spend(self, what: str) -> Bounds:
@@ -100,13 +102,22 @@ class Schedule:
                 yield Move("resync", number)
             else:
                 yield from self._turns(number, hand)
-        beats_by = self._beats_by(-1)
-        if beats_by is not None and self.bounds.beats:
-            yield Move("beat", beats_by, cost="beats")
-        if beats_by is not None and self.world.reference.waits():
-            yield Move("fire", beats_by)
+        if self.world.reference.paused:
+            yield Move("resume")
+        elif self.bounds.pauses:
+            yield Move("pause", cost="pauses")
+        yield from self._beats()
         if self.world.reference.letters:
             yield Move("replay")
+
+    def _beats(self) -> Iterator[Move]:
+        beats_by = self._beats_by(-1)
+        if beats_by is None:
+            return
+        if self.bounds.beats:
+            yield Move("beat", beats_by, cost="beats")
+        if self.world.reference.waits():
+            yield Move("fire", beats_by)
 
     def _beats_by(self, but: int) -> int | None:
         """A worker, other than this one, whose beat the server would take."""
@@ -197,6 +208,12 @@ class Schedule:
 
     def _beat(self, move: Move) -> None:
         assert self.world.beat(self.world.hands[move.worker]) == 0
+
+    def _pause(self, _: Move) -> None:
+        self.world.pause("topic", "visits")
+
+    def _resume(self, _: Move) -> None:
+        self.world.resume_all()
 
     def _fire(self, move: Move) -> None:
         for member in self.world.reference.waits():

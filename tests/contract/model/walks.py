@@ -59,7 +59,7 @@ def walk(bus: Bus, seed: str) -> int:
 
 def _bounds(chance: random.Random) -> Bounds:
     messages = tuple((chance.choice(STREAMS), chance.choice("aab")) for _ in range(3))
-    names = ("crashes", "losses", "retries", "letters", "releases", "beats", "tails")
+    names = ("crashes", "losses", "retries", "letters", "releases", "beats", "tails", "pauses")
     return Bounds(messages, chance.randint(1, 3), **{name: chance.randint(0, 3) for name in names})
 
 

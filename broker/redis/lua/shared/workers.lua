@@ -109,7 +109,7 @@ end
 
 local function forget_consumer(worker, types)
   for _, agent_type in ipairs(types) do
-    for _, suffix in ipairs(call('SMEMBERS', P .. 'streams:' .. agent_type)) do
+    for _, suffix in ipairs(streams_of(agent_type)) do
       -- guard: what a consumer has pending stays when it goes
       move_pending(agent_type, suffix, worker)
       -- With the consumer its pending entries would go, and trimming must not take what is still parked.

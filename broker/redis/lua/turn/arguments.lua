@@ -2,7 +2,7 @@
 --
 -- worker, max_body, held, scan, accept   arguments, see turn.lua; `at` is the reading position in ARGV
 -- type_names, and by agent type: wanted (entries), persistent, rate (most a second, or nil)
--- paused, any_cancelled, any_newer       what keeps entries from being handled as usual, see exceptions.lua
+-- paused, any_cancelled, any_newer, resumed  what keeps entries from being handled as usual, see exceptions.lua
 -- commits                                what is committed, see commit.lua
 -- void                                   the request of the commit that is being written was cancelled
 -- own_claim                              blob that the message of the commit came with, or ''
