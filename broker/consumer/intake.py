@@ -41,6 +41,12 @@ SHORTEST_MEASURE = 0.001
 """Seconds: over less than that the rate would be a matter of chance."""
 
 
+def patience(suspicion: int) -> float:
+    """Seconds that a worker stays without new work for a suspect of so bad a record."""
+    # guard: patience grows with the deaths
+    return PATIENCE * 2.0 ** min(suspicion, MOST_DOUBLINGS)
+
+
 class Load:
     """How fast handlers end, and how large bodies are: from the past to the near future.
 
@@ -89,9 +95,7 @@ class Suspects:
         self.patience_is_over = False
         self.keep_room = one_waits
         if one_waits and self._timer is None:
-            # guard: patience grows with the deaths
-            patience = PATIENCE * 2 ** min(suspicion, MOST_DOUBLINGS)
-            self._timer = asyncio.get_running_loop().call_later(patience, self._lose_patience)
+            self._timer = asyncio.get_running_loop().call_later(patience(suspicion), self._lose_patience)
 
     def _lose_patience(self) -> None:
         self.forget()

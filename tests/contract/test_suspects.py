@@ -147,7 +147,9 @@ async def test_a_poison_among_innocents_is_found_and_ends_no_more_workers_than_s
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5])
-async def test_how_many_workers_a_poison_ends_follows_from_the_limit(driver: ServerDriver, limit: int) -> None:
+async def test_how_many_workers_a_poison_ends_follows_from_the_limit(
+    driver: ServerDriver, limit: int
+) -> None:
     await driver.declare(topic("counter", "visits"), max_attempts=limit)
     await driver.publish(*(posting("topic:visits", f"k{i}", f"good {i}") for i in range(5)))
     await driver.note("topic:visits", "a", "poison")
