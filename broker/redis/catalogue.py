@@ -80,7 +80,7 @@ OF_THE_NAMESPACE = (
     KeyKind(
         "beats",
         "hash",
-        "`last`: when a worker last beat or joined; `patience`: until when nobody is reaped for a lease that ended; server ms",
+        "`last`: when a worker last beat or joined; `patience`: until when no lease that ended is taken for a death; ms",
     ),
     KeyKind(
         "timers",

@@ -34,7 +34,7 @@ def _check_work(reference: Reference, held: Held, photo: Photo) -> None:
     lines = [line.split(" ") for line in photo.hash(f"tries:{AGENT_TYPE}").values()]
     tried = {*reference.attempts, *reference.deaths}
     assert sorted((int(line[0]), int(line[2])) for line in lines) == sorted(
-        (reference.attempts.get(id, 0), reference.deaths.get(id, 0)) for id in tried
+        (reference.attempts.get(one, 0), reference.deaths.get(one, 0)) for one in tried
     )
     assert photo.sets.get("timers", set()) == reference.waits()
     assert set(photo.starting_with("timer:")) == {member[2:] for member in reference.timers}

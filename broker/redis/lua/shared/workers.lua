@@ -4,7 +4,8 @@
 -- worker:<worker>  hash  host, pid, types, started (ms), accepts, held, running, call (number of its last turn). A worker
 --                        without it was reaped and is fenced: nothing that it sends is written
 -- own:<worker>     hash  `<type> <ref>` -> agent key
--- beats            hash  last: when a worker last beat or joined, server ms; patience: until when nobody is reaped for a lease that ended
+-- beats            hash  last: when a worker last beat or joined; patience: until when no lease that ended is taken for a
+--                        death; server ms
 
 -- What `own:<worker>` names: type, ref.
 local function split_own(field) return string.match(field, '^(%S+) (.*)$') end
