@@ -67,6 +67,7 @@ class Turn(NamedTuple):
         more: there is more to take at once.
         suspects_wait: a suspect waits for a worker that holds nothing.
         full_topic: a topic whose stream is full, so that a delayed message could not be delivered; "" for none.
+        suspicion: deaths of workers that held the suspect among others since it is one.
     """
 
     deliveries: list[Delivery]
@@ -75,6 +76,7 @@ class Turn(NamedTuple):
     more: bool
     suspects_wait: bool
     full_topic: str
+    suspicion: int = 0
 
 
 class Incarnation(NamedTuple):

@@ -137,9 +137,9 @@ class WorkerLane:
             delivery.state_version = int(states[i + 1])
             delivery.state = states[i + 2]
         letters, _, full_topic = flags.decode().partition("f")
-        return Turn(
-            deliveries, int(now), int(due) if due else None, "m" in letters, "s" in letters, full_topic
-        )
+        more, suspect, deaths = letters.partition("s")
+        due_ms = int(due) if due else None
+        return Turn(deliveries, int(now), due_ms, bool(more), bool(suspect), full_topic, int(deaths or 0))
 
     def can_send(self, delivery: Delivery, outcome: Outcome) -> bool:
         """Whether this ending can be written; one that cannot keeps all the others of a turn from leaving."""
