@@ -86,7 +86,8 @@ OF_THE_NAMESPACE = (
     KeyKind(
         "beats",
         "hash",
-        "`last`: when a worker last beat or joined; `patience`: until when no lease that ended is taken for a death; ms",
+        "`last`: when a worker last beat or joined; `patience`: until when no lease that ended is taken for a death; "
+        "`since`: when that began; ms",
     ),
     KeyKind(
         "timers",

@@ -117,6 +117,21 @@ async def test_a_new_worker_waits_one_lease_for_the_dead_of_before(driver: Serve
     assert bodies(await new.take()) == ["1"]
 
 
+async def test_where_every_beat_is_late_the_dead_are_reaped_all_the_same(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    dead, living = await driver.worker("counter"), await driver.worker("counter")
+    await driver.note("topic:visits", "a", "1")
+    await dead.take()
+    await _stand_still(driver, dead, living)
+    assert (await living.beat())[2] == 0
+    for _ in range(3):
+        await driver.command("HSET", "beats", "last", 1)
+        assert (await living.beat())[2] == 0
+    await driver.command("HSET", "beats", "last", 1, "since", 2)  # it began long ago
+    assert (await living.beat())[2] == 1
+    assert bodies(await living.take()) == ["1"]
+
+
 async def test_a_death_that_is_known_does_not_wait(driver: ServerDriver) -> None:
     await driver.declare(topic("counter", "visits"))
     dead, living = await driver.worker("counter"), await driver.worker("counter")

@@ -183,6 +183,13 @@ OF_WORKERS: Final = (
         (f"{REAPING}test_who_is_silent_a_lease_after_the_gap_is_reaped{ON}",),
     ),
     Mutation(
+        "patience has no end",
+        "patience has an end",
+        becomes("return 0"),
+        (f"{REAPING}test_where_every_beat_is_late_the_dead_are_reaped_all_the_same{ON}",),
+        quick=False,
+    ),
+    Mutation(
         "who joins hides a gap",
         "a gap is seen by who joins",
         becomes("call('HSET', P .. 'beats', 'last', text(now()))"),

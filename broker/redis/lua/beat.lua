@@ -8,9 +8,9 @@
 -- ARGV: worker, lease (ms), retain (entries), max_unclaimed, held, running, number of its last call that was answered
 -- Returns {'OK', server ms, workers reaped}, or {'FENCED'} as in turn/turn.lua.
 
-local function reap_expired(lease)
+local function reap_expired(lease, before)
   -- guard: a beat reaps nobody else
-  local expired = call('ZRANGEBYSCORE', P .. 'workers', '-inf', text(now() - 1), 'LIMIT', 0, 8)
+  local expired = call('ZRANGEBYSCORE', P .. 'workers', '-inf', '(' .. text(before), 'LIMIT', 0, 8)
   if #expired == 0 then return 0 end
   -- Another worker of the same process may have beaten a little later: it has died with it, unless it goes on beating.
   local silent = call('ZRANGEBYSCORE', P .. 'workers', '-inf', text(now() + lease / 2))
@@ -162,7 +162,7 @@ local function beat()
   -- guard: a beat renews the lease
   call('ZADD', P .. 'workers', text(now() + lease), worker)
   call('HSET', P .. 'worker:' .. worker, 'held', ARGV[5], 'running', ARGV[6])
-  local reaped = sign_of_life(lease) and reap_expired(lease) or 0
+  local reaped = reap_expired(lease, sign_of_life(lease))
   fire_due()
   local full = memory_is_full()
   for _, agent_type in ipairs(words(call('HGET', P .. 'worker:' .. worker, 'types') or '')) do

@@ -5,7 +5,7 @@
 --                        without it was reaped and is fenced: nothing that it sends is written
 -- own:<worker>     hash  `<type> <ref>` -> agent key
 -- beats            hash  last: when a worker last beat or joined; patience: until when no lease that ended is taken for a
---                        death; server ms
+--                        death; since: when that began; server ms
 
 -- What `own:<worker>` names: type, ref.
 local function split_own(field) return string.match(field, '^(%S+) (.*)$') end
@@ -139,20 +139,28 @@ local function reap_dead(workers, dead)
   for i = 1, #workers do reap(workers[i], guilt[i]) end
 end
 
--- A worker gives a sign of life. Returns whether workers may be reaped whose leases ended.
+local SLOW = 3 -- leases that a worker gets at most, where there is one gap after the other
+
+-- A worker gives a sign of life. Returns the time before which a lease must have ended for its worker to be reaped.
 --
 -- Without any sign for half a lease it was the server that stood still, or the machine, or the network; for a living worker
 -- beats twice in a lease. Then the leases of all have ended, and the first one that comes through must not bury the others:
--- each gets one lease from now to beat. Who knows of a death need not wait: see leave.lua.
+-- each gets one lease from now to beat. Who knows of a death need not wait: see leave.lua. Where beats always come late,
+-- patience would have no end: it ends for those that gave no sign since it began.
 local function sign_of_life(lease)
-  local known = call('HMGET', P .. 'beats', 'last', 'patience')
-  local last, patience = tonumber(known[1] or 0), tonumber(known[2] or 0)
+  local known = call('HMGET', P .. 'beats', 'last', 'patience', 'since')
+  local last, patience, since = tonumber(known[1] or 0), tonumber(known[2] or 0), tonumber(known[3] or 0)
+  local is_gap = now() - last > lease / 2
+  if not is_gap and now() >= patience then since = 0 end
+  if is_gap and since == 0 then since = now() end
   -- guard: after a gap nobody is reaped for a lease
-  if now() - last > lease / 2 then patience = now() + lease end
+  if is_gap then patience = now() + lease end
   -- A clock that was set back must not make it longer.
-  patience = math.min(patience, now() + lease)
-  call('HSET', P .. 'beats', 'last', text(now()), 'patience', text(patience))
-  return now() >= patience
+  patience, since = math.min(patience, now() + lease), math.min(since, now())
+  call('HSET', P .. 'beats', 'last', text(now()), 'patience', text(patience), 'since', text(since))
+  if now() >= patience then return now() end
+  -- guard: patience has an end
+  return now() - since >= SLOW * lease and since or 0
 end
 
 -- A worker says with each call which of its calls was answered last. Where the server does not know that one, it has lost
