@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from .audit import Auditing
 from .reference import EFFECTS, Ending, Item, Sent
 from .world import Hand, World
 
@@ -22,6 +23,8 @@ class Bounds:
         retries, letters, releases: handlings that end so.
         beats: beats that reap nobody; they trim.
         pauses: pauses of a topic; each ends again.
+        groups: consumer groups of a topic that somebody destroys.
+        changes: times that another agent type ends its subscription, or makes it again.
         limit: attempts before a message is a dead letter.
     """
 
@@ -34,6 +37,8 @@ class Bounds:
     releases: int = 0
     beats: int = 0
     pauses: int = 0
+    groups: int = 0
+    changes: int = 0
     limit: int = 3
 
     def spend(self, what: str) -> Bounds:
@@ -100,6 +105,10 @@ class Schedule:
             yield Move("resume")
         elif self.bounds.pauses:
             yield Move("pause", cost="pauses")
+        if self.bounds.groups:
+            yield Move("lose_group", cost="groups")
+        if self.world.auditing is not None:
+            yield from self._audits(self.world.auditing)
         if self.world.reference.waits():
             yield Move("fire", 0)
         if self.world.reference.letters:
@@ -118,6 +127,18 @@ class Schedule:
             for letter, cost in (("R", "retries"), ("D", "letters"), ("L", "releases")):
                 if getattr(self.bounds, cost):
                     yield Move("finish", number, key, letter + "at", cost)
+
+    def _audits(self, auditing: Auditing) -> Iterator[Move]:
+        for number, auditor in enumerate(auditing.workers):
+            yield Move("audit", number)
+            if auditor.held:
+                yield Move("audit", number, how="C")
+        if self.bounds.changes:
+            yield Move("change", cost="changes")
+        if self.bounds.groups:
+            yield Move("lose_group", 0, cost="groups")
+        if self.bounds.beats:
+            yield Move("audit_beat", cost="beats")
 
     # Doing it
 
@@ -179,6 +200,22 @@ class Schedule:
 
     def _resume(self, _: Move) -> None:
         self.world.resume_all()
+
+    def _lose_group(self, move: Move) -> None:
+        if move.worker < 0 or self.world.auditing is None:
+            self.world.lose_group("topic:visits")
+        else:
+            self.world.auditing.lose_group()
+
+    def _audit(self, move: Move) -> None:
+        self.world.audit(move.worker, count=self.bounds.takes, ends=move.how == "C")
+
+    def _audit_beat(self, _: Move) -> None:
+        self.world.audit_beats()
+
+    def _change(self, _: Move) -> None:
+        assert self.world.auditing is not None
+        self.world.auditing.change()
 
     def _fire(self, move: Move) -> None:
         for member in self.world.reference.waits():
