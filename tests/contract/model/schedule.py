@@ -99,16 +99,7 @@ class Schedule:
                 yield Move("resync", number)
             else:
                 yield from self._turns(number, hand)
-        if self.bounds.beats:
-            yield Move("beat", 0, cost="beats")
-        if self.world.reference.paused:
-            yield Move("resume")
-        elif self.bounds.pauses:
-            yield Move("pause", cost="pauses")
-        if self.bounds.groups:
-            yield Move("lose_group", cost="groups")
-        if self.world.auditing is not None:
-            yield from self._audits(self.world.auditing)
+        yield from self._orders()
         if self.world.reference.waits():
             yield Move("fire", 0)
         if self.world.reference.letters:
@@ -127,6 +118,19 @@ class Schedule:
             for letter, cost in (("R", "retries"), ("D", "letters"), ("L", "releases")):
                 if getattr(self.bounds, cost):
                     yield Move("finish", number, key, letter + "at", cost)
+
+    def _orders(self) -> Iterator[Move]:
+        """What workers do by themselves, and what others do to the namespace."""
+        if self.bounds.beats:
+            yield Move("beat", 0, cost="beats")
+        if self.world.reference.paused:
+            yield Move("resume")
+        elif self.bounds.pauses:
+            yield Move("pause", cost="pauses")
+        if self.bounds.groups:
+            yield Move("lose_group", cost="groups")
+        if self.world.auditing is not None:
+            yield from self._audits(self.world.auditing)
 
     def _audits(self, auditing: Auditing) -> Iterator[Move]:
         for number, auditor in enumerate(auditing.workers):
