@@ -5,8 +5,8 @@
 -- config                     hash  `sweep:<suffix>`: where the sweep of a stream goes on; `leaving`: where the look at
 --                                  groups that are to go goes on
 --
--- ARGV: worker, lease (ms), retain (entries), max_unclaimed, held, running
--- Returns {'OK', server ms, workers reaped} or {'FENCED'}.
+-- ARGV: worker, lease (ms), retain (entries), max_unclaimed, held, running, number of its last call that was answered
+-- Returns {'OK', server ms, workers reaped}, or {'FENCED'} as in turn/turn.lua.
 
 local function reap_expired()
   -- guard: a beat reaps nobody else
@@ -153,6 +153,9 @@ local function beat()
   local worker, lease, retain, max_unclaimed = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
   -- guard: a beat does not bring back a reaped worker
   if not call('ZSCORE', P .. 'workers', worker) then return { 'FENCED' } end
+  -- An idle worker makes no other call, and what it runs may take an hour.
+  -- guard: a beat of a worker that knows more than the server is refused
+  if is_behind(call('HGET', P .. 'worker:' .. worker, 'call'), ARGV[7]) then return disown(worker, 'the server lost a tail') end
   -- guard: a beat renews the lease
   call('ZADD', P .. 'workers', text(now() + lease), worker)
   call('HSET', P .. 'worker:' .. worker, 'held', ARGV[5], 'running', ARGV[6])

@@ -46,8 +46,9 @@ def walk(bus: Bus, seed: str) -> int:
     bus.clear()
     moves: list[Move] = []
     try:
-        world = World(bus, "ab", chance.randint(1, 4), audited=chance.random() < AUDITED)
-        schedule = Schedule.begin(world, _bounds(chance))
+        audited = chance.random() < AUDITED
+        world = World(bus, "ab", chance.randint(1, 4), audited=audited)
+        schedule = Schedule.begin(world, _bounds(chance, audited))
         while not _is_over(schedule) and len(moves) < LONGEST:
             moves.append(_choose(schedule, chance))
             schedule.do(moves[-1])
@@ -59,9 +60,11 @@ def walk(bus: Bus, seed: str) -> int:
     return len(moves)
 
 
-def _bounds(chance: random.Random) -> Bounds:
+def _bounds(chance: random.Random, audited: bool) -> Bounds:
     messages = tuple((chance.choice(STREAMS), chance.choice("aab")) for _ in range(chance.randint(3, 6)))
-    names = ("crashes", "losses", "retries", "letters", "releases", "beats", "pauses", "groups", "changes")
+    names = ["crashes", "losses", "retries", "letters", "releases", "beats", "pauses", "groups", "changes"]
+    if not audited:  # the other type does not know how to forget
+        names.append("tails")
     return Bounds(messages, chance.randint(1, 3), **{name: chance.randint(0, 3) for name in names})
 
 
@@ -73,7 +76,7 @@ def _choose(schedule: Schedule, chance: random.Random) -> Move:
 
 
 def _is_over(schedule: Schedule) -> bool:
-    return schedule.is_done and not any(hand.unsure for hand in schedule.world.hands)
+    return schedule.is_done and not any(hand.unsure or hand.behind for hand in schedule.world.hands)
 
 
 def _finish(schedule: Schedule) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -13,6 +13,7 @@ from callboard.broker.envelope import Envelope, Posting
 from callboard.broker.errors import ConnectionLostError, FencedError
 from callboard.broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Release, Retry
 from callboard.broker.redis.client.commits import Done, as_done
+from callboard.broker.redis.client.lane import WorkerLane
 
 from .agreement import check
 from .audit import Auditing
@@ -23,6 +24,7 @@ STREAMS = ("topic:visits", "topic:orders", f"inbox:{AGENT_TYPE}")
 KEYS = ("a", "b", "c")
 LATER = 10**9  # ms until a timer would fire by itself; tests say when its time has come
 PAUSE = 10.0**6  # seconds of backing off, likewise
+UNKNOWN = -1  # calls of a worker of which the server has forgotten that it joined
 EVERYTHING_GOES = -100  # entries to retain so that whatever may be trimmed is trimmed
 REQUEST = b"\x81\xa1k\xa7request"  # head of a message for whose reply a caller waits
 FAR = "9000000000000-0"  # a clock of ids that is ahead of time gives the same ids in every run
@@ -34,28 +36,44 @@ class Hand:
     """One incarnation of a worker as it sees itself.
 
     Attributes:
-        name, calls: of its lane.
+        name, calls, acknowledged: of its lane.
         held: what it was given, by agent key, in order.
         unsure: an answer was lost, so that it has to ask what it holds.
         last: its last turn as it went over the wire.
+        behind: the server lost what this worker was answered, and it has not heard of it yet: what the server takes it
+            for. Nothing of what it does counts any more.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, calls: int = 0) -> None:
         self.name = name
-        self.calls = 0
+        self.calls = calls
+        self.acknowledged = 0
         self.held: dict[str, list[Delivery]] = {}
         self.unsure = False
         self.last: tuple[Any, ...] | None = None
+        self.behind: Hand | None = None
 
     def copy(self) -> Hand:
         made = Hand(self.name)
-        made.calls, made.unsure, made.last = self.calls, self.unsure, self.last
+        made.behind = self.behind
+        made.calls, made.acknowledged = self.calls, self.acknowledged
+        made.unsure, made.last = self.unsure, self.last
         made.held = {key: list(deliveries) for key, deliveries in self.held.items()}
         return made
 
     @property
     def total(self) -> int:
         return sum(len(deliveries) for deliveries in self.held.values())
+
+
+class Kept(NamedTuple):
+    """A moment that the world may be thrown back to: what the server held, and what was true then."""
+
+    server: list[Any]
+    reference: Reference
+    hands: dict[str, Hand]
+    batch: int
+    replayed: list[bytes]
 
 
 class World:
@@ -85,6 +103,7 @@ class World:
         self.batch = 0
         self.sent: tuple[list[Any], list[Any]] | None = None
         self.replayed: list[bytes] = []
+        self.kept: Kept | None = None
         if same_ids:
             bus.command("SET", "clock", FAR)
         subscriptions = [(AGENT_TYPE, "topic", name, "") for name in ("visits", "orders")]
@@ -98,15 +117,16 @@ class World:
         """The same place for another future; the server's part is the caller's to copy."""
         made = World.__new__(World)
         made.bus, made.batch, made.sent, made.replayed = self.bus, self.batch, self.sent, list(self.replayed)
-        made.reference, made.auditing = self.reference.copy(), None
+        made.reference, made.kept, made.auditing = self.reference.copy(), self.kept, None
         made.hands = [hand.copy() for hand in self.hands]
         made.gone = [hand.copy() for hand in self.gone]
         return made
 
     def check(self) -> None:
         """The server holds what the reference says."""
+        known = [hand.behind or hand for hand in self.hands]
         photo = self.bus.photo()
-        check(self.reference, {hand.name: hand.held for hand in self.hands}, photo)
+        check(self.reference, {hand.name: hand.held for hand in known}, photo)
         if self.auditing is not None:
             self.auditing.check(photo)
 
@@ -147,6 +167,10 @@ class World:
         self.hands.append(hand)
         return hand
 
+    def lane_of(self, hand: Hand) -> WorkerLane:
+        """Its lane, as it is before its next call."""
+        return self.bus.lane(hand.name, hand.calls, hand.acknowledged)
+
     def turn(
         self,
         hand: Hand,
@@ -170,11 +194,13 @@ class World:
         done = self._end(hand, endings or {})
         self.reference.fire()
         suspects, held = set(self.reference.suspects), hand.total
-        lane = self.bus.lane(hand.name, hand.calls)
+        lane = self.lane_of(hand)
         pull = Pull([CONSUMED_TYPE] if count else [], count, held, scan, accept)
         hand.last = ("turn", *lane_arguments(lane, done, pull))
         turn = at_once(lane.commit_and_pull(done, pull))
         hand.calls = lane._calls
+        if not lost:
+            hand.acknowledged = hand.calls
         self._given(hand, turn, count, suspects, held)
         hand.unsure = lost
 
@@ -244,7 +270,7 @@ class World:
     def resync(self, hand: Hand) -> None:
         """After a lost answer: what it holds, in order. A turn that was under way arrives later and is refused."""
         late = hand.calls
-        lane = self.bus.lane(hand.name, hand.calls + 1)
+        lane = self.bus.lane(hand.name, hand.calls + 1, hand.acknowledged)
         found: dict[str, list[Delivery]] = {}
         for one in at_once(lane.resync()):
             found.setdefault(one.raw_key.decode(), []).append(one)
@@ -257,12 +283,15 @@ class World:
         }
         with pytest.raises(ConnectionLostError):
             at_once(self.bus.lane(hand.name, late).turn([], Pull([CONSUMED_TYPE], 5, 0, True, True)))
-        hand.calls, hand.unsure, hand.held = lane._calls, False, found
+        hand.calls = hand.acknowledged = lane._calls
+        hand.unsure, hand.held = False, found
 
     def beat(self, hand: Hand) -> int:
         """Returns how many workers it reaped."""
         self.reference.fire()
-        answer = self.bus.run("beat", hand.name, int(LEASE * 1000), EVERYTHING_GOES, 100_000, 0, 0)
+        answer = self.bus.run(
+            "beat", hand.name, int(LEASE * 1000), EVERYTHING_GOES, 100_000, 0, 0, hand.acknowledged
+        )
         assert answer[0] == b"OK"
         return int(answer[2])
 
@@ -280,7 +309,7 @@ class World:
         """A worker goes in peace."""
         self._remove(hand)
         self.reference.lose(hand.name, is_crash=False)
-        at_once(self.bus.lane(hand.name, hand.calls).leave())
+        at_once(self.lane_of(hand).leave())
 
     def _remove(self, hand: Hand) -> None:
         self.hands.remove(hand)
@@ -294,10 +323,8 @@ class World:
         outcome = Commit(reply, state, (Posting(sent, EFFECTS),), "zombie")
         done = [as_done(one, outcome, True, 60.0) for one in held]
         for work in (
-            self.bus.lane(hand.name, hand.calls).commit_and_pull(
-                done, Pull([CONSUMED_TYPE], 5, 0, True, True)
-            ),
-            self.bus.lane(hand.name, hand.calls).resync(),
+            self.lane_of(hand).commit_and_pull(done, Pull([CONSUMED_TYPE], 5, 0, True, True)),
+            self.lane_of(hand).resync(),
         ):
             with pytest.raises(FencedError):
                 at_once(work)
@@ -309,6 +336,67 @@ class World:
         """A turn that a later call has overtaken does not look like one that was carried out."""
         with pytest.raises(ConnectionLostError):
             at_once(self.bus.lane(hand.name, max(hand.calls - 1, -1)).turn([], Pull([], 0, 0, True, True)))
+
+    # A server that loses a tail
+
+    def keep(self) -> None:
+        """What happens from here on may be lost."""
+        known = [hand.behind or hand for hand in self.hands]
+        self.kept = Kept(
+            self.bus.keep(),
+            self.reference.copy(),
+            {hand.name: hand.copy() for hand in known if hand.calls != UNKNOWN},
+            self.batch,
+            list(self.replayed),
+        )
+
+    def lose_tail(self) -> None:
+        """The server forgets all that happened since; the workers and the publisher do not."""
+        if self.kept is None:
+            return
+        kept, self.kept = self.kept, None
+        self.bus.put_back(kept.server)
+        self.reference, self.replayed = kept.reference, kept.replayed
+        if self.batch != kept.batch:
+            self.sent = None  # answered, and lost: nobody sends it again
+        for hand in self.hands:
+            self._throw_back(hand, kept.hands.get(hand.name))
+        for name in kept.hands.keys() - {hand.name for hand in self.hands}:
+            # It is dead, has left or begun anew since; for the server its lease ends once more.
+            self.reference.lose(name, is_crash=True)
+            assert self.bus.run("leave", "1", "1", name) == 1
+
+    @staticmethod
+    def _throw_back(hand: Hand, then: Hand | None) -> None:
+        """What becomes of a worker that the server knows as it was then, or not at all."""
+        if then is None or hand.behind is not None or hand.acknowledged > then.calls:
+            hand.behind = then or Hand(hand.name, UNKNOWN)
+        else:  # it was answered nothing since, and only has to ask whether its last call was carried out
+            hand.calls, hand.held, hand.last = then.calls, then.held, then.last
+
+    def hears(self, hand: Hand, how: str) -> None:
+        """A worker that knows more than the server makes a call: it is fenced, and what it held there goes back.
+
+        Args:
+            hand: the worker.
+            how: the call: "turn", "beat" or "resync".
+        """
+        assert hand.behind is not None
+        if how == "beat":
+            arguments = (int(LEASE * 1000), EVERYTHING_GOES, 100_000, 0, 0, hand.acknowledged)
+            assert self.bus.run("beat", hand.name, *arguments) == [b"FENCED"]
+        else:
+            with pytest.raises(FencedError):
+                at_once(self.lane_of(hand).resync() if how == "resync" else self._everything(hand))
+        self.reference.lose(hand.name, is_crash=False)
+        self._remove(hand)
+
+    def _everything(self, hand: Hand) -> Coroutine[Any, Any, Turn]:
+        """A turn that commits all that it believes to hold, with effects, and would take more."""
+        sent = Envelope("zombie", "Note", "a", None, 0, b"")
+        outcome = Commit(Posting(sent, "reply:zombie"), (10_000, b"zombie"), (Posting(sent, EFFECTS),))
+        done = [as_done(one, outcome, True, 60.0) for held in hand.held.values() for one in held]
+        return self.lane_of(hand).commit_and_pull(done, Pull([CONSUMED_TYPE], 5, 0, True, True))
 
     # What handlers do before their commit
 
@@ -397,7 +485,10 @@ class World:
         """Whatever happened: a last worker finishes everything, and nothing is left over."""
         self.resume_all()
         for hand in list(self.hands):
-            self.leave(hand)
+            if hand.behind is None:
+                self.leave(hand)
+            else:
+                self.hears(hand, "turn")
         last = self.join()
         for _ in range(turns):
             for member in self.reference.waits() - self.reference.ripe:

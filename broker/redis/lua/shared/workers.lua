@@ -136,3 +136,15 @@ local function reap(worker, crashed)
   call('ZREM', P .. 'workers', worker)
   event(crashed and 'reaped' or 'left', worker, #list .. ' keys')
 end
+
+-- A worker says with each call which of its calls was answered last. Where the server does not know that one, it has lost
+-- what came after: a replica took over that was behind, or a file was not synced.
+local function is_behind(last, acknowledged) return tonumber(last or 0) < tonumber(acknowledged or 0) end
+
+-- Ends a worker that believes something else than the server, and is about to hear so: what it holds here goes to others
+-- at once, without an attempt.
+local function disown(worker, why)
+  event('disowned', worker, why)
+  reap(worker, false)
+  return { 'FENCED' }
+end

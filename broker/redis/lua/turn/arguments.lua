@@ -16,8 +16,8 @@ local DELIVERY = 11 -- values of one delivery
 
 local function new_turn()
   return {
-    worker = ARGV[1], max_body = tonumber(ARGV[3]), held = tonumber(ARGV[5]), scan = ARGV[6] == '1', accept = ARGV[7] == '1',
-    at = 8, type_names = {}, wanted = {}, persistent = {}, rate = {}, returned = {}, returned_order = {},
+    worker = ARGV[1], max_body = tonumber(ARGV[4]), held = tonumber(ARGV[6]), scan = ARGV[7] == '1', accept = ARGV[8] == '1',
+    at = 9, type_names = {}, wanted = {}, persistent = {}, rate = {}, returned = {}, returned_order = {},
     out = {}, out_n = 0, states = {}, own_new = {}, own_n = 0,
   }
 end
