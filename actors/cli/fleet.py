@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -137,9 +136,8 @@ class Fleet:
                     await self._revive()
             await asyncio.sleep(self._board.every)
 
-    async def _release(self, pid: int, crashed: bool) -> None:
-        mine = f"{socket.gethostname()}:{pid}:"
-        await self._transport.admin.run("leave", ("1" if crashed else "0", "", mine))
+    async def _release(self, workers: str, crashed: bool) -> None:
+        await self._transport.admin.run("leave", ("1" if crashed else "0", "", workers))
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from callboard.broker.errors import BrokerError
+from callboard.broker.redis.client.identity import TOKEN_VARIABLE, new_token, process_name
 from callboard.errors import ActorError
 
 from .launching import WATCHED_PIPE
@@ -91,6 +92,7 @@ class Child:
         plan: The process to run.
         state: `new`, `running`, `waiting` (for its restart), `draining` or `ended`.
         pid: Of the running process; 0 when there is none.
+        token: Of the running process, which it was started with.
         restarts: In a row.
         deaths: All in all, not counting the one that the supervisor asked for.
     """
@@ -98,9 +100,19 @@ class Child:
     plan: ProcessPlan
     state: State = "new"
     pid: int = 0
+    token: str = ""
     restarts: int = 0
     deaths: int = 0
     process: asyncio.subprocess.Process | None = field(default=None, repr=False)
+
+    @property
+    def workers(self) -> str:
+        """What the names of its workers begin with, and of no other process's."""
+        return f"{process_name(self.pid, self.token)}:"
+
+    def has(self, worker: str) -> bool:
+        """Whether a worker of this name is this process, as it runs now."""
+        return bool(self.pid) and worker.startswith(self.workers)
 
 
 class Ending(enum.Enum):
@@ -122,8 +134,8 @@ class Listener(Protocol):
         ...
 
 
-Release = Callable[[int, bool], Awaitable[None]]
-"""Called with the pid of a dead process, and whether the handlers that it ran count as attempts."""
+Release = Callable[[str, bool], Awaitable[None]]
+"""Called with what the names of a dead process's workers begin with, and whether what it ran counts as an attempt."""
 
 
 class Supervisor:
@@ -160,7 +172,7 @@ class Supervisor:
         self._release = release
         self._grace = grace
         self._policy = policy or RestartPolicy()
-        self._environ = None if environ is None else dict(environ)
+        self._environ = dict(os.environ if environ is None else environ)
         self._stopping = asyncio.Event()
         self._killing = asyncio.Event()
 
@@ -230,7 +242,7 @@ class Supervisor:
 
     async def _run_once(self, child: Child, watched: int) -> tuple[float, int]:
         loop = asyncio.get_running_loop()
-        since = loop.time()
+        since, token = loop.time(), new_token()
         reading, writing = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -240,7 +252,7 @@ class Supervisor:
                 stderr=writing,
                 pass_fds=(watched,),
                 start_new_session=True,
-                env=self._environ,
+                env={**self._environ, TOKEN_VARIABLE: token},
             )
         except BaseException:
             os.close(reading)
@@ -248,7 +260,7 @@ class Supervisor:
         finally:
             # The child has its own copies. If ours stayed open, `reading` would never come to its end.
             os.close(writing)
-        child.process, child.pid, child.state = process, process.pid, "running"
+        child.process, child.pid, child.token, child.state = process, process.pid, token, "running"
         copying = asyncio.create_task(self._copy_output(child, reading))
         # A stop that came while the process was being started found no process to signal, so it is told here. There is
         # no await between the line that makes the process known and this one: it is told at least once.
@@ -264,12 +276,12 @@ class Supervisor:
     async def _bury(self, child: Child, code: int) -> None:
         # Forgotten before the first await: while the server is asked, `stop` and `forward` must not signal a pid that the
         # system may give to another program.
-        pid, child.pid, child.process = child.pid, 0, None
+        pid, workers, child.pid, child.process = child.pid, child.workers, 0, None
         if code in (0, RECYCLED):
             return
         try:
             # A process that we killed did not fail: the handlers that it ran count as no attempts.
-            await self._release(pid, not self._killing.is_set())
+            await self._release(workers, not self._killing.is_set())
         except BrokerError as error:
             self._listener.notice(
                 f"{child.plan.name}: what process {pid} held is free when its lease ends ({error})"

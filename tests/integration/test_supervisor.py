@@ -47,7 +47,7 @@ class Recorder:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.notices: list[str] = []
-        self.released: list[tuple[int, bool]] = []
+        self.released: list[tuple[str, bool]] = []
         self.failure: Exception | None = None
 
     def output(self, child: Child, line: str) -> None:
@@ -56,8 +56,8 @@ class Recorder:
     def notice(self, text: str) -> None:
         self.notices.append(text)
 
-    async def release(self, pid: int, crashed: bool) -> None:
-        self.released.append((pid, crashed))
+    async def release(self, workers: str, crashed: bool) -> None:
+        self.released.append((workers, crashed))
         if self.failure is not None:
             raise self.failure
 
@@ -108,10 +108,10 @@ async def test_a_killed_process_is_released_and_started_again() -> None:
     recorder = Recorder()
     one = supervisor(recorder, [plan(IDLE)])
     async with running(one, lambda: recorder.lines) as task:
-        first = one.children[0].pid
+        first, workers = one.children[0].pid, one.children[0].workers
         os.kill(first, signal.SIGKILL)
         await eventually(lambda: len(recorder.lines) == 2)
-        assert recorder.released == [(first, True)]
+        assert recorder.released == [(workers, True)]
         assert recorder.notices == ["one was killed by SIGKILL, starts again in 0.01 s"]
         assert one.children[0].pid not in (0, first)
         one.stop()
@@ -149,10 +149,10 @@ async def test_a_process_that_ignores_sigterm_is_killed_after_the_grace_period(
     recorder = Recorder()
     one = supervisor(recorder, [plan(STUBBORN)], grace=0.1)
     async with running(one, lambda: recorder.lines) as task:
-        pid = one.children[0].pid
+        workers = one.children[0].workers
         one.stop()
         assert await asyncio.wait_for(task, 10) is Ending.DRAINED
-    assert recorder.released == [(pid, True)]
+    assert recorder.released == [(workers, True)]
     assert recorder.notices == ["the grace period is over: killing what still runs"]
 
 
@@ -160,11 +160,11 @@ async def test_the_second_stop_kills_at_once_and_counts_no_attempt() -> None:
     recorder = Recorder()
     one = supervisor(recorder, [plan(STUBBORN)], grace=60)
     async with running(one, lambda: recorder.lines) as task:
-        pid = one.children[0].pid
+        workers = one.children[0].workers
         one.stop()
         one.stop()
         assert await asyncio.wait_for(task, 10) is Ending.KILLED
-    assert recorder.released == [(pid, False)]
+    assert recorder.released == [(workers, False)]
 
 
 async def test_cancelling_leaves_no_process() -> None:
@@ -199,7 +199,7 @@ import sys
 class Silent:
     def output(self, child, line): print(child.pid, line, flush=True)
     def notice(self, text): pass
-async def release(pid, crashed): pass
+async def release(workers, crashed): pass
 command = (sys.executable, "-c", {ORPHAN!r}, WATCHED_PIPE)
 plan = ProcessPlan(name="one", group="type", command=command)
 asyncio.run(Supervisor([plan], listener=Silent(), release=release, grace=1).run())

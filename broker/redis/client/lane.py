@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,6 +24,7 @@ from callboard.broker.redis import keys
 from .commits import Done, as_done
 from .connection import Link, pack
 from .endpoint import Argument
+from .identity import own_name
 
 logger = logging.getLogger("callboard.broker")
 
@@ -50,9 +49,10 @@ class WorkerLane:
             accepts: the messages that it knows, with their versions.
         """
         settings = self._link.settings
-        host, pid = socket.gethostname(), os.getpid()
+        name = own_name()
+        host, pid, _ = name.rsplit(":", 2)
         lease = int(settings.lease * 1000)
-        arguments = (f"{host}:{pid}", lease, " ".join(agent_types), host, pid, as_words(accepts or {}))
+        arguments = (name, lease, " ".join(agent_types), host, pid, as_words(accepts or {}))
         answer = await self._link.run("join", arguments)
         self.worker = answer[0].decode()
         self._calls = 0

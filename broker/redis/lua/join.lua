@@ -5,7 +5,7 @@
 -- worker:<worker>  hash     see workers.lua
 -- newer            hash     see versions.lua: what waits for this worker's version of a message may be taken now
 --
--- ARGV: host:pid, lease (ms), types (space separated), host, pid, accepts (`<message> <version> <message> <version> ...`)
+-- ARGV: host:pid:token, lease (ms), types (space separated), host, pid, accepts (`<message> <version> <message> <version> ...`)
 -- Returns {worker, server ms}.
 
 local function wake_newer(types, known)

@@ -91,5 +91,5 @@ def test_a_process_that_always_dies_ends_everything(shop: ShopFolder) -> None:
 
 
 def pid_of(running: Running, name: str) -> int:
-    found = re.findall(rf"{re.escape(name)} \| works as [^:]+:(\d+):", running.text)
+    found = re.findall(rf"{re.escape(name)} \| works as [^:]+:(\d+):\w+:", running.text)
     return int(found[-1])
