@@ -12,6 +12,7 @@ from typing import Any
 from callboard.broker.consumer.consumer import Consumer
 from callboard.broker.consumer.interfaces import ConsumedType, Turn
 from callboard.broker.delivery import Delivery
+from callboard.broker.redis.client.keeper import Watch
 from callboard.broker.retry import RetryPolicy
 
 from .execution import Executions
@@ -74,7 +75,10 @@ class LocalWorker:
 
     async def run(self) -> None:
         """Works until drained."""
-        heartbeat = self._transport.heartbeat(self._pulse, self._on_fenced)
+        keeper = self._transport.keeper(Watch(self._exit_when_stuck, STUCK_AFTER))
+        if keeper is not None:
+            self.host.limits.board = keeper.board
+        heartbeat = self._transport.heartbeat(self._pulse, self._on_fenced, keeper)
         heartbeat.start()
         passivating = asyncio.create_task(self._passivate(), name="callboard-passivate")
         orders = self._transport.follow_control(self._obey)
@@ -92,7 +96,7 @@ class LocalWorker:
 
     def _pulse(self) -> tuple[str, int, int]:
         """Called in the heartbeat's thread."""
-        overdue = self.host.overdue()
+        overdue = self.host.limits.overdue()
         if overdue < STUCK_AFTER:
             self._complained = False
         elif self._exit_when_stuck:

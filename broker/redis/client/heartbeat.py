@@ -17,6 +17,7 @@ from callboard.broker.settings import BrokerSettings
 
 from .blocking import BlockingConnection, connect, run
 from .endpoint import Endpoint
+from .keeper import Keeper
 
 logger = logging.getLogger("callboard.broker")
 
@@ -29,6 +30,7 @@ class Heartbeat:
     Args:
         pulse: returns worker name, entries held, handlers running; called in the thread, must not block.
         on_fenced: called in the thread when the server does not know the worker any more.
+        keeper: told of each beat; it goes with this heartbeat.
     """
 
     def __init__(
@@ -38,12 +40,14 @@ class Heartbeat:
         settings: BrokerSettings,
         pulse: Callable[[], tuple[str, int, int]],
         on_fenced: Callable[[str], None],
+        keeper: Keeper | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._keys = keys
         self._settings = settings
         self._pulse = pulse
         self._on_fenced = on_fenced
+        self._keeper = keeper
         self._stop = threading.Event()
         self._connection: BlockingConnection | None = None
         self._thread = threading.Thread(target=self._run, name="callboard-heartbeat", daemon=True)
@@ -69,9 +73,11 @@ class Heartbeat:
 
     def _run(self) -> None:
         complained = False
+        self._introduce()
         while not self._stop.wait(self._settings.beat_every):
+            worker = ""
             try:
-                self._beat()
+                worker = self._beat()
                 complained = False
             except BrokerError as error:
                 self._hang_up()
@@ -83,13 +89,28 @@ class Heartbeat:
                 if not complained:
                     logger.exception("heartbeat failed, trying again")
                 complained = True
+            if self._keeper is not None:
+                self._keeper.tell(worker)
         self._hang_up()
+        if self._keeper is not None:
+            self._keeper.close()
 
-    def _beat(self) -> None:
+    def _introduce(self) -> None:
+        """Starts the keeper before the first beat, as the first message may be the one that hangs."""
+        if self._keeper is None or not self._keeper.is_eager:
+            return
+        self._keeper.start()
+        worker = ""
+        while not worker and not self._stop.wait(LONGEST_PAUSE):
+            worker = self._pulse()[0]
+        self._keeper.tell(worker)
+
+    def _beat(self) -> str:
+        """Returns the name of the worker whose lease goes on, "" when there is none."""
         worker, held, running = self._pulse()
         # guard: a worker's heart beats
         if not worker:
-            return
+            return ""
         settings = self._settings
         lease = int(settings.lease * 1000)
         arguments = (worker, lease, settings.retain, settings.max_unclaimed, held, running)
@@ -99,6 +120,8 @@ class Heartbeat:
         # guard: a lost lease is told
         if answer[0] == b"FENCED":
             self._on_fenced(worker)
+            return ""
+        return worker
 
     def _connected(self) -> BlockingConnection:
         if self._connection is None:
