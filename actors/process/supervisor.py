@@ -7,7 +7,7 @@ import contextlib
 import enum
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -16,9 +16,10 @@ from callboard.broker.redis.client.identity import TOKEN_VARIABLE, new_token, pr
 from callboard.errors import ActorError
 
 from .launching import WATCHED_PIPE
+from .lease_watch import LeaseWatch, Verdict
+from .output import lines, reader_of
 from .worker import RECYCLED
 
-LONGEST_LINE = 16_384  # characters of output kept together as one line
 LAST_OUTPUT = 0.5  # seconds to wait for the last output of a dead process
 KILL_MARGIN = 5.0  # seconds a process gets beyond the grace period before it is killed
 
@@ -95,6 +96,7 @@ class Child:
         token: Of the running process, which it was started with.
         restarts: In a row.
         deaths: All in all, not counting the one that the supervisor asked for.
+        watch: Sees whether its worker has lost its lease.
     """
 
     plan: ProcessPlan
@@ -103,6 +105,7 @@ class Child:
     token: str = ""
     restarts: int = 0
     deaths: int = 0
+    watch: LeaseWatch = field(default_factory=lambda: LeaseWatch(0.0), repr=False)
     process: asyncio.subprocess.Process | None = field(default=None, repr=False)
 
     @property
@@ -155,6 +158,8 @@ class Supervisor:
         grace: Seconds that running handlers get when the processes are drained.
         policy: When to restart.
         environ: Environment of the processes; None: that of this process.
+        patience: Seconds that a process without a lease gets to come back before it is killed.
+        patience_after_loss: The same after the server was away.
     """
 
     def __init__(
@@ -166,6 +171,8 @@ class Supervisor:
         grace: float,
         policy: RestartPolicy | None = None,
         environ: Mapping[str, str] | None = None,
+        patience: float = 5.0,
+        patience_after_loss: float = 15.0,
     ) -> None:
         self.children = [Child(plan) for plan in plans]
         self._listener = listener
@@ -173,6 +180,9 @@ class Supervisor:
         self._grace = grace
         self._policy = policy or RestartPolicy()
         self._environ = dict(os.environ if environ is None else environ)
+        self._patience = patience
+        self._patience_after_loss = patience_after_loss
+        self._lenient_until = 0.0
         self._stopping = asyncio.Event()
         self._killing = asyncio.Event()
 
@@ -196,6 +206,48 @@ class Supervisor:
         """Passes a signal on to every process."""
         for child in self.children:
             self._signal(child, number)
+
+    # Processes that live and do not work
+
+    def observe(self, leases: Mapping[str, int], now_ms: int) -> None:
+        """Ends processes that live while their worker has lost its lease: stopped, or hanging in a call for too long.
+
+        To be called about once a second while the server answers.
+
+        Args:
+            leases: When the lease of each worker ends, server ms; also of workers that are not ours.
+            now_ms: The server's time.
+        """
+        now = asyncio.get_running_loop().time()
+        for child in self.children:
+            if child.state != "running" or not child.pid:
+                continue
+            ends = [until for worker, until in leases.items() if child.has(worker)]
+            verdict = child.watch.look(ends, now_ms, now)
+            # guard: after the server was away nobody is killed at once
+            if now < self._lenient_until:
+                child.watch.forgive()
+                continue
+            self._judge(child, verdict)
+
+    def _judge(self, child: Child, verdict: Verdict) -> None:
+        who = f"{child.plan.name}: process {child.pid}"
+        if verdict == "lost":
+            self._listener.notice(
+                f"{who} lives, but its worker has lost its lease: it is stopped, or hangs in a call; "
+                f"it is killed and replaced unless it comes back within {self._patience:g} s"
+            )
+        elif verdict == "back":
+            self._listener.notice(f"{who} works again")
+        elif verdict == "gone":
+            self._listener.notice(f"{who} did not come back, killing it")
+            self._signal(child, signal.SIGKILL)
+
+    def server_is_away(self) -> None:
+        """The server does not answer: nobody can tell who is frozen. When it is back, workers need some time."""
+        self._lenient_until = asyncio.get_running_loop().time() + self._patience_after_loss
+        for child in self.children:
+            child.watch.forgive()
 
     async def run(self) -> Ending:
         """Starts the processes and returns when all have ended after `stop`.
@@ -261,6 +313,7 @@ class Supervisor:
             # The child has its own copies. If ours stayed open, `reading` would never come to its end.
             os.close(writing)
         child.process, child.pid, child.token, child.state = process, process.pid, token, "running"
+        child.watch = LeaseWatch(self._patience)
         copying = asyncio.create_task(self._copy_output(child, reading))
         # A stop that came while the process was being started found no process to signal, so it is told here. There is
         # no await between the line that makes the process known and this one: it is told at least once.
@@ -299,8 +352,8 @@ class Supervisor:
             await asyncio.wait_for(self._stopping.wait(), pause)
 
     async def _copy_output(self, child: Child, descriptor: int) -> None:
-        async with _reader(descriptor) as reader:
-            async for line in _lines(reader):
+        async with reader_of(descriptor) as reader:
+            async for line in lines(reader):
                 self._listener.output(child, line)
 
     # All of them
@@ -324,31 +377,6 @@ class Supervisor:
         if child.process is not None and child.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 child.process.send_signal(number)
-
-
-@contextlib.asynccontextmanager
-async def _reader(descriptor: int) -> AsyncIterator[asyncio.StreamReader]:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(loop=loop)
-    pipe = os.fdopen(descriptor, "rb", buffering=0)
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), pipe)
-    try:
-        yield reader
-    finally:
-        transport.close()
-
-
-async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[str]:
-    rest = ""
-    while chunk := await reader.read(65_536):
-        *whole, rest = (rest + chunk.decode(errors="replace")).split("\n")
-        for line in whole:
-            yield line.rstrip("\r")
-        if len(rest) > LONGEST_LINE:
-            yield rest
-            rest = ""
-    if rest:
-        yield rest
 
 
 def describe_exit(code: int) -> str:

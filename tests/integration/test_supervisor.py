@@ -66,8 +66,12 @@ def plan(code: str, name: str = "one") -> ProcessPlan:
     return ProcessPlan(name=name, group="type", command=(sys.executable, "-c", code, WATCHED_PIPE))
 
 
-def supervisor(recorder: Recorder, plans: Sequence[ProcessPlan], grace: float = 10) -> Supervisor:
-    return Supervisor(plans, listener=recorder, release=recorder.release, grace=grace, policy=QUICK)
+def supervisor(
+    recorder: Recorder, plans: Sequence[ProcessPlan], grace: float = 10, patience: float = 60
+) -> Supervisor:
+    return Supervisor(
+        plans, listener=recorder, release=recorder.release, grace=grace, policy=QUICK, patience=patience
+    )
 
 
 @asynccontextmanager
@@ -228,3 +232,83 @@ async def test_long_and_unfinished_output_arrives() -> None:
         one.stop()
         await task
     assert "".join(line.removeprefix("one ") for line in recorder.lines) == "x" * 100_000 + "restup"
+
+
+def observed(one: Supervisor, left: float) -> None:
+    """What the server says: the leases of all processes go on for so many seconds."""
+    leases = {f"{child.workers}1": 100_000 + int(left * 1000) for child in one.children}
+    one.observe(leases, 100_000)
+
+
+async def test_a_process_that_is_frozen_is_killed_and_replaced() -> None:
+    recorder = Recorder()
+    one = supervisor(recorder, [plan(IDLE)], patience=0.05)
+    async with running(one, lambda: recorder.lines) as task:
+        first, workers = one.children[0].pid, one.children[0].workers
+        observed(one, left=-1)
+        assert recorder.notices == [], "it has not joined: it may be slow to start"
+        observed(one, left=5)
+        os.kill(first, signal.SIGSTOP)
+
+        def is_replaced() -> bool:
+            if one.children[0].pid == first:
+                observed(one, left=-1)
+            return len(recorder.lines) == 2
+
+        await eventually(is_replaced)
+        assert recorder.released == [(workers, True)]
+        assert recorder.notices == [
+            (
+                f"one: process {first} lives, but its worker has lost its lease: it is stopped, or hangs in a call; "
+                "it is killed and replaced unless it comes back within 0.05 s"
+            ),
+            f"one: process {first} did not come back, killing it",
+            "one was killed by SIGKILL, starts again in 0.01 s",
+        ]
+        observed(one, left=-1)
+        assert len(recorder.notices) == 3, "the next one has not joined yet"
+        one.stop()
+        await task
+    assert not is_alive(first)
+
+
+async def test_after_the_server_was_away_nobody_is_killed_at_once() -> None:
+    recorder = Recorder()
+    one = supervisor(recorder, [plan(IDLE)], patience=0.0)
+    async with running(one, lambda: recorder.lines) as task:
+        observed(one, left=5)
+        one.server_is_away()
+        for _ in range(3):
+            observed(one, left=-1)
+        assert recorder.notices == []
+        one.stop()
+        await task
+    assert recorder.released == []
+
+
+async def test_a_process_that_drains_is_not_taken_for_frozen() -> None:
+    recorder = Recorder()
+    one = supervisor(recorder, [plan(STUBBORN)], patience=0.0)
+    async with running(one, lambda: recorder.lines) as task:
+        observed(one, left=5)
+        one.stop()
+        await eventually(lambda: one.children[0].state == "draining")
+        for _ in range(3):
+            observed(one, left=-1)
+        assert recorder.notices == []
+        one.stop()
+        await task
+
+
+async def test_a_process_gets_a_token_of_its_own_in_every_life() -> None:
+    code = f"import os; print(os.getpid(), os.environ['CALLBOARD_PROCESS_TOKEN'], flush=True)\n{IDLE}"
+    recorder = Recorder()
+    one = supervisor(recorder, [plan(code)])
+    async with running(one, lambda: len(recorder.lines) == 2) as task:
+        os.kill(one.children[0].pid, signal.SIGKILL)
+        await eventually(lambda: len(recorder.lines) == 4)
+        names = [":".join(line.split()[1:]) for line in recorder.lines if not line.endswith("up")]
+        assert one.children[0].workers.endswith(f":{names[1]}:")
+        assert len({name.rpartition(":")[2] for name in names}) == 2
+        one.stop()
+        await task

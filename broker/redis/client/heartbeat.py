@@ -73,11 +73,9 @@ class Heartbeat:
 
     def _run(self) -> None:
         complained = False
-        self._introduce()
         while not self._stop.wait(self._settings.beat_every):
-            worker = ""
             try:
-                worker = self._beat()
+                self._beat()
                 complained = False
             except BrokerError as error:
                 self._hang_up()
@@ -89,39 +87,34 @@ class Heartbeat:
                 if not complained:
                     logger.exception("heartbeat failed, trying again")
                 complained = True
-            if self._keeper is not None:
-                self._keeper.tell(worker)
         self._hang_up()
         if self._keeper is not None:
             self._keeper.close()
 
-    def _introduce(self) -> None:
-        """Starts the keeper before the first beat, as the first message may be the one that hangs."""
-        if self._keeper is None or not self._keeper.is_eager:
-            return
-        self._keeper.start()
-        worker = ""
-        while not worker and not self._stop.wait(LONGEST_PAUSE):
-            worker = self._pulse()[0]
-        self._keeper.tell(worker)
+    def _tell_keeper(self, worker: str) -> None:
+        if self._keeper is not None:
+            self._keeper.tell(worker)
 
-    def _beat(self) -> str:
-        """Returns the name of the worker whose lease goes on, "" when there is none."""
+    def _beat(self) -> None:
         worker, held, running = self._pulse()
         # guard: a worker's heart beats
         if not worker:
-            return ""
+            return
         settings = self._settings
         lease = int(settings.lease * 1000)
         arguments = (worker, lease, settings.retain, settings.max_unclaimed, held, running)
-        answer = run(self._connected(), self._keys, "beat", arguments)
+        try:
+            answer = run(self._connected(), self._keys, "beat", arguments)
+        except BaseException:
+            # The keeper is not to extend the lease of a worker that has lost the server.
+            self._tell_keeper("")
+            raise
+        self._tell_keeper(worker)
         # `worker` and not the present name: the loop may have joined anew while the beat was under way, and a lost lease
         # of the old incarnation must not be told of the new one.
         # guard: a lost lease is told
         if answer[0] == b"FENCED":
             self._on_fenced(worker)
-            return ""
-        return worker
 
     def _connected(self) -> BlockingConnection:
         if self._connection is None:

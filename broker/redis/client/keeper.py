@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 
@@ -44,7 +45,7 @@ class Watch:
 
 
 class Keeper:
-    """One helper process for one worker, whatever its incarnation; used by the heartbeat's thread.
+    """One helper process for one worker, whatever its incarnation. Event loop and heartbeat's thread may use it.
 
     Args:
         endpoint: where the lease is.
@@ -59,17 +60,23 @@ class Keeper:
 
     def __init__(self, endpoint: Endpoint, keys: Keys, settings: BrokerSettings, watch: Watch) -> None:
         self._plan = _plan(endpoint, keys, settings, watch)
-        self.is_eager = watch.ends_worker
+        self._is_eager = watch.ends_worker
         self._memory = _shared_memory()
         # Memory of both processes: what changes with every message must not cost a system call.
         self.board = memoryview(mmap.mmap(self._memory, keeper_process.BOARD_SIZE)).cast("d")
         self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
         self._attempts = 0
         self._since = 0.0
         self._pipe = -1
 
     def start(self) -> None:
-        """Starts the process, if it does not run."""
+        """Starts it in a worker process; elsewhere it comes with the first beat, so that what is short is cheap."""
+        if self._is_eager:
+            with self._lock:
+                self._start()
+
+    def _start(self) -> None:
         if self._process is not None or self._attempts >= ATTEMPTS:
             return
         self._attempts += 1
@@ -95,8 +102,17 @@ class Keeper:
         self._write(self._plan)
 
     def tell(self, worker: str) -> None:
-        """Says that the heart beats, of this worker; "": there is no lease to keep."""
-        self.start()
+        """Says that the heart of this worker has beaten; "": that it could not."""
+        with self._lock:
+            self._start()
+            self._write_name(worker)
+
+    def introduce(self, worker: str) -> None:
+        """Says at once that a worker has joined, if the process runs: its first message may be the one that hangs."""
+        with self._lock:
+            self._write_name(worker)
+
+    def _write_name(self, worker: str) -> None:
         if self._process is not None:
             self._write(worker.encode().hex().encode() + b"\n")
 
@@ -132,10 +148,11 @@ class Keeper:
 
     def close(self) -> None:
         """Ends the process, which takes a millisecond; safe to repeat."""
-        self._end()
-        if self._memory >= 0:
-            os.close(self._memory)
-        self._memory, self._attempts = -1, ATTEMPTS
+        with self._lock:
+            self._end()
+            if self._memory >= 0:
+                os.close(self._memory)
+            self._memory, self._attempts = -1, ATTEMPTS
 
 
 def can_keep(endpoint: Endpoint, settings: BrokerSettings) -> bool:

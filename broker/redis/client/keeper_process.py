@@ -258,7 +258,7 @@ class Keeper:
         if not self._is_silent():
             return max(0.001, self._heard + self._plan.quiet - now)
         to_limit = self._limit() - now
-        wait = self._plan.lease / 4000
+        wait = min(self._plan.quiet, self._plan.lease / 4000)
         return min(wait, to_limit) if to_limit > 0 else wait
 
     def take(self, data: bytes) -> None:

@@ -449,6 +449,15 @@ async def test_overdue_is_seen_from_outside() -> None:
     assert fixture.host.limits.overdue() == 0
 
 
+async def test_one_message_may_run_twice_at_once_within_its_limits() -> None:
+    """Two agent types of one process may subscribe to one topic."""
+    fixture = HostFixture(max_runtime=600)
+    both = [fixture.host.handle(fixture.delivery(Note(text="add"))) for _ in range(2)]
+    outcomes = await asyncio.gather(*both)
+    assert [type(one) for one in outcomes] == [Commit, Commit]
+    assert fixture.host.limits.board[0] == 0.0
+
+
 async def test_a_worker_that_is_told_to_end_ends_the_handler() -> None:
     fixture = HostFixture()
     handling = asyncio.ensure_future(fixture.host.handle(fixture.delivery(Note(text="hang"))))
