@@ -142,7 +142,7 @@ Release = Callable[[str, bool], Awaitable[None]]
 
 
 class Supervisor:
-    """The keeper of worker processes: it starts them, restarts those that die, and drains them in the end.
+    """Runs worker processes: it starts them, restarts those that die or are frozen, and drains them in the end.
 
     A process that ends with status `RECYCLED` has drained because it passed a limit: another is started at once, which
     is no restart in the sense of the policy.

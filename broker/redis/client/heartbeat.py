@@ -99,16 +99,12 @@ class Heartbeat:
         worker, held, running = self._pulse()
         # guard: a worker's heart beats
         if not worker:
+            self._tell_keeper("")
             return
         settings = self._settings
         lease = int(settings.lease * 1000)
         arguments = (worker, lease, settings.retain, settings.max_unclaimed, held, running)
-        try:
-            answer = run(self._connected(), self._keys, "beat", arguments)
-        except BaseException:
-            # The keeper is not to extend the lease of a worker that has lost the server.
-            self._tell_keeper("")
-            raise
+        answer = run(self._connected(), self._keys, "beat", arguments)
         self._tell_keeper(worker)
         # `worker` and not the present name: the loop may have joined anew while the beat was under way, and a lost lease
         # of the old incarnation must not be told of the new one.
@@ -124,6 +120,8 @@ class Heartbeat:
         return self._connection
 
     def _hang_up(self) -> None:
+        # A worker that has lost the server loses its lease: its keeper does not extend it.
+        self._tell_keeper("")
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -26,7 +26,6 @@ import mmap
 import os
 import select
 import signal
-import struct
 import sys
 import time
 
@@ -221,7 +220,7 @@ class Parent:
 class Keeper:
     """Listens to a worker, and acts when it is silent."""
 
-    def __init__(self, plan: Plan, board: mmap.mmap) -> None:
+    def __init__(self, plan: Plan, board: memoryview[float]) -> None:
         self._plan = plan
         self._board = board
         self._rest = b""
@@ -273,13 +272,9 @@ class Keeper:
     def _is_silent(self) -> bool:
         return time.monotonic() - self._heard >= self._plan.quiet
 
-    def _earliest(self) -> float:
-        found: float = struct.unpack("d", self._board[:BOARD_SIZE])[0]
-        return found
-
     def _limit(self) -> float:
         """Until when silence is fine."""
-        earliest = self._earliest()
+        earliest = self._board[0]
         return earliest + self._plan.margin if earliest else self._heard + self._plan.max_silence
 
     def _look(self) -> None:
@@ -291,7 +286,7 @@ class Keeper:
         # guard: a keeper extends the lease only while silence is fine
         if time.monotonic() < self._limit():
             self._extend()
-        elif self._earliest() and self._plan.ends:
+        elif self._board[0] and self._plan.ends:
             if self._looks >= LOOKS:
                 self._end()
         elif not self._complained:
@@ -340,7 +335,7 @@ def main(descriptor: int) -> None:
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     os.chdir("/")
-    board = mmap.mmap(descriptor, BOARD_SIZE, access=mmap.ACCESS_READ)
+    board = memoryview(mmap.mmap(descriptor, BOARD_SIZE, access=mmap.ACCESS_READ)).cast("d")
     received = b""
     while b"\n" not in received:
         data = os.read(0, 65536)

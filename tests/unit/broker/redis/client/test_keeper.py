@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import mmap
 import os
+import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -25,7 +27,7 @@ from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.operations.acl import rules
 from tests.helpers.eventually import eventually
-from tests.helpers.peers import peer, silent
+from tests.helpers.peers import Client, peer, silent
 from tests.helpers.servers import ServerProcess
 
 USER, PASSWORD = "keeping", "pass word\n:@"
@@ -125,8 +127,8 @@ async def test_it_logs_in_as_the_worker_does_and_shows_no_password(server: Serve
     await admin.command("ACL", "SETUSER", USER, "reset", "on", f">{PASSWORD}", *role)
     endpoint = Endpoint("unix", path=str(server.path), username=USER, password=PASSWORD)
     settings = fixture.transport.settings
-    other = Keeper(endpoint, fixture.transport.keys, settings, Watch(False, 0.0))
-    fixture.keeper, _ = other, fixture.keeper.close()
+    fixture.keeper.close()
+    other = fixture.keeper = Keeper(endpoint, fixture.transport.keys, settings, Watch(False, 0.0))
     other.tell(await fixture.join())
     await fixture.is_extended()
     listed = (await admin.command("CLIENT", "LIST")).decode()
@@ -200,6 +202,32 @@ async def test_a_server_that_hangs_does_not_hang_it() -> None:
         process = fixture.process
         await fixture.close()
         assert not process.is_running()
+
+
+async def test_it_speaks_through_tls_with_the_signers_of_its_worker(tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed: there is nothing to make a certificate with")
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    made = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test"
+    named = ("-addext", "subjectAltName=IP:127.0.0.1", "-out", str(cert), "-keyout", str(key))
+    subprocess.run(["openssl", *made.split(), *named], check=True, capture_output=True)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(cert, key)
+    extended: list[list[bytes]] = []
+
+    async def talk(client: Client) -> None:
+        while (command := await client.command()) is not None:
+            if command[0] == b"ZADD":
+                extended.append(command)
+            await client.say(b"*2\r\n$2\r\n12\r\n$6\r\n345678\r\n" if command == [b"TIME"] else b":0\r\n")
+
+    async with peer(talk, tls=tls) as server:
+        fixture = KeeperFixture(f"{server.url}?ssl_ca_certs={cert}")
+        fixture.keeper.tell("shop:7:k3x0p9qa:1")
+        await eventually(lambda: extended)
+        workers = fixture.transport.keys.of("workers").encode()
+        assert extended[0] == [b"ZADD", workers, b"XX", b"12745", b"shop:7:k3x0p9qa:1"]
+        await fixture.close()
 
 
 async def test_signals_for_all_do_not_end_it_and_closing_does(fixture: KeeperFixture) -> None:
@@ -294,6 +322,37 @@ time.sleep(600)
         one.kill()
 
 
+class ListeningKeeper(Keeper):
+    """Notes what it is told."""
+
+    told: list[str]
+
+    def tell(self, worker: str) -> None:
+        super().tell(worker)
+        self.told.append(worker)
+
+
+async def test_a_heartbeat_tells_it_of_each_beat_and_of_each_that_failed() -> None:
+    with ServerProcess() as server:
+        fixture = KeeperFixture(server.url)
+        fixture.keeper.close()
+        transport, worker = fixture.transport, ""
+        keeper = ListeningKeeper(transport.endpoint, transport.keys, transport.settings, Watch(False, 0.0))
+        keeper.told, fixture.keeper = [], keeper
+        heartbeat = transport.heartbeat(lambda: (worker, 0, 0), print, keeper)
+        heartbeat.start()
+        await eventually(lambda: keeper.told[:2] == ["", ""])
+        assert keeper._process is None, "there is no lease to keep"
+        worker = await fixture.join()
+        await eventually(lambda: keeper.told[-1] == worker)
+        process = fixture.process
+        server.kill()
+        await eventually(lambda: keeper.told[-2:] == ["", ""])
+        await heartbeat.end()
+        assert not process.is_running()
+        await fixture.close()
+
+
 async def test_with_a_worker_process_it_starts_at_once_and_else_with_the_first_beat(
     server: ServerProcess,
 ) -> None:
@@ -321,11 +380,10 @@ class Inside:
         with monkeypatch.context() as patch:
             patch.setattr("os.getpid", lambda: self.worker.pid)
             outer = Keeper(endpoint, fixture.transport.keys, settings, Watch(True, margin=0.0))
-        self.board = mmap.mmap(outer._memory, keeper_process.BOARD_SIZE)
-        self.earliest = memoryview(self.board).cast("d")
+        self.earliest = outer.board
         plan = keeper_process.Plan(outer._plan.rstrip(b"\n"))
         outer.close()
-        self.keeper = keeper_process.Keeper(plan, self.board)
+        self.keeper = keeper_process.Keeper(plan, self.earliest)
         self.keeper.take(fixture.lane.worker.encode().hex().encode() + b"\n")
 
     def look(self, times: int = 1) -> None:
@@ -372,6 +430,27 @@ async def test_a_stopped_worker_loses_its_lease_and_is_not_ended(
     assert await fixture.lease_ends() == before
     inside.worker.send_signal(signal.SIGCONT)
     assert inside.worker.poll() is None
+
+
+async def test_so_it_is_where_ps_has_to_tell(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS."""
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert not inside.keeper._parent.is_stopped()
+    inside.worker.send_signal(signal.SIGSTOP)
+    await eventually(inside.keeper._parent.is_stopped)
+
+
+async def test_without_a_descriptor_of_the_process_it_is_killed_by_its_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on macOS."""
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    worker = subprocess.Popen(SLEEPER)
+    monkeypatch.setattr(os, "getppid", lambda: worker.pid if worker.poll() is None else 1)
+    parent = keeper_process.Parent(worker.pid)
+    assert (parent.descriptor, parent.is_there()) == (-1, True)
+    assert parent.kill()
+    assert worker.wait() == -signal.SIGKILL
 
 
 async def test_past_a_limit_the_worker_is_killed_and_what_it_held_is_free(
