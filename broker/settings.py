@@ -78,6 +78,15 @@ class BrokerSettings:
     beat_every: Seconds = Field(
         default=1.0, description="Between two heartbeats of a worker, which beats at least twice in a lease."
     )
+    keeper: bool = Field(
+        default=True,
+        description="Beside each worker runs a tiny process that extends its lease while a call into C holds "
+        "Python's lock (GIL), and ends a worker process that does so past a handler's `max_runtime`. Not for memory://.",
+    )
+    max_silence: Seconds = Field(
+        default=60.0,
+        description="How long the keeper extends the lease of a silent worker none of whose handlers has a `max_runtime`.",
+    )
     prefetch: Annotated[Count, Unit("entries")] = Field(default=512, description="What a worker may hold.")
     concurrency: Annotated[Count, Unit("handlers")] = Field(
         default=100, description="What runs at once in one process."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from callboard.broker.redis.client import identity
 from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.marks import Mark
 from tests.helpers.eventually import eventually
@@ -255,3 +256,26 @@ async def test_junk_is_not_replayed(driver: ServerDriver) -> None:
     assert (await driver.run("replay", "counter", "replay", found[0], b""))[1] == b"not replayable"
     assert (await driver.run("replay", "counter", "discard", found[0], b""))[1] == b"done"
     assert await driver.letters("counter") == []
+
+
+async def test_burying_a_process_leaves_the_one_with_the_same_host_and_process_id(
+    driver: ServerDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two containers with one host name, in each of which the worker is process 7."""
+    await driver.declare(topic("counter", "visits"))
+    monkeypatch.setattr("socket.gethostname", lambda: "shop")
+    monkeypatch.setattr("os.getpid", lambda: 7)
+    names = []
+    for token in ("aaaaaaaa", "bbbbbbbb"):
+        monkeypatch.setattr(identity, "_token", token)
+        await driver.worker("counter")
+        names.append(identity.own_name())
+    dead, living = driver.workers
+    await driver.note("topic:visits", "a", "1")
+    await dead.take()
+    assert await driver.run("leave", "1", "", f"{names[0]}:") == 1
+    assert names == ["shop:7:aaaaaaaa", "shop:7:bbbbbbbb"]
+    (taken,) = await living.take()
+    assert (taken.envelope.body, taken.attempt) == (b"1", 2)
+    await living.finish(taken)
+    await driver.check_empty("counter")

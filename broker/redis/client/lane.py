@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -26,6 +24,7 @@ from callboard.broker.redis import keys
 from .commits import Done, as_done
 from .connection import Link, pack
 from .endpoint import Argument
+from .identity import own_name
 
 logger = logging.getLogger("callboard.broker")
 
@@ -64,10 +63,11 @@ class WorkerLane:
             accepts: the messages that it knows, with their versions.
         """
         settings = self._link.settings
-        host, pid = socket.gethostname(), os.getpid()
+        name = own_name()
+        host, pid, _ = name.rsplit(":", 2)
         lease = int(settings.lease * 1000)
         known = as_words(accepts or {})
-        arguments = (f"{host}:{pid}", lease, " ".join(agent_types), host, pid, known, WorkerLane._highest)
+        arguments = (name, lease, " ".join(agent_types), host, pid, known, WorkerLane._highest)
         answer = await self._link.run("join", arguments)
         worker = answer[0].decode()
         WorkerLane._highest = max(WorkerLane._highest, int(worker.rpartition(":")[2]))

@@ -25,6 +25,7 @@ from .connection import Link, Revive
 from .endpoint import Argument, Endpoint
 from .follower import StreamFollower
 from .heartbeat import Heartbeat, Pulse
+from .keeper import Keeper, Watch, can_keep
 from .lane import WorkerLane, as_words
 from .nested import NestedRequests
 from .publisher import Publisher
@@ -234,9 +235,20 @@ class RedisTransport:
         """A line for one worker."""
         return WorkerLane(self.link("worker"), self.link("bell"))
 
-    def heartbeat(self, pulse: Callable[[], Pulse], on_fenced: Callable[[str], None]) -> Heartbeat:
+    def heartbeat(
+        self,
+        pulse: Callable[[], Pulse],
+        on_fenced: Callable[[str], None],
+        keeper: Keeper | None = None,
+    ) -> Heartbeat:
         """The heartbeat of one worker; not started yet."""
-        return Heartbeat(self.endpoint, self.keys, self.settings, pulse, on_fenced)
+        return Heartbeat(self.endpoint, self.keys, self.settings, pulse, on_fenced, keeper)
+
+    def keeper(self, watch: Watch) -> Keeper | None:
+        """Extends the lease of one worker while it is silent; not started yet. None where there can't be one."""
+        if not can_keep(self.endpoint, self.settings):
+            return None
+        return Keeper(self.endpoint, self.keys, self.settings, watch)
 
     def follow_control(self, on_order: Callable[[str, str], None]) -> StreamFollower:
         """Hears what workers are told at once: an order and what it is about. Not started yet."""

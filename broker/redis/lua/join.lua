@@ -6,7 +6,7 @@
 -- beats            hash     see workers.lua
 -- newer            hash     see versions.lua: what waits for this worker's version of a message may be taken now
 --
--- ARGV: host:pid, lease (ms), types (space separated), host, pid, accepts (`<message> <version> <message> <version> ...`),
+-- ARGV: host:pid:token, lease (ms), types (space separated), host, pid, accepts (`<message> <version> <message> <version> ...`),
 --   the highest number that a worker of the process ever had
 -- Returns {worker, server ms}.
 

@@ -45,7 +45,7 @@ class WorkerView:
     """One worker that is alive, or was until its lease ends.
 
     Attributes:
-        name: `<host>:<pid>:<number>`; the number is its fencing token.
+        name: `<host>:<pid>:<token>:<number>`: the token is random, one for each process; the number is its fencing token.
         host: machine.
         pid: process.
         types: agent types that it runs.

@@ -184,7 +184,7 @@ async def test_an_app_is_declared_as_a_whole_also_by_who_runs_nothing(url: str) 
         assert dict(zip(topics[::2], topics[1::2], strict=True))[b"news"] == b"first"
         runtime.start()
         await runtime.ready()
-        assert runtime.worker.count(":") == 2
+        assert runtime.worker.count(":") == 3
         with pytest.raises(ValueError, match="first"):
             await runtime.register_factory("first", RoutedAgent)
 
