@@ -15,6 +15,7 @@ from callboard.broker.consumer.interfaces import ConsumedType
 from callboard.broker.errors import ServerUnavailableError
 from callboard.broker.redis.client.transport import Declared, RedisTransport
 from callboard.broker.retry import RetryPolicy
+from callboard.broker.settings import variable, warn_of_unknown
 from callboard.broker.subscriptions import Subscription, TypePrefixSubscription, TypeSubscription
 from callboard.intervention import InterventionHandler
 
@@ -122,11 +123,14 @@ class RuntimeLifecycle:
                 await self._open()
 
     async def _open(self) -> None:
+        warn_of_unknown()
         settings = self._given_settings or BrokerSettings.from_env()
-        namespace = self._given_namespace or (settings.namespace if self._named(settings) else None)
+        namespace = self._given_namespace or settings.namespace or variable("namespace")
+        # Only what was made up here is removed in the end. That a name is the usual one says nothing: it may be given, too.
+        # guard: a namespace that was given is never deleted
         self._temporary = namespace is None
         settings = replace(settings, namespace=namespace or f"run-{os.getpid()}-{os.urandom(4).hex()}")
-        url = self._given_url or settings.url
+        url = self._given_url or settings.url or variable("url")
         if url is None:
             from callboard.broker.redis.server.embedded import EmbeddedServer
 
@@ -141,10 +145,6 @@ class RuntimeLifecycle:
             raise
         self._transport = transport
         self._sender = Sender(transport, self.registry, self._interventions)
-
-    @staticmethod
-    def _named(settings: BrokerSettings) -> bool:
-        return settings.namespace != BrokerSettings().namespace
 
     def _retry(self, settings: BrokerSettings) -> RetryPolicy:
         """When a failed message is tried again, unless its agent type says something else."""

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 from callboard.broker import AgentId, AgentType, BrokerSettings, TopicId
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.retry import RetryPolicy
+from callboard.broker.settings import variable
 from callboard.broker.subscriptions import Subscription
 from callboard.cancellation import CancellationToken
 from callboard.declaration import AgentSettings, Declarations
@@ -37,8 +38,8 @@ class RedisAgentRuntime(RuntimeLifecycle):
 
     Args:
         url: redis://, rediss://, unix:// or memory://. None: CALLBOARD_URL, else REDIS_URL, else the embedded server.
-        namespace: what keeps applications on one server apart. None: CALLBOARD_NAMESPACE, else a throw-away namespace
-            that is deleted by `close`.
+        namespace: what keeps applications on one server apart. None: that of the settings, else CALLBOARD_NAMESPACE, else
+            a throw-away namespace that is deleted by `close`. One that was named anywhere is never deleted.
         settings: everything else; None: from the environment.
         types: agent types that this process runs. None: all that are registered.
         intervention_handlers: see InterventionHandler; each sees what the one before it returned.
@@ -87,9 +88,10 @@ class RedisAgentRuntime(RuntimeLifecycle):
         """A runtime with everything that an App declares.
 
         Args:
-            app: the declarations. Its namespace is used unless another is given.
+            app: the declarations.
             url: as for the class.
-            namespace: instead of the app's.
+            namespace: None: that of `settings`, else the one that the app was made with, else CALLBOARD_NAMESPACE, else the
+                app's name.
             settings: instead of the app's.
             types: agent types that this process runs: None all, () none (to publish only).
             intervention_handlers: as for the class.
@@ -100,7 +102,11 @@ class RedisAgentRuntime(RuntimeLifecycle):
         """
         runtime = cls(
             url,
-            namespace=namespace or app.namespace,
+            namespace=namespace
+            or (settings.namespace if settings is not None else None)
+            or app.given_namespace
+            or variable("namespace")
+            or app.namespace,
             settings=settings or app.settings,
             types=types,
             intervention_handlers=intervention_handlers,

@@ -26,8 +26,8 @@ def acl(
       callboard acl worker --namespace shop
       callboard acl publisher --namespace shop --file >> /etc/redis/users.acl
     """
-    from callboard.broker import BrokerSettings
     from callboard.broker.redis.operations.acl import ROLES, Role, rules
+    from callboard.cli.sessions import namespace_of
 
     known: dict[str, Role] = {name: name for name in ROLES}
     if role not in known:
@@ -36,7 +36,7 @@ def acl(
         "reset",
         "on",
         ">PASSWORD",
-        *rules(known[role], namespace or BrokerSettings.from_env().namespace),
+        *rules(known[role], namespace_of(None, namespace)),
     ]
     if as_file:
         say(f"user callboard-{role} {' '.join(words)}")

@@ -18,7 +18,7 @@ from callboard.broker.encoding.limits import Limits
 from callboard.broker.envelope import FIELDS, Envelope, Posting, Route, decode
 from callboard.broker.errors import ConnectionLostError, DecodeError, SettingsError
 from callboard.broker.redis.keys import CONTROL, Keys, reply
-from callboard.broker.settings import BrokerSettings
+from callboard.broker.settings import DEFAULT_NAMESPACE, BrokerSettings
 
 from .claims import ClaimStore
 from .connection import Link, Revive
@@ -56,7 +56,7 @@ class RedisTransport:
         self._revive = revive
         self._links: weakref.WeakSet[Link] = weakref.WeakSet()
         self.endpoint = Endpoint.parse(url)
-        self.keys = Keys(settings.namespace)
+        self.keys = Keys(settings.namespace or DEFAULT_NAMESPACE)
         self.settings = settings
         self._limits = Limits.of(settings)
         self.process = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
@@ -126,7 +126,7 @@ class RedisTransport:
         answer = await self.admin.run("declare", arguments)
         if isinstance(answer, list):
             raise SettingsError(
-                f"the namespace {self.settings.namespace!r} has {int(answer[1])} shards and this process is set to "
+                f"the namespace {self.keys.namespace!r} has {int(answer[1])} shards and this process is set to "
                 f"{SHARDS}: use the same setting everywhere, or another namespace"
             )
 

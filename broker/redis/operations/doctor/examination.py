@@ -38,7 +38,7 @@ async def examine(transport: RedisTransport) -> Report:
             findings += [replace(finding, check=name) for finding in await _made(check, subject)]
     return Report(
         server=transport.endpoint.shown,
-        namespace=transport.settings.namespace,
+        namespace=transport.keys.namespace,
         findings=tuple(findings),
     )
 
