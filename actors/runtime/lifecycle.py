@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from callboard.broker import BrokerSettings, MessageRegistry, SubscriptionTable
 from callboard.broker.consumer.interfaces import ConsumedType
@@ -138,7 +138,7 @@ class RuntimeLifecycle:
             url = self._server.url
         transport = RedisTransport(url, settings, self._revive if self._server is not None else None)
         try:
-            await self._declare(transport)
+            await self._declare_all(transport)
         except BaseException:
             await transport.close()
             await self._release_server()
@@ -150,10 +150,29 @@ class RuntimeLifecycle:
         """When a failed message is tried again, unless its agent type says something else."""
         return self._given_retry or RetryPolicy.of(settings)
 
+    async def _declare_all(self, transport: RedisTransport) -> None:
+        """Declares until nothing came meanwhile: whoever registers something now finds no transport to declare it with."""
+        declared_last = None
+        # guard: what is registered while the runtime opens is declared
+        while (everything := self._everything(transport)) != declared_last:
+            await transport.declare(*everything)
+            declared_last = everything
+
     async def _declare(self, transport: RedisTransport) -> None:
+        await transport.declare(*self._everything(transport))
+
+    def _everything(
+        self, transport: RedisTransport
+    ) -> tuple[dict[str, Mapping[str, Any]], list[Declared], dict[str, int]]:
         types = self._agents.settings_of_types(self._retry(transport.settings))
-        subscriptions = [declared(subscription) for subscription in self._subscriptions]
-        await transport.declare(types, subscriptions, self.registry.versions())
+        return types, [declared(one) for one in self._subscriptions], self.registry.versions()
+
+    async def _transport_if_any(self) -> RedisTransport | None:
+        """The connection, after an opening that is under way; None: nothing has opened it yet."""
+        if self._transport is None and self._opening is not None:
+            async with self._opening:
+                pass
+        return self._transport
 
     async def close(self) -> None:
         """Stops, closes the agents, ends every connection. A throw-away namespace is deleted. Safe to repeat."""
@@ -240,15 +259,15 @@ class RuntimeLifecycle:
         return self._task
 
     async def ready(self) -> None:
-        """Waits until the worker of this process takes messages; raises what keeps it from that."""
+        """Waits until the worker of this process takes messages; raises what keeps it from that, or has ended it since."""
         task = self._started()
-        while self._worker is None or not self._worker.consumer.joined.is_set():
-            if task.done():
-                if self._task is task:
-                    self._task = None  # the caller is told below how it ended, and may start again
-                await task
+        while not task.done():
+            if self._worker is not None and self._worker.consumer.joined.is_set():
                 return
             await asyncio.sleep(0.001)
+        if self._task is task:
+            self._task = None  # the caller is told below how it ended, and may start again
+        await task
 
     async def drain(self, grace: float | None = None) -> None:
         """Stops as SIGTERM does: takes nothing new, lets handlers finish, gives back the rest.

@@ -110,7 +110,7 @@ class LocalWorker:
             self.consumer.step_back(concerned_by(what))
 
     def _on_turn(self, turn: Turn) -> None:
-        self._transport.observe_clock(turn.server_ms)
+        self._transport.observe_clock(turn.server_ms, turn.asked_ms)
         self._changed.set()
 
     def _on_fenced(self, worker: str) -> None:

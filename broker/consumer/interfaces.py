@@ -67,6 +67,7 @@ class Turn(NamedTuple):
         more: there is more to take at once.
         suspects_wait: a suspect waits for a worker that holds nothing.
         full_topic: a topic whose stream is full, so that a delayed message could not be delivered; "" for none.
+        asked_ms: when the turn was sent, by the steady clock of `client/clock.py`; None: it is not known.
     """
 
     deliveries: list[Delivery]
@@ -75,6 +76,7 @@ class Turn(NamedTuple):
     more: bool
     suspects_wait: bool
     full_topic: str
+    asked_ms: float | None = None
 
 
 class Lane(Protocol):

@@ -64,7 +64,7 @@ OF_THE_NAMESPACE = (
     KeyKind(
         "config",
         "hash",
-        "`shards`: fixed for the namespace; `sweep:<stream>`: where trimming goes on",
+        "`shards`, `layout`: fixed for the namespace; `sweep:<stream>`: where trimming goes on",
         publisher="writes",
     ),
     KeyKind("topics", "hash", "topic -> agent types that subscribe, with spaces between", publisher="writes"),

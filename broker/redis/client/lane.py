@@ -23,6 +23,7 @@ from callboard.broker.errors import (
 from callboard.broker.outcome import Outcome
 from callboard.broker.redis import keys
 
+from .clock import steady_ms
 from .commits import Done, as_done
 from .connection import Link, pack
 from .endpoint import Argument
@@ -71,9 +72,10 @@ class WorkerLane:
     async def commit_and_pull(self, done: Sequence[Done], pull: Pull) -> Turn:
         """The same with commits that are encoded already."""
         self._calls += 1
+        asked = steady_ms()
         answer = await self._link.run("turn", self._arguments(done, pull))
         self._check(answer)
-        return self._read(answer)
+        return self._read(answer, asked)
 
     def _arguments(self, done: Sequence[Done], pull: Pull) -> list[Argument]:
         settings = self._link.settings
@@ -102,7 +104,7 @@ class WorkerLane:
         if answer[0] == b"STALE":
             raise ConnectionLostError(self._link.endpoint.shown, "an older call was overtaken")
 
-    def _read(self, answer: Any) -> Turn:
+    def _read(self, answer: Any, asked: float) -> Turn:
         _, now, due, flags, flat, states = answer
         deliveries = _deliveries(flat, self._limits)
         for i in range(0, len(states), 3):
@@ -111,7 +113,7 @@ class WorkerLane:
             delivery.state = states[i + 2]
         letters, _, full_topic = flags.decode().partition("f")
         return Turn(
-            deliveries, int(now), int(due) if due else None, "m" in letters, "s" in letters, full_topic
+            deliveries, int(now), int(due) if due else None, "m" in letters, "s" in letters, full_topic, asked
         )
 
     def can_send(self, delivery: Delivery, outcome: Outcome) -> bool:

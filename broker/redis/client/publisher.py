@@ -19,6 +19,7 @@ from callboard.broker.errors import (
 )
 from callboard.broker.telemetry import Published, emit, is_watched
 
+from .clock import ServerClock, steady_ms
 from .connection import Link
 from .endpoint import Argument
 from .waiting_room import WaitingRoom
@@ -30,7 +31,10 @@ LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
 class Publisher:
     """Sends postings in order, in batches, each batch once even when its answer was lost."""
 
-    def __init__(self, link: Link, on_full_topic: Callable[[str], None]) -> None:
+    def __init__(
+        self, link: Link, on_full_topic: Callable[[str], None], clock: ServerClock | None = None
+    ) -> None:
+        self._clock = clock or ServerClock()
         self._link = link
         self._on_full_topic = on_full_topic
         self._producer = f"{os.getpid():x}{os.urandom(6).hex()}"
@@ -189,8 +193,10 @@ class Publisher:
         """The same batch number makes it safe to send again when the answer was lost."""
         deadline = asyncio.get_running_loop().time() + self._link.settings.socket_timeout
         while True:
+            asked = steady_ms()
             try:
                 answer: list[bytes] = await self._link.run("publish", arguments)
+                self._clock.observe(int(answer[0]), asked)
                 return answer
             except (ConnectionLostError, ServerUnavailableError):
                 left = deadline - asyncio.get_running_loop().time()

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import socket
-import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -21,6 +20,7 @@ from callboard.broker.redis.keys import CONTROL, Keys, reply
 from callboard.broker.settings import DEFAULT_NAMESPACE, BrokerSettings
 
 from .claims import ClaimStore
+from .clock import ServerClock, steady_ms
 from .connection import Link, Revive
 from .endpoint import Argument, Endpoint
 from .follower import StreamFollower
@@ -64,11 +64,11 @@ class RedisTransport:
         self.claims = ClaimStore(self.link("claims"))
         self.nested = NestedRequests(self.link("nested"), self.process)
         self._nesting: set[asyncio.Task[None]] = set()
-        self.publisher = Publisher(self.link("publisher"), self._warn_of_full_topic)
+        self._clock = ServerClock()
+        self.publisher = Publisher(self.link("publisher"), self._warn_of_full_topic, self._clock)
         self._replies = StreamFollower(self.link("replies"), reply(self.process), self._on_reply, is_own=True)
         self._waiting: dict[bytes, list[asyncio.Future[Envelope]]] = {}
         self._warned: set[str] = set()
-        self._offset_ms = 0.0
         self.late_replies = 0
 
     def link(self, purpose: str) -> Link:
@@ -89,13 +89,13 @@ class RedisTransport:
 
     # The server's clock
 
-    def observe_clock(self, server_ms: int) -> None:
-        """Learns how far this machine's clock is from the server's."""
-        self._offset_ms = server_ms - time.time() * 1000
+    def observe_clock(self, server_ms: int, asked_ms: float | None = None) -> None:
+        """Learns the server's time from an answer; `asked_ms` is when it was asked for, by `steady_ms`."""
+        self._clock.observe(server_ms, steady_ms() if asked_ms is None else asked_ms)
 
     def now_ms(self) -> int:
-        """The server's time, as far as this process knows it."""
-        return int(time.time() * 1000 + self._offset_ms)
+        """The server's time, as far as this process knows it: it does once it has declared something."""
+        return self._clock.now_ms()
 
     # Declaring
 
@@ -123,10 +123,14 @@ class RedisTransport:
         for subscription in listed:
             arguments += subscription
         arguments.append(as_words(accepts or {}))
-        answer = await self.admin.run("declare", arguments)
-        if isinstance(answer, list):
+        asked = steady_ms()
+        status, told = await self.admin.run("declare", arguments)
+        # guard: who only asks knows the server's time before its first deadline
+        if status == b"OK":
+            self.observe_clock(int(told), asked)
+        else:
             raise SettingsError(
-                f"the namespace {self.keys.namespace!r} has {int(answer[1])} shards and this process is set to "
+                f"the namespace {self.keys.namespace!r} has {int(told)} shards and this process is set to "
                 f"{SHARDS}: use the same setting everywhere, or another namespace"
             )
 

@@ -1,13 +1,13 @@
 -- Makes the agent types and subscriptions of an application known, before anything is published. Safe to repeat.
 --
--- config              hash    what is fixed for the namespace: shards
+-- config              hash    what is fixed for the namespace: shards, layout (see layout.lua)
 -- types               hash    agent type -> JSON of its settings
 -- topics, prefixes    hash    see topics.lua; accepts: see versions.lua
 --
 -- ARGV: shards, number of types, then for each: type, settings as JSON,
 --   number of subscriptions, then for each: type, 'topic' or 'prefix', name, start ('' default, '0', '$' or an id),
 --   and the messages that the process knows (`<message> <version> <message> <version> ...`)
--- Returns 'OK' or {'MISMATCH', shards of the namespace}.
+-- Returns {'OK', server ms} or {'MISMATCH', shards of the namespace}.
 
 local function add_word(key, field, word)
   local types = words(call('HGET', key, field) or '')
@@ -41,7 +41,7 @@ local function declare()
   local shards = read()
   local fixed = call('HGET', P .. 'config', 'shards')
   if fixed and fixed ~= shards then return { 'MISMATCH', fixed } end
-  call('HSET', P .. 'config', 'shards', shards)
+  if not fixed then call('HSET', P .. 'config', 'shards', shards, 'layout', LAYOUT) end
   for _ = 1, tonumber(read()) do
     local agent_type, settings = read(), read()
     call('HSET', P .. 'types', agent_type, settings)
@@ -56,7 +56,7 @@ local function declare()
     end
   end
   remember_accepted(read() or '')
-  return 'OK'
+  return { 'OK', text(now()) }
 end
 
 register('declare', declare)

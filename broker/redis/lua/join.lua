@@ -3,6 +3,7 @@
 -- epoch            counter  source of the tokens
 -- workers          zset     worker -> lease deadline, server ms
 -- worker:<worker>  hash     see workers.lua
+-- config           hash     see layout.lua
 -- newer            hash     see versions.lua: what waits for this worker's version of a message may be taken now
 --
 -- ARGV: host:pid, lease (ms), types (space separated), host, pid, accepts (`<message> <version> <message> <version> ...`)
@@ -23,6 +24,7 @@ local function join()
   -- guard: fencing tokens only rise
   local number = call('INCR', P .. 'epoch')
   local worker = ARGV[1] .. ':' .. text(number)
+  call('HSETNX', P .. 'config', 'layout', LAYOUT)
   call('ZADD', P .. 'workers', text(now() + tonumber(ARGV[2])), worker)
   call('HSET', P .. 'worker:' .. worker, 'host', ARGV[4], 'pid', ARGV[5], 'types', ARGV[3], 'started', text(now()),
     'accepts', ARGV[6], 'call', 0)
