@@ -113,6 +113,12 @@ class CommandError(BrokerError):
     reason: str
 
 
+def is_refused_right(text: str) -> bool:
+    """Whether the server says that its user may not run a command, or not on that key, also inside a function."""
+    said = ("NOPERM", "ACL failure in script", "The user executing the script", "has no permissions")
+    return any(words in text for words in said)
+
+
 class LayoutError(BrokerError):
     """The namespace is kept in another way than this version of Callboard does it; nothing in it was changed.
 

@@ -15,8 +15,14 @@ from typing import Any, NamedTuple
 
 from callboard.broker.encoding.limits import Limits
 from callboard.broker.envelope import FIELDS, Envelope, Posting, Route, decode
-from callboard.broker.errors import ConnectionLostError, DecodeError, SettingsError
-from callboard.broker.redis.keys import CONTROL, Keys, reply
+from callboard.broker.errors import (
+    CommandError,
+    ConnectionLostError,
+    DecodeError,
+    SettingsError,
+    is_refused_right,
+)
+from callboard.broker.redis.keys import CONTROL, Keys, reply, user_in_names
 from callboard.broker.settings import DEFAULT_NAMESPACE, BrokerSettings
 
 from .claims import ClaimStore
@@ -59,7 +65,10 @@ class RedisTransport:
         self.keys = Keys(settings.namespace or DEFAULT_NAMESPACE)
         self.settings = settings
         self._limits = Limits.of(settings)
-        self.process = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
+        # It begins with the user, so that a user's rights can be confined to the replies to its own processes; and nobody
+        # who may read those guesses the rest.
+        user = user_in_names(self.endpoint.username)
+        self.process = f"{user}:{socket.gethostname()}:{os.getpid()}:{os.urandom(8).hex()}"
         self.admin = self.link("admin")
         self.claims = ClaimStore(self.link("claims"))
         self.nested = NestedRequests(self.link("nested"), self.process)
@@ -124,7 +133,7 @@ class RedisTransport:
             arguments += subscription
         arguments.append(as_words(accepts or {}))
         asked = steady_ms()
-        status, told = await self.admin.run("declare", arguments)
+        status, told = await self._declare_with(arguments)
         # guard: who only asks knows the server's time before its first deadline
         if status == b"OK":
             self.observe_clock(int(told), asked)
@@ -133,6 +142,18 @@ class RedisTransport:
                 f"the namespace {self.keys.namespace!r} has {int(told)} shards and this process is set to "
                 f"{SHARDS}: use the same setting everywhere, or another namespace"
             )
+
+    async def _declare_with(self, arguments: Sequence[Argument]) -> Any:
+        try:
+            return await self.admin.run("declare", arguments)
+        except CommandError as error:
+            if not is_refused_right(str(error)):
+                raise
+            raise CommandError(
+                "this user of the server may not declare agent types and subscriptions, and something here is not "
+                "declared yet, or with other settings: start a worker of this version first, with the same settings "
+                f"({error})"
+            ) from error
 
     async def unsubscribe(self, subscription: Declared, others: Iterable[Declared] = ()) -> bool:
         """Ends a subscription; False when there was none.

@@ -99,6 +99,7 @@ local function beat()
   -- guard: a beat renews the lease
   call('ZADD', P .. 'workers', text(now() + lease), worker)
   call('HSET', P .. 'worker:' .. worker, 'held', ARGV[5], 'running', ARGV[6])
+  this.max_unclaimed = max_unclaimed
   local reaped = reap_expired()
   fire_due()
   local full = memory_is_full()
@@ -106,6 +107,7 @@ local function beat()
     look_after(agent_type, retain, full)
   end
   look_at_claims()
+  call('ZREMRANGEBYSCORE', P .. 'cancelled', '-inf', text(now() - 1))
   announce(max_unclaimed)
   save_clock()
   return { 'OK', text(now()), reaped }

@@ -44,8 +44,11 @@ local function declare()
   if not fixed then call('HSET', P .. 'config', 'shards', shards, 'layout', LAYOUT) end
   for _ = 1, tonumber(read()) do
     local agent_type, settings = read(), read()
-    call('HSET', P .. 'types', agent_type, settings)
-    create_group('inbox:' .. agent_type, agent_type, '0')
+    -- What is declared already is left as it is: whoever only publishes has no right to change it.
+    if call('HGET', P .. 'types', agent_type) ~= settings then call('HSET', P .. 'types', agent_type, settings) end
+    if call('SISMEMBER', P .. 'streams:' .. agent_type, 'inbox:' .. agent_type) == 0 then
+      create_group('inbox:' .. agent_type, agent_type, '0')
+    end
   end
   for _ = 1, tonumber(read()) do
     local agent_type, kind, name, start = read(), read(), read(), read()

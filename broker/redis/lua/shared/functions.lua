@@ -2,7 +2,7 @@
 
 local function begin(keys, arguments)
   call, P, ARGV = redis.call, keys[1], arguments
-  this = { subscribers = {}, touched = {} }
+  this = { subscribers = {}, touched = {}, unclaimed = {} }
   reset_clock()
 end
 

@@ -11,5 +11,5 @@ local LAYOUT = '2'
 local function other_layout()
   local found = call('HGET', P .. 'config', 'layout')
   if found == LAYOUT then return nil end
-  return found or call('HEXISTS', P .. 'config', 'shards') == 1 and '1' or nil
+  return found or call('HGET', P .. 'config', 'shards') and '1' or nil
 end
