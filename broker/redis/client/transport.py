@@ -134,8 +134,8 @@ class RedisTransport:
         arguments.append(as_words(accepts or {}))
         asked = steady_ms()
         status, told = await self._declare_with(arguments)
-        # guard: who only asks knows the server's time before its first deadline
         if status == b"OK":
+            # guard: who only asks knows the server's time before its first deadline
             self.observe_clock(int(told), asked)
         else:
             raise SettingsError(
