@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from callboard.broker import BrokerSettings, MessageRegistry, SubscriptionTable
 from callboard.broker.consumer.interfaces import ConsumedType
@@ -138,7 +138,7 @@ class RuntimeLifecycle:
             url = self._server.url
         transport = RedisTransport(url, settings, self._revive if self._server is not None else None)
         try:
-            await self._declare_all(transport)
+            await self._declare(transport)
         except BaseException:
             await transport.close()
             await self._release_server()
@@ -150,26 +150,18 @@ class RuntimeLifecycle:
         """When a failed message is tried again, unless its agent type says something else."""
         return self._given_retry or RetryPolicy.of(settings)
 
-    async def _declare_all(self, transport: RedisTransport) -> None:
-        """Declares until nothing came meanwhile: whoever registers something now finds no transport to declare it with."""
-        declared_last = None
-        # guard: what is registered while the runtime opens is declared
-        while (everything := self._everything(transport)) != declared_last:
-            await transport.declare(*everything)
-            declared_last = everything
-
     async def _declare(self, transport: RedisTransport) -> None:
-        await transport.declare(*self._everything(transport))
-
-    def _everything(
-        self, transport: RedisTransport
-    ) -> tuple[dict[str, Mapping[str, Any]], list[Declared], dict[str, int]]:
         types = self._agents.settings_of_types(self._retry(transport.settings))
-        return types, [declared(one) for one in self._subscriptions], self.registry.versions()
+        subscriptions = [declared(subscription) for subscription in self._subscriptions]
+        await transport.declare(types, subscriptions, self.registry.versions())
 
     async def _transport_if_any(self) -> RedisTransport | None:
-        """The connection, after an opening that is under way; None: nothing has opened it yet."""
+        """The connection, for something that comes now and is to be known there; None: opening will declare it.
+
+        An opening that is under way has said already what it declares: it comes after that.
+        """
         if self._transport is None and self._opening is not None:
+            # guard: what is registered while the runtime opens is declared
             async with self._opening:
                 pass
         return self._transport

@@ -62,21 +62,6 @@ async def test_a_type_that_is_registered_while_the_runtime_opens(
     assert [reply.text for reply in replies] == ["a", "b", "c"]
 
 
-async def test_opening_is_over_only_when_all_is_declared(
-    runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = Gate(monkeypatch, RedisTransport, "declare")
-    runtime = runtimes.new()
-    opening = asyncio.create_task(runtime.open())
-    await gate.reached.wait()
-    registering = asyncio.create_task(closure(runtime, "late", _answer))
-    await asyncio.sleep(0)
-    gate.open.set()
-    await opening
-    assert await _declared_types(runtime) == {"late"}
-    await registering
-
-
 async def test_a_subscription_that_ends_while_the_runtime_opens(
     runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
