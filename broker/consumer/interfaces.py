@@ -79,12 +79,30 @@ class Turn(NamedTuple):
     asked_ms: float | None = None
 
 
+class Incarnation(NamedTuple):
+    """A worker from one join to the next.
+
+    Attributes:
+        worker: its name; "" before the first join.
+        acknowledged: number of its last call that was answered. A server that knows only of earlier ones has lost the
+            others, and with them what this worker believes to hold.
+    """
+
+    worker: str = ""
+    acknowledged: int = 0
+
+
 class Lane(Protocol):
     """A worker's own connection to the server, on which it takes its turns."""
 
     @property
     def worker(self) -> str:
         """Name of the incarnation that joined last; "" before."""
+        ...
+
+    @property
+    def incarnation(self) -> Incarnation:
+        """The one that joined last. Also read by the heartbeat's thread."""
         ...
 
     async def join(self, agent_types: Sequence[str], accepts: Mapping[str, int]) -> None:
@@ -97,7 +115,8 @@ class Lane(Protocol):
         """Commits how deliveries ended and takes new ones.
 
         Raises:
-            FencedError: the lease is lost; nothing of the turn was carried out.
+            FencedError: the lease is lost, or the server lost what this worker was answered, or does not hold what it
+                commits; nothing of the turn was carried out.
             EncodeError: an ending cannot be written, see `can_send`; nothing of the turn left this process.
             ServerUnavailableError, CommandError, OverloadedError: whether the turn was carried out has to be asked
                 by `resync`.
@@ -112,7 +131,7 @@ class Lane(Protocol):
         """The deliveries that this worker holds as the server sees it; older turns that still arrive are refused.
 
         Raises:
-            FencedError: the lease is lost.
+            FencedError: as of `turn`.
         """
         ...
 

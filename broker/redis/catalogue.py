@@ -64,7 +64,7 @@ OF_THE_NAMESPACE = (
     KeyKind(
         "config",
         "hash",
-        "`shards`, `layout`: fixed for the namespace; `sweep:<stream>`: where trimming goes on",
+        "`shards`, `layout`: fixed for the namespace; `sweep:<stream>`, `leaving`: where trimming and ending groups go on",
         publisher="hget",
     ),
     KeyKind(
@@ -75,6 +75,12 @@ OF_THE_NAMESPACE = (
     ),
     KeyKind("prefixes", "hash", "prefix of topics -> agent types that subscribe", publisher="hget hmget"),
     KeyKind("types", "hash", "agent type -> JSON of its settings", publisher="hexists hget"),
+    KeyKind(
+        "leaving",
+        "hash",
+        "stream -> agent types that ended their subscription and have entries of it in hand",
+        publisher="hexists",
+    ),
     KeyKind(
         "accepts",
         "hash",
@@ -99,6 +105,11 @@ OF_THE_NAMESPACE = (
         "paused",
         "hash",
         "`type <type>`, `key <type>/<key>` or `topic <topic>` -> when (ms) and by whom",
+    ),
+    KeyKind(
+        "resumed",
+        "hash",
+        "agent type -> where the look at its shelved agents goes on, after something was resumed",
     ),
     KeyKind(
         "cancelled",

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from callboard.broker import BrokerSettings
 from callboard.broker.consumer.consumer import Consumer
-from callboard.broker.consumer.interfaces import ConsumedType, Ending, HandlingWorker, Pull, Turn
+from callboard.broker.consumer.interfaces import ConsumedType, Ending, HandlingWorker, Incarnation, Pull, Turn
 from callboard.broker.delivery import Delivery
 from callboard.broker.envelope import Envelope
 from callboard.broker.outcome import Commit, Outcome
@@ -100,6 +100,10 @@ class FakeLane:
 
     def offer(self, *entries: Delivery) -> None:
         self.queue.extend(entries)
+
+    @property
+    def incarnation(self) -> Incarnation:
+        return Incarnation(self.worker)
 
     async def join(self, agent_types: Sequence[str], accepts: Mapping[str, int]) -> None:
         if self.join_errors:

@@ -13,6 +13,7 @@ from .mutation import (
     ORDER,
     REAPING,
     SCHEDULES,
+    TAIL,
     WORLD,
     Mutation,
 )
@@ -25,6 +26,42 @@ OF_WORKERS: Final = (
         "a reaped worker commits nothing",
         becomes("last = last or '0'"),
         (f"{FENCING}test_nothing_of_a_reaped_workers_turn_is_written{ON}",),
+    ),
+    Mutation(
+        "a turn goes on after a lost tail",
+        "a turn of a worker that knows more than the server is refused",
+        removed,
+        (f"{TAIL}test_nothing_that_was_committed_in_the_tail_is_committed_twice{ON}",),
+    ),
+    Mutation(
+        "a heart beats on after a lost tail",
+        "a beat of a worker that knows more than the server is refused",
+        removed,
+        (f"{TAIL}test_an_idle_worker_hears_it_from_its_heartbeat{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "resync believes a server that lost a tail",
+        "a worker that asks what it holds, and knows more than the server, begins anew",
+        removed,
+        (f"{TAIL}test_an_unsure_worker_hears_it_when_it_asks{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "what another worker holds is committed",
+        "only what is held is committed",
+        removed,
+        (
+            f"{TAIL}test_a_commit_of_what_another_worker_holds_is_refused{ON}",
+            f"{TAIL}test_a_commit_for_another_agent_is_refused{ON}",
+        ),
+    ),
+    Mutation(
+        "a number that the server has forgotten is given again",
+        "a process gets no number twice",
+        never,
+        (f"{TAIL}test_a_process_gets_no_name_twice{ON}",),
+        quick=False,
     ),
     Mutation(
         "stale call accepted",

@@ -6,7 +6,8 @@
 -- config           hash     see layout.lua
 -- newer            hash     see versions.lua: what waits for this worker's version of a message may be taken now
 --
--- ARGV: host:pid, lease (ms), types (space separated), host, pid, accepts (`<message> <version> <message> <version> ...`)
+-- ARGV: host:pid, lease (ms), types (space separated), host, pid, accepts (`<message> <version> <message> <version> ...`),
+--   the highest number that a worker of the process ever had
 -- Returns {worker, server ms}.
 
 local function wake_newer(types, known)
@@ -23,6 +24,13 @@ end
 local function join()
   -- guard: fencing tokens only rise
   local number = call('INCR', P .. 'epoch')
+  -- A server that lost a tail has forgotten numbers that were given.
+  local before = tonumber(ARGV[7] or 0)
+  -- guard: a process gets no number twice
+  if number <= before then
+    number = before + 1
+    call('SET', P .. 'epoch', text(number))
+  end
   local worker = ARGV[1] .. ':' .. text(number)
   call('HSETNX', P .. 'config', 'layout', LAYOUT)
   call('ZADD', P .. 'workers', text(now() + tonumber(ARGV[2])), worker)

@@ -38,6 +38,7 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "hkeys": (KEY,),
     "hlen": (KEY,),
     "hmget": (KEY, "f"),
+    "hscan": (KEY, "0"),
     "hstrlen": (KEY, "body"),
     "hset": (KEY, "f", "v"),
     "hsetnx": (KEY, "f", "v"),

@@ -172,6 +172,8 @@ def _value(suffix: str, field: str, value: bytes, names: dict[str, str]) -> str:
     text = value.decode()
     if suffix.startswith("tries:"):
         return text.split(" ")[0]
+    if suffix == "paused":
+        return ""
     if suffix.startswith("busy:") or field == "w":
         return names.get(text, text and "gone")
     return "" if field in TIMES else text

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from .audit import Audit
 
 AGENT_TYPE = "counter"
 EFFECTS = "topic:effects"  # nobody subscribes: what commits sent stays there in its order
@@ -75,6 +78,8 @@ class Reference:
         timers, ripe: messages that are due later; timers whose time has come.
         seen: idempotency ids.
         cancelled: requests of which nothing may happen any more.
+        paused: `<kind> <name>` of what is paused.
+        audit: what another agent type is to do, if there is one.
         effects: what commits and publishers sent to EFFECTS, in order.
         calls: recorded requests: who waits, and whether the reply is there.
         replies: to whom, to what.
@@ -93,6 +98,8 @@ class Reference:
         self.ripe: set[str] = set()
         self.seen: set[str] = set()
         self.cancelled: set[str] = set()
+        self.paused: set[str] = set()
+        self.audit: Audit | None = None
         self.effects: list[str] = []
         self.calls: dict[str, tuple[str, bool]] = {}
         self.replies: list[tuple[str, str]] = []
@@ -109,7 +116,8 @@ class Reference:
         made.holder, made.count, made.attempts = dict(self.holder), dict(self.count), dict(self.attempts)
         made.resting, made.suspects = set(self.resting), set(self.suspects)
         made.timers, made.ripe, made.seen = dict(self.timers), set(self.ripe), set(self.seen)
-        made.cancelled = set(self.cancelled)
+        made.cancelled, made.paused = set(self.cancelled), set(self.paused)
+        assert self.audit is None
         made.effects, made.replies, made.letters = list(self.effects), list(self.replies), list(self.letters)
         made.calls, made.states, made.counters = dict(self.calls), dict(self.states), Counter(self.counters)
         return made
@@ -145,6 +153,8 @@ class Reference:
             self.replies.append((process, id))
 
     def _send(self, sent: Sent) -> None:
+        if self.audit is not None and not sent.due:
+            self.audit.publish(sent.item)
         if sent.due:
             self.timers[f"m|{sent.item.id}"] = sent.item
         elif sent.item.stream == EFFECTS:
@@ -162,9 +172,15 @@ class Reference:
         queue = self.queues[key]
         assert place < len(queue), f"{id} of {key} is not to be done"
         assert queue[place].id == id, f"{id} of {key} was given, {queue[place].id} is next"
+        assert not self.is_paused(queue[place]), f"{id} of {key} is paused"
         assert attempt == self.attempts.get(id, 0) + 1, f"attempt {attempt} of {id}"
         self.count[key] = place + 1
         return queue[place]
+
+    def is_paused(self, item: Item) -> bool:
+        """Whether nobody may begin with it."""
+        targets = (item.stream.replace(":", " ", 1), f"type {AGENT_TYPE}", f"key {AGENT_TYPE}/{item.key}")
+        return not self.paused.isdisjoint(targets)
 
     # Ending
 

@@ -59,7 +59,7 @@ def walk(bus: Bus, seed: str) -> int:
 
 def _bounds(chance: random.Random) -> Bounds:
     messages = tuple((chance.choice(STREAMS), chance.choice("aab")) for _ in range(3))
-    names = ("crashes", "losses", "retries", "letters", "releases", "beats")
+    names = ("crashes", "losses", "retries", "letters", "releases", "beats", "tails", "pauses")
     return Bounds(messages, chance.randint(1, 3), **{name: chance.randint(0, 3) for name in names})
 
 
@@ -71,7 +71,7 @@ def _choose(schedule: Schedule, chance: random.Random) -> Move:
 
 
 def _is_over(schedule: Schedule) -> bool:
-    return schedule.is_done and not any(hand.unsure for hand in schedule.world.hands)
+    return schedule.is_done and not any(hand.unsure or hand.behind for hand in schedule.world.hands)
 
 
 def _finish(schedule: Schedule) -> None:

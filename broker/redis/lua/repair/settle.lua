@@ -1,7 +1,7 @@
 -- Putting an agent right: ending a worker whose books are wrong, and marking the agent as what it is.
 --
 -- busy:<type>, wait:<type>:<key>, parked:<type>, ready:<type>, urgent  see parked.lua
--- shelved:<type>, newer  see exceptions.lua and versions.lua
+-- shelved:<type>, newer  see parked.lua and versions.lua
 
 -- Whether a worker should give this entry back: not if it is parked, or another's, or acknowledged. The books of a worker
 -- that could commit are right about the last: an entry leaves them with its acknowledgement, and a group that was made
@@ -53,7 +53,8 @@ local function is_scheduled(agent_type, key)
   if is_in(P .. 'ready:' .. agent_type, key) or is_in(P .. 'suspects:' .. agent_type, key) then return true end
   if call('ZSCORE', P .. 'timers', 'k|' .. agent_type .. '|' .. key) then return true end
   if call('HEXISTS', P .. 'newer', agent_type .. ' ' .. key) == 1 then return true end
-  return call('HEXISTS', P .. 'shelved:' .. agent_type, key) == 1 and may_be_paused(agent_type, key)
+  return call('HEXISTS', P .. 'shelved:' .. agent_type, key) == 1
+    and (may_be_paused(agent_type, key) or call('HEXISTS', P .. 'resumed', agent_type) == 1)
 end
 
 -- A reset is parked before everything else, in a stream that no group reads: see control.lua.

@@ -47,7 +47,7 @@ end
 
 kinds['stray group'] = function(name, suffix)
   local group = group_of(name, suffix)
-  if not group or reads(name, suffix) then return end
+  if not group or reads(name, suffix) or contains(leaving(suffix), name) then return end
   local pending = tonumber(group.pending)
   if pending > 0 then
     return 'no agent type that reads the stream has this name', nil,

@@ -109,7 +109,7 @@ end
 
 local function forget_consumer(worker, types)
   for _, agent_type in ipairs(types) do
-    for _, suffix in ipairs(call('SMEMBERS', P .. 'streams:' .. agent_type)) do
+    for _, suffix in ipairs(streams_of(agent_type)) do
       -- guard: what a consumer has pending stays when it goes
       move_pending(agent_type, suffix, worker)
       -- With the consumer its pending entries would go, and trimming must not take what is still parked.
@@ -135,4 +135,16 @@ local function reap(worker, crashed)
   call('DEL', P .. 'worker:' .. worker)
   call('ZREM', P .. 'workers', worker)
   event(crashed and 'reaped' or 'left', worker, #list .. ' keys')
+end
+
+-- A worker says with each call which of its calls was answered last. Where the server does not know that one, it has lost
+-- what came after: a replica took over that was behind, or a file was not synced.
+local function is_behind(last, acknowledged) return tonumber(last or 0) < tonumber(acknowledged or 0) end
+
+-- Ends a worker that believes something else than the server, and is about to hear so: what it holds here goes to others
+-- at once, without an attempt.
+local function disown(worker, why)
+  event('disowned', worker, why)
+  reap(worker, false)
+  return { 'FENCED' }
 end

@@ -49,7 +49,8 @@ local function take_one(turn, agent_type, key, ref)
   return 1
 end
 
--- Takes up to `most` of what is parked behind an agent. Returns how many entries there were.
+-- Takes up to `most` of what is parked behind an agent. Returns how many entries there were, and whether the agent was put
+-- aside because what comes next is paused.
 local function take_parked(turn, agent_type, key, most)
   local list, counts = P .. 'wait:' .. agent_type .. ':' .. key, P .. 'parked:' .. agent_type
   local taken = 0
@@ -59,7 +60,15 @@ local function take_parked(turn, agent_type, key, most)
       call('HDEL', counts, key)
       return 0
     end
-    if turn.paused then refs = up_to_pause(turn, agent_type, key, refs) end
+    if turn.paused then
+      refs = up_to_pause(turn, agent_type, key, refs)
+      -- What was before it is gone.
+      -- guard: an entry that is gone lets nothing paused through
+      if #refs == 0 then
+        shelve(agent_type, key, 'ready:')
+        return 0, true
+      end
+    end
     -- guard: what is taken is not parked any more
     call('LTRIM', list, #refs, -1)
     if call('HINCRBY', counts, key, -#refs) <= 0 then call('HDEL', counts, key) end
@@ -77,10 +86,10 @@ local function take_key(turn, agent_type, key, most, queue)
   if call('HGET', busy, key) ~= '' then return 0 end
   if turn.paused and is_put_aside(turn, agent_type, key, queue) then return 0 end
   if turn.any_newer and is_too_new(turn, agent_type, key, queue) then return 0 end
-  local taken = take_parked(turn, agent_type, key, most)
+  local taken, is_aside = take_parked(turn, agent_type, key, most)
   if taken > 0 then
     call('HSET', busy, key, turn.worker)
-  else
+  elseif not is_aside then
     call('HDEL', busy, key)
   end
   return taken
