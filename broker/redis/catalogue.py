@@ -89,6 +89,12 @@ OF_THE_NAMESPACE = (
     ),
     KeyKind("workers", "zset", "worker -> when its lease ends, server ms"),
     KeyKind(
+        "beats",
+        "hash",
+        "`last`: when a worker last beat or joined; `patience`: until when no lease that ended is taken for a death; "
+        "`since`: when that began; ms",
+    ),
+    KeyKind(
         "timers",
         "zset",
         "`m|<id>`, a delayed message, or `k|<type>|<key>`, an agent that backs off -> when it is due, server ms",
@@ -160,12 +166,16 @@ OF_A_TYPE = (
     KeyKind("wait:<type>:<key>", "list", "references parked behind an agent, in order"),
     KeyKind("parked:<type>", "hash", "agent key -> how many entries are parked", publisher="hget"),
     KeyKind("ready:<type>", "list", "agents whose parked entries any worker may take"),
-    KeyKind("suspects:<type>", "list", "agents whose first entry has ended workers: tried alone"),
+    KeyKind("suspects:<type>", "list", "agents whose first entry may have ended workers: tried alone"),
     KeyKind(
         "shelved:<type>", "hash", "agent key -> queue that it belongs in, while something of it is paused"
     ),
     KeyKind("early:<type>", "zset", "entries read ahead of another stream: `<sortable id>|<reference>`"),
-    KeyKind("tries:<type>", "hash", "reference -> attempts, first attempt (ms), reason"),
+    KeyKind(
+        "tries:<type>",
+        "hash",
+        "reference -> attempts, first attempt (ms), deaths of workers that held it among others, reason",
+    ),
     KeyKind("stats:<type>", "hash", "counters: done, retried, dead, released, reaped"),
     KeyKind("rate:<type>", "string", "what is left of the type's rate limit: tokens, ms", "hour"),
 )

@@ -25,6 +25,7 @@ SHARED = (
     "sending",
     "replies",
     "parked",
+    "tries",
     "deadletters",
     "timers",
     "versions",

@@ -134,6 +134,13 @@ PYTHON_MUTATIONS: Final = (
         quick=False,
     ),
     Mutation(
+        "patience stays the same",
+        "patience grows with the deaths",
+        with_part("min(suspicion, MOST_DOUBLINGS)", "0"),
+        (f"{INTAKE}test_patience_doubles_with_each_death_up_to_an_end",),
+        quick=False,
+    ),
+    Mutation(
         "a token that comes when it is full is kept",
         "a full worker passes the token on",
         never,

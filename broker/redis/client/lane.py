@@ -139,8 +139,10 @@ class WorkerLane:
             delivery.state_version = int(states[i + 1])
             delivery.state = states[i + 2]
         letters, _, full_topic = flags.decode().partition("f")
+        more, suspect, deaths = letters.partition("s")
+        due_ms = int(due) if due else None
         return Turn(
-            deliveries, int(now), int(due) if due else None, "m" in letters, "s" in letters, full_topic, asked
+            deliveries, int(now), due_ms, bool(more), bool(suspect), full_topic, int(deaths or 0), asked
         )
 
     def can_send(self, delivery: Delivery, outcome: Outcome) -> bool:
