@@ -79,7 +79,7 @@ OF_THE_NAMESPACE = (
         "leaving",
         "hash",
         "stream -> agent types that ended their subscription and have entries of it in hand",
-        publisher="hexists",
+        publisher="hexists hget",
     ),
     KeyKind(
         "accepts",
