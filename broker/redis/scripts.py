@@ -31,6 +31,7 @@ SHARED = (
     "versions",
     "workers",
     "groups",
+    "layout",
     "functions",
 )
 """The files of `lua/shared/`, each of which may use those before it."""

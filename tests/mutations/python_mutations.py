@@ -26,6 +26,9 @@ LIMITS = "unit/actors/runtime/test_limits.py::"
 HOST = "unit/actors/runtime/test_host.py::"
 ONCE = "unit/actors/runtime/test_once.py::"
 SENDING = "unit/actors/runtime/test_sending.py::"
+RUNTIME = "unit/actors/runtime/test_runtime.py::"
+OPENING = "contract/test_runtime_opening.py::"
+CLOCK = "contract/test_runtime_clock.py::"
 
 PYTHON_MUTATIONS: Final = (
     Mutation(
@@ -340,6 +343,34 @@ PYTHON_MUTATIONS: Final = (
         (
             "unit/broker/encoding/test_limits.py::test_junk_is_refused_with_a_reason_and_little_memory[33 levels]",
         ),
+        quick=False,
+    ),
+    Mutation(
+        "a namespace that was given is deleted at the end",
+        "a namespace that was given is never deleted",
+        becomes("self._temporary = True"),
+        (f"{RUNTIME}test_a_namespace_that_was_named_is_used_and_stays[environment]",),
+        quick=False,
+    ),
+    Mutation(
+        "what is registered while the runtime opens is forgotten",
+        "what is registered while the runtime opens is declared",
+        removed,
+        (f"{OPENING}test_a_type_that_is_registered_while_the_runtime_opens[{{backend}}]",),
+        quick=False,
+    ),
+    Mutation(
+        "the first deadline is by this machine's clock",
+        "who only asks knows the server's time before its first deadline",
+        removed,
+        (f"{CLOCK}test_the_first_request_of_a_process_that_only_asks[{{backend}}--3600.0]",),
+        quick=False,
+    ),
+    Mutation(
+        "a type that came while the worker joined is not announced",
+        "a type that came while the worker joined is announced",
+        never,
+        (f"{OPENING}test_a_type_that_comes_while_the_worker_joins_is_known_as_its_own[{{backend}}]",),
         quick=False,
     ),
 )

@@ -19,6 +19,8 @@ from .mutation import (
     Mutation,
 )
 
+LAYOUT = "contract/test_layout.py::"
+
 OF_WORKERS: Final = (
     Mutation(
         "fence check removed",
@@ -317,6 +319,13 @@ OF_KEYS: Final = (
         "a stream with new entries is remembered",
         removed,
         (f"{WORLD}test_new_entries_are_found_without_looking_everywhere{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a namespace of another layout is used",
+        "a namespace of another layout is left alone",
+        becomes("local other = nil"),
+        (f"{LAYOUT}test_every_function_leaves_another_layout_alone[{{backend}}-a newer one]",),
         quick=False,
     ),
 )

@@ -21,6 +21,7 @@ from callboard.broker.errors import (
 from callboard.broker.outcome import Outcome
 from callboard.broker.redis import keys
 
+from .clock import steady_ms
 from .commits import Done, as_done
 from .connection import Link, pack
 from .endpoint import Argument
@@ -88,10 +89,11 @@ class WorkerLane:
     async def commit_and_pull(self, done: Sequence[Done], pull: Pull) -> Turn:
         """The same with commits that are encoded already."""
         self._calls += 1
+        asked = steady_ms()
         answer = await self._link.run("turn", self._arguments(done, pull))
         self._check(answer)
         self._acknowledge()
-        return self._read(answer)
+        return self._read(answer, asked)
 
     def _acknowledge(self) -> None:
         """The present call was answered: from now on a server that does not know it has lost something.
@@ -129,7 +131,7 @@ class WorkerLane:
         if answer[0] == b"STALE":
             raise ConnectionLostError(self._link.endpoint.shown, "an older call was overtaken")
 
-    def _read(self, answer: Any) -> Turn:
+    def _read(self, answer: Any, asked: float) -> Turn:
         _, now, due, flags, flat, states = answer
         deliveries = _deliveries(flat, self._limits)
         for i in range(0, len(states), 3):
@@ -139,7 +141,9 @@ class WorkerLane:
         letters, _, full_topic = flags.decode().partition("f")
         more, suspect, deaths = letters.partition("s")
         due_ms = int(due) if due else None
-        return Turn(deliveries, int(now), due_ms, bool(more), bool(suspect), full_topic, int(deaths or 0))
+        return Turn(
+            deliveries, int(now), due_ms, bool(more), bool(suspect), full_topic, int(deaths or 0), asked
+        )
 
     def can_send(self, delivery: Delivery, outcome: Outcome) -> bool:
         """Whether this ending can be written; one that cannot keeps all the others of a turn from leaving."""

@@ -162,6 +162,7 @@ local function beat()
   -- guard: a beat renews the lease
   call('ZADD', P .. 'workers', text(now() + lease), worker)
   call('HSET', P .. 'worker:' .. worker, 'held', ARGV[5], 'running', ARGV[6])
+  this.max_unclaimed = max_unclaimed
   local reaped = reap_expired(lease, sign_of_life(lease))
   fire_due()
   local full = memory_is_full()
@@ -170,6 +171,7 @@ local function beat()
   end
   look_at_leaving(max_unclaimed)
   look_at_claims()
+  call('ZREMRANGEBYSCORE', P .. 'cancelled', '-inf', text(now() - 1))
   announce(max_unclaimed)
   save_clock()
   return { 'OK', text(now()), reaped }

@@ -75,7 +75,7 @@ async def overview(transport: RedisTransport) -> Overview:
         (_agent_type(facts, streams, worker_views) for facts in types), key=lambda view: view.type
     )
     return Overview(
-        namespace=transport.settings.namespace,
+        namespace=transport.keys.namespace,
         at=int(at),
         types=tuple(type_views),
         workers=tuple(worker_views),

@@ -36,6 +36,7 @@ local function take_turn()
   if tonumber(last) >= number then return { 'STALE' } end
   -- guard: the number of a turn is kept
   call('HSET', P .. 'worker:' .. worker, 'call', number)
+  this.max_unclaimed = tonumber(ARGV[4])
   local turn = new_turn()
   read_types(turn)
   read_commits(turn)
