@@ -163,12 +163,11 @@ class Intake:
         self._load.measure(self._loop.time())
         room = self.room()
         held = 0 if self._suspects.patience_is_over else self._boxes.held
-        # guard: a draining worker is handed nothing
-        accept = not self._boxes.is_draining
+        # guard: a worker is handed no more than it has room for
         if room <= 0:
-            return Pull((), 0, held, False, accept)
+            return Pull(self._asked_for, 0, held, False, 0)
         scan, self._bell.scan = self._bell.scan, False
-        return Pull(self._asked_for, room, held, scan, accept)
+        return Pull(self._asked_for, room, held, scan, room)
 
     # After a turn, or a handler
 

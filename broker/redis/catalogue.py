@@ -99,7 +99,6 @@ OF_THE_NAMESPACE = (
         "cancelled", "zset", "id of a cancelled request -> until when it matters, ms", "window", "writes"
     ),
     KeyKind("urgent", "hash", "`<type> <key>` -> reference of the reset that goes before everything else"),
-    KeyKind("newer", "hash", "`<type> <key>` -> message and version that its first entry waits for"),
     KeyKind(
         "blobs", "zset", "blob -> when to look whether a place still needs it, server ms", publisher="writes"
     ),
@@ -133,6 +132,11 @@ OF_A_TYPE = (
     KeyKind("suspects:<type>", "list", "agents whose first entry has ended workers: tried alone"),
     KeyKind(
         "shelved:<type>", "hash", "agent key -> queue that it belongs in, while something of it is paused"
+    ),
+    KeyKind(
+        "newer:<type>",
+        "zset",
+        "`<message> <version>|<key>`: agents whose first entry waits for a worker that knows its message, score 0",
     ),
     KeyKind("early:<type>", "zset", "entries read ahead of another stream: `<sortable id>|<reference>`"),
     KeyKind("tries:<type>", "hash", "reference -> attempts, first attempt (ms), reason"),

@@ -47,7 +47,7 @@ class Call(NamedTuple):
     wants: dict[str, int]
     held: int
     scan: bool
-    accept: bool
+    accept: int
 
 
 class Failure(NamedTuple):
@@ -112,7 +112,7 @@ class FakeLane:
         for one in done:
             pack(one.extras)  # as the real lane does before anything leaves
         shown = [(body_of(one.delivery), one.mode) for one in done]
-        wants = {each.name: pull.room for each in pull.types}
+        wants = {each.name: pull.room for each in pull.types if pull.room}
         self.calls.append(Call(shown, wants, pull.held, pull.scan, pull.accept))
         failure = self.failures.popleft() if self.failures else None
         if failure is not None and not failure.carried_out:

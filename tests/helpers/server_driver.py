@@ -16,6 +16,7 @@ from callboard.broker.redis.client.transport import Declared, RedisTransport
 from callboard.broker.redis.marks import Mark
 
 _ids = itertools.count(1)
+ANY = 1000  # entries that a worker accepts of what is handed over: more than a test has
 LEASE = 3600.0  # seconds: a lease ends when the test says so, however slow the machine is
 
 
@@ -169,7 +170,7 @@ class DrivenWorker:
         finished = {id(one.delivery) for one in done}
         self.held = [one for one in self.held if id(one) not in finished]
         wanted = [ConsumedType(name, persistent) for name in types or self.types] if count else []
-        pull = Pull(wanted, count, len(self.held), scan, accept)
+        pull = Pull(wanted, count, len(self.held), scan, ANY if accept else 0)
         turn = await self.lane.commit_and_pull(done, pull)
         self.held += turn.deliveries
         return turn

@@ -95,7 +95,7 @@ end
 local function beat()
   local worker, lease, retain, max_unclaimed = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
   -- guard: a beat does not bring back a reaped worker
-  if not call('ZSCORE', P .. 'workers', worker) then return { 'FENCED' } end
+  if not must('ZSCORE', P .. 'workers', worker) then return { 'FENCED' } end
   -- guard: a beat renews the lease
   call('ZADD', P .. 'workers', text(now() + lease), worker)
   call('HSET', P .. 'worker:' .. worker, 'held', ARGV[5], 'running', ARGV[6])

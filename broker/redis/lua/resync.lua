@@ -7,8 +7,9 @@
 
 local function resync()
   local worker, number = ARGV[1], ARGV[2]
+  call('HEXISTS', P .. 'worker:' .. worker, 'call')
   -- guard: resync does not bring back a reaped worker
-  if not call('ZSCORE', P .. 'workers', worker) then return { 'FENCED' } end
+  if not must('ZSCORE', P .. 'workers', worker) or end_without_books(worker) then return { 'FENCED' } end
   -- guard: resync shuts out older turns
   call('HSET', P .. 'worker:' .. worker, 'call', number)
   local out = {}

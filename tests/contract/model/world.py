@@ -155,7 +155,7 @@ class World:
         self.reference.fire()
         suspects, held = set(self.reference.suspects), hand.total
         lane = self.bus.lane(hand.name, hand.calls)
-        pull = Pull([CONSUMED_TYPE] if count else [], count, held, scan, accept)
+        pull = Pull([CONSUMED_TYPE] if count else [], count, held, scan, 100 if accept else 0)
         hand.last = ("turn", *lane_arguments(lane, done, pull))
         turn = at_once(lane.commit_and_pull(done, pull))
         hand.calls = lane._calls
@@ -240,7 +240,7 @@ class World:
             for key, held in hand.held.items()
         }
         with pytest.raises(ConnectionLostError):
-            at_once(self.bus.lane(hand.name, late).turn([], Pull([CONSUMED_TYPE], 5, 0, True, True)))
+            at_once(self.bus.lane(hand.name, late).turn([], Pull([CONSUMED_TYPE], 5, 0, True, 100)))
         hand.calls, hand.unsure, hand.held = lane._calls, False, found
 
     def beat(self, hand: Hand) -> int:
@@ -279,7 +279,7 @@ class World:
         done = [as_done(one, outcome, True, 60.0) for one in held]
         for work in (
             self.bus.lane(hand.name, hand.calls).commit_and_pull(
-                done, Pull([CONSUMED_TYPE], 5, 0, True, True)
+                done, Pull([CONSUMED_TYPE], 5, 0, True, 100)
             ),
             self.bus.lane(hand.name, hand.calls).resync(),
         ):
@@ -292,7 +292,7 @@ class World:
     def overtaken(self, hand: Hand) -> None:
         """A turn that a later call has overtaken does not look like one that was carried out."""
         with pytest.raises(ConnectionLostError):
-            at_once(self.bus.lane(hand.name, max(hand.calls - 1, -1)).turn([], Pull([], 0, 0, True, True)))
+            at_once(self.bus.lane(hand.name, max(hand.calls - 1, -1)).turn([], Pull([], 0, 0, True, 100)))
 
     # What handlers do before their commit
 

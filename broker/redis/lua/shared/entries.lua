@@ -15,7 +15,7 @@ local function append_fields(suffix, ...)
   local added = redis.pcall('XADD', stream, entry_id, ...)
   if type(added) == 'string' then return entry_id end
   local wrong = failure(added)
-  if not string.find(wrong, 'equal or smaller', 1, true) then return error(wrong) end
+  if not string.find(wrong, 'equal or smaller', 1, true) then return must('XADD', stream, entry_id, ...) end
   step_over(by_name(call('XINFO', 'STREAM', stream))['last-generated-id'])
   entry_id = next_id()
   call('XADD', stream, entry_id, ...)

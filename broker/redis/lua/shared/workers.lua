@@ -29,8 +29,7 @@ end
 local function bury_crashed(agent_type, ref, attempts, first, worker)
   local suffix, id = split_ref(ref)
   local values = values_or_blank(suffix, id)
-  call('XACK', P .. suffix, agent_type, id)
-  bury(agent_type, suffix, id, values, {
+  return bury_entry(agent_type, suffix, id, values, {
     reason = 'crashed', error = 'the worker died each time it handled this message', attempts = attempts,
     first = first, worker = worker })
 end
@@ -46,13 +45,13 @@ local function return_key(agent_type, key, refs, worker, crashed)
     -- guard: a death counts for the entry that ran only
     local attempts, first = count_crash(agent_type, refs[1])
     if attempts >= limit then
-      bury_crashed(agent_type, table.remove(refs, 1), attempts, first, worker)
+      if bury_crashed(agent_type, refs[1], attempts, first, worker) then table.remove(refs, 1) end
     elseif attempts == limit - 1 and limit > 1 then
       queue = 'suspects:'
     end
   end
   -- guard: what a reaped worker held goes back
-  if #refs > 0 then park_in_front(agent_type, key, refs) end
+  if #refs > 0 then park_or_bury(agent_type, key, refs) end
   if call('HEXISTS', P .. 'parked:' .. agent_type, key) == 1 then
     call('HSET', P .. 'busy:' .. agent_type, key, '')
     call('RPUSH', P .. queue .. agent_type, key)
@@ -88,8 +87,6 @@ local function holdings(worker)
   return list
 end
 
-local NO_WORKER = 'nobody' -- consumer that stands for no worker: what is parked is pending with it
-
 -- What a consumer leaves in the pending lists moves to another, so that redis-cli still shows it.
 local function move_pending(agent_type, suffix, worker)
   for _ = 1, 20 do
@@ -100,11 +97,6 @@ local function move_pending(agent_type, suffix, worker)
     ids[#ids + 1] = 'JUSTID' -- in the list: followed by another argument, unpack() gives its first value only
     call('XCLAIM', P .. suffix, agent_type, NO_WORKER, 0, unpack(ids))
   end
-end
-
--- Makes an entry pending although no worker holds it, so that trimming spares it.
-local function claim_for_none(agent_type, suffix, id)
-  redis.pcall('XCLAIM', P .. suffix, agent_type, NO_WORKER, 0, id, 'FORCE', 'JUSTID')
 end
 
 local function forget_consumer(worker, types)
@@ -135,4 +127,14 @@ local function reap(worker, crashed)
   call('DEL', P .. 'worker:' .. worker)
   call('ZREM', P .. 'workers', worker)
   event(crashed and 'reaped' or 'left', worker, #list .. ' keys')
+end
+
+-- A worker whose own keys are of the wrong type is ended as if its lease were over, and joins again: it may hold what its books
+-- do not say, and nothing that it took now would be in them. Returns whether it was.
+local function end_without_books(worker)
+  call('HEXISTS', P .. 'own:' .. worker, '')
+  if not this.unusable then return false end
+  -- guard: a worker without books takes nothing
+  reap(worker, false)
+  return true
 end

@@ -1,6 +1,9 @@
 -- What belongs to one turn, in one table that is passed from function to function:
 --
--- worker, max_body, held, scan, accept   arguments, see turn.lua; `at` is the reading position in ARGV
+-- worker, max_body, held, scan           arguments, see turn.lua; `at` is the reading position in ARGV
+-- accept                                 parked entries that may still be handed over
+-- handed                                 entries that were
+-- bytes                                  of the bodies in `out`
 -- type_names, and by agent type: wanted (entries), persistent, rate (most a second, or nil)
 -- paused, any_cancelled, any_newer       what keeps entries from being handled as usual, see exceptions.lua
 -- commits                                what is committed, see commit.lua
@@ -16,7 +19,8 @@ local DELIVERY = 11 -- values of one delivery
 
 local function new_turn()
   return {
-    worker = ARGV[1], max_body = tonumber(ARGV[3]), held = tonumber(ARGV[5]), scan = ARGV[6] == '1', accept = ARGV[7] == '1',
+    worker = ARGV[1], max_body = tonumber(ARGV[3]), held = tonumber(ARGV[5]), scan = ARGV[6] == '1',
+    accept = tonumber(ARGV[7]), handed = 0, bytes = 0,
     at = 8, type_names = {}, wanted = {}, persistent = {}, rate = {}, returned = {}, returned_order = {},
     out = {}, out_n = 0, states = {}, own_new = {}, own_n = 0,
   }
