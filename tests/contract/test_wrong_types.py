@@ -7,16 +7,14 @@ there. They work on; the key is deleted and the namespace repaired; they finish.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 import pytest
 
-from callboard.broker.delivery import Delivery
 from callboard.broker.errors import BrokerError, CommandError, FencedError
-from callboard.broker.redis.catalogue import CATALOGUE, KeyKind, kind_of
+from callboard.broker.redis.catalogue import CATALOGUE, OF_A_TYPE, OF_ONE_THING, KeyKind, kind_of
 from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.marks import Mark
-from callboard.broker.redis.operations.repair import repair
+from callboard.broker.redis.operations.repair import find, repair
 from tests.helpers.server_driver import ANY, DrivenWorker, ServerDriver, plain, posting, topic
 
 COUNTERS, AUDITS = [f"c{n}" for n in range(5)], [f"d{n}" for n in range(5)]
@@ -149,6 +147,11 @@ class Traffic:
                 found[fields["id"].decode().removeprefix("did ")] += 1
         return found
 
+    async def effects_of(self, key: str) -> list[str]:
+        """The messages of an agent that were handled, in the order in which they were."""
+        names = [fields["body"].decode() for fields in await self.entries("topic:effects")]
+        return [name for name in names if name.partition("-")[0] == key]
+
     async def entries(self, suffix: str) -> list[dict[str, bytes]]:
         kind = await self.driver.command("TYPE", suffix)
         return await self.driver.entries(suffix) if kind in (b"stream", "stream") else []
@@ -207,6 +210,8 @@ async def test_what_a_broken_key_does_not_concern_goes_on(
     outcomes = await traffic.outcomes()
     spared = [name for name in traffic.accepted if name.partition("-")[0] not in concerned]
     assert {name: outcomes[name] for name in spared} == dict.fromkeys(spared, 1)
+    for key in set(ALL) - set(concerned):
+        assert (done := await traffic.effects_of(key)) == sorted(done), key
     await beat(traffic.second, is_refused=kind.pattern == "workers")
 
     await driver.command("DEL", suffix)
@@ -240,5 +245,55 @@ async def finish(driver: ServerDriver, traffic: Traffic) -> None:
         await traffic.work(6)
 
 
-def bodies_of(deliveries: Sequence[Delivery]) -> list[str]:
-    return [one.envelope.id for one in deliveries]
+BOOKS = [kind for kind in (*OF_A_TYPE, *OF_ONE_THING) if kind.name not in ("store:", "sent:", "rate:", "bell:")]
+
+
+@pytest.mark.parametrize("kind", BOOKS, ids=lambda kind: kind.name)
+async def test_a_worker_that_dies_beside_a_broken_key_is_reaped_all_the_same(
+    driver: ServerDriver, kind: KeyKind
+) -> None:
+    traffic = await in_the_middle_of_work(driver)
+    suffix = await break_key(driver, traffic, kind, "string")
+    await driver.expire(traffic.first)
+    assert (await traffic.second.beat())[2] == 1
+    await traffic.work(6)
+    concerned, outcomes = KEYS[kind.pattern][1], await traffic.outcomes()
+    spared = [name for name in traffic.accepted if name.partition("-")[0] not in concerned]
+    assert {name: outcomes[name] for name in spared} == dict.fromkeys(spared, 1)
+    await driver.command("DEL", suffix)
+    await finish(driver, traffic)
+    outcomes = await traffic.outcomes()
+    assert {name: outcomes[name] for name in traffic.accepted} == dict.fromkeys(traffic.accepted, 1)
+
+
+async def test_a_letter_and_an_event_name_the_key_that_its_message_could_not_be_written_to(driver: ServerDriver) -> None:
+    traffic = await in_the_middle_of_work(driver)
+    (one,) = [one for one in traffic.first.held if one.envelope.id == "c0-0"]
+    await driver.command("SET", "state:counter:c0", "somebody's own")
+    await traffic.work(6)
+    letters = await driver.letters("counter")
+    mine = {fields["id"].decode(): fields for fields in letters if fields["key"] == b"c0"}
+    assert sorted(mine) == ["c0-0", "c0-1", "c0-2"]
+    for fields in mine.values():
+        assert fields["reason"] == b"unwritable"
+        assert fields["error"].startswith(b"state:counter:c0: WRONGTYPE")
+    assert (mine["c0-0"]["entry"], mine["c0-0"]["attempts"]) == (one.entry, b"1")
+    told = [fields for fields in await driver.entries("events") if fields["event"] == b"wrong type"]
+    assert [fields["of"] for fields in told] == [b"state:counter:c0"], "it is told of once in a while, not every time"
+    (fault,) = [fault for fault in await find(driver.transport) if fault.kind == "type"]
+    assert fault.names == ("state:counter:c0",)
+
+
+async def test_what_can_not_be_buried_either_is_not_lost(driver: ServerDriver) -> None:
+    """Two keys at once: the message waits, whatever it is, until there is a place for its letter."""
+    traffic = await in_the_middle_of_work(driver)
+    for suffix in ("dead:counter", "state:counter:c0", "topic:effects", "wait:counter:c3"):
+        await driver.command("DEL", suffix)
+        await driver.command("SET", suffix, "somebody's own")
+    await traffic.publish(3)
+    await traffic.work(6)
+    for suffix in ("dead:counter", "state:counter:c0", "topic:effects", "wait:counter:c3"):
+        await driver.command("DEL", suffix)
+    await finish(driver, traffic)
+    outcomes = await traffic.outcomes()
+    assert {name: outcomes[name] for name in traffic.accepted} == dict.fromkeys(traffic.accepted, 1)
