@@ -90,6 +90,22 @@ async def test_a_suspect_counts_in_the_rate(driver: ServerDriver) -> None:
     assert (await second.lane.commit_and_pull((), pull)).deliveries == []
 
 
+async def test_a_suspect_waits_for_its_rate(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"), max_attempts=2)
+    first, second = await driver.worker("counter"), await driver.worker("counter")
+    await driver.note("topic:visits", "a", "1")
+    assert len(await first.take(1)) == 1
+    await driver.run("leave", "1", "1", first.name)
+    await driver.note("topic:visits", "b", "1")
+    now = int((await driver.transport.admin.command("TIME"))[0]) * 1000
+    await driver.command("SET", "rate:counter", f"0.5 {now}")
+    pull = Pull([ConsumedType("counter", rate_limit=0.001)], 1, 0, True, 0)
+    assert (await second.lane.commit_and_pull((), pull)).deliveries == []
+    assert await driver.command("LLEN", "suspects:counter") == 1
+    await driver.command("DEL", "rate:counter")
+    assert bodies((await second.lane.commit_and_pull((), pull)).deliveries) == ["1"]
+
+
 # Long lists
 
 

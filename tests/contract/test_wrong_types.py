@@ -15,7 +15,7 @@ from callboard.broker.redis.catalogue import CATALOGUE, OF_A_TYPE, OF_ONE_THING,
 from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.marks import Mark
 from callboard.broker.redis.operations.repair import find, repair
-from tests.helpers.server_driver import ANY, DrivenWorker, ServerDriver, plain, posting, topic
+from tests.helpers.server_driver import ANY, DrivenWorker, ServerDriver, bodies, plain, posting, topic
 
 COUNTERS, AUDITS = [f"c{n}" for n in range(5)], [f"d{n}" for n in range(5)]
 EVERYTHING = "everything"
@@ -193,10 +193,14 @@ def cases() -> list[object]:
         wrong = "list" if "string" in kind.type else "string"
         found.append(pytest.param(kind, wrong, id=f"{kind.name}-{wrong}"))
         if kind.type == "hash":
-            found.append(pytest.param(kind, "list", id=f"{kind.name}-list", marks=pytest.mark.repeat))
+            found.append(pytest.param(kind, "list", id=f"{kind.name}-list", marks=pytest.mark.full))
     return found
 
 
+SERVERS = pytest.mark.real_server("what a command says of another type is the server's own")
+
+
+@SERVERS
 @pytest.mark.parametrize(("kind", "wrong"), cases())
 async def test_what_a_broken_key_does_not_concern_goes_on(
     driver: ServerDriver, kind: KeyKind, wrong: str
@@ -248,6 +252,7 @@ async def finish(driver: ServerDriver, traffic: Traffic) -> None:
 BOOKS = [kind for kind in (*OF_A_TYPE, *OF_ONE_THING) if kind.name not in ("store:", "sent:", "rate:", "bell:")]
 
 
+@SERVERS
 @pytest.mark.parametrize("kind", BOOKS, ids=lambda kind: kind.name)
 async def test_a_worker_that_dies_beside_a_broken_key_is_reaped_all_the_same(
     driver: ServerDriver, kind: KeyKind
@@ -282,6 +287,31 @@ async def test_a_letter_and_an_event_name_the_key_that_its_message_could_not_be_
     assert [fields["of"] for fields in told] == [b"state:counter:c0"], "it is told of once in a while, not every time"
     (fault,) = [fault for fault in await find(driver.transport) if fault.kind == "type"]
     assert fault.names == ("state:counter:c0",)
+
+
+async def test_a_message_whose_state_can_not_be_read_is_not_handled(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    worker = await driver.worker("counter")
+    await driver.command("SET", "state:counter:a", "somebody's own")
+    await driver.note("topic:visits", "a", "1", "2")
+    await driver.note("topic:visits", "b", "3")
+    assert bodies((await worker.turn(count=10, persistent=True)).deliveries) == ["3"]
+    assert [fields["body"] for fields in await driver.letters("counter")] == [b"1", b"2"]
+    await driver.command("DEL", "state:counter:a")
+    await driver.note("topic:visits", "a", "4")
+    assert bodies((await worker.turn(count=10, persistent=True)).deliveries) == ["4"]
+    await worker.finish_all()
+    await driver.check_empty("counter")
+
+
+async def test_what_may_be_a_duplicate_is_refused(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    bucket = int((await driver.transport.admin.command("TIME"))[0]) * 1000 // WINDOW
+    await driver.command("SET", f"dedupe:{bucket}", "somebody's own")
+    with pytest.raises(BrokerError):
+        await driver.publish(posting("topic:visits", "a", "1", idempotency_id="i1"))
+    assert await driver.publish(posting("topic:visits", "a", "2")) == [True]
+    assert [fields["body"] for fields in await driver.entries("topic:visits")] == [b"2"]
 
 
 async def test_what_can_not_be_buried_either_is_not_lost(driver: ServerDriver) -> None:
