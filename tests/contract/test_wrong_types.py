@@ -304,6 +304,36 @@ async def test_a_message_whose_state_can_not_be_read_is_not_handled(driver: Serv
     await driver.check_empty("counter")
 
 
+async def test_a_worker_takes_nothing_that_its_books_do_not_say(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    first, second = await driver.worker("counter"), await driver.worker("counter")
+    await driver.command("SET", f"own:{first.name}", "somebody's own")
+    await driver.note("topic:visits", "a", "1")
+    with pytest.raises(FencedError):
+        await first.take()
+    await first.lane.join(["counter"])
+    assert bodies(await first.take()) == ["1"]
+    await driver.expire(first)
+    await second.beat()
+    assert bodies(await second.take()) == ["1"]
+
+
+async def test_no_agent_is_given_away_while_nobody_knows_who_runs_it(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    first, second = await driver.worker("counter"), await driver.worker("counter")
+    await driver.note("topic:visits", "a", "1")
+    await first.take()
+    await driver.command("DEL", "busy:counter")
+    await driver.command("SET", "busy:counter", "somebody's own")
+    await driver.note("topic:visits", "a", "2")
+    assert await second.take() == []
+    await driver.command("DEL", "busy:counter")
+    await repair(driver.transport)
+    with pytest.raises(FencedError):
+        await first.finish_all()
+    assert bodies(await second.take()) == ["1", "2"]
+
+
 async def test_what_may_be_a_duplicate_is_refused(driver: ServerDriver) -> None:
     await driver.declare(topic("counter", "visits"))
     bucket = int((await driver.transport.admin.command("TIME"))[0]) * 1000 // WINDOW

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .change import never, removed, with_part
+from .change import always, never, removed, with_part
 from .mutation import ON, Mutation
 
 WRONG_TYPES = "contract/test_wrong_types.py::"
@@ -16,8 +16,8 @@ BOUNDS_MUTATIONS: Final = (
     Mutation(
         "a worker goes on without its books",
         "a worker without books takes nothing",
-        removed,
-        (f"{GOES_ON}own:-string]",),
+        always,
+        (f"{WRONG_TYPES}test_a_worker_takes_nothing_that_its_books_do_not_say{ON}",),
     ),
     Mutation(
         "a handler runs with a default state in place of one that can't be read",
@@ -42,7 +42,7 @@ BOUNDS_MUTATIONS: Final = (
         "agents are taken although nobody knows who runs them",
         "nothing is taken without books",
         removed,
-        (f"{GOES_ON}parked:-string]",),
+        (f"{WRONG_TYPES}test_no_agent_is_given_away_while_nobody_knows_who_runs_it{ON}",),
         quick=False,
     ),
     Mutation(

@@ -133,8 +133,8 @@ end
 -- do not say, and nothing that it took now would be in them. Returns whether it was.
 local function end_without_books(worker)
   call('HEXISTS', P .. 'own:' .. worker, '')
-  if not this.unusable then return false end
   -- guard: a worker without books takes nothing
+  if not this.unusable then return false end
   reap(worker, false)
   return true
 end
