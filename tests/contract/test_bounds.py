@@ -11,7 +11,9 @@ MOST_LOOKS = 200  # as in lua/turn/take.lua
 MOST_BYTES = 16 * 1024 * 1024
 
 
-async def parked(driver: ServerDriver, agents: int, each: int, body: str = "") -> tuple[DrivenWorker, DrivenWorker]:
+async def parked(
+    driver: ServerDriver, agents: int, each: int, body: str = ""
+) -> tuple[DrivenWorker, DrivenWorker]:
     """A worker that runs so many agents, behind each of which so many entries are parked; and another, which is idle."""
     await driver.declare(topic("counter", "visits"))
     first, second = await driver.worker("counter"), await driver.worker("counter")
@@ -44,7 +46,9 @@ async def test_no_more_is_handed_over_than_there_is_room_for(driver: ServerDrive
     await driver.check_empty("counter")
 
 
-async def test_what_was_handed_over_takes_of_the_room_and_leaves_some_for_others(driver: ServerDriver) -> None:
+async def test_what_was_handed_over_takes_of_the_room_and_leaves_some_for_others(
+    driver: ServerDriver,
+) -> None:
     first, _ = await parked(driver, agents=20, each=3)
     await driver.publish(*(posting("topic:visits", f"new{number}", "0") for number in range(50)))
     turn = await first.turn(*plain(list(first.held), []), count=32, accept=32)
@@ -73,7 +77,9 @@ async def test_a_rate_limit_holds_for_what_is_handed_over(driver: ServerDriver) 
     first, _ = await parked(driver, agents=10, each=5)
     assert (await first.turn(*plain(list(first.held), []), accept=True, rate=0.001)).deliveries == []
     assert len((await first.turn(count=100, accept=True, rate=0.001)).deliveries) == 1
-    assert (await first.turn(*plain(list(first.held), []), count=100, accept=True, rate=0.001)).deliveries == []
+    assert (
+        await first.turn(*plain(list(first.held), []), count=100, accept=True, rate=0.001)
+    ).deliveries == []
 
 
 async def test_a_suspect_counts_in_the_rate(driver: ServerDriver) -> None:
@@ -121,7 +127,9 @@ async def ready_agents(driver: ServerDriver, number: int) -> DrivenWorker:
     return worker
 
 
-async def test_a_turn_puts_aside_a_part_of_many_paused_agents_and_asks_for_another(driver: ServerDriver) -> None:
+async def test_a_turn_puts_aside_a_part_of_many_paused_agents_and_asks_for_another(
+    driver: ServerDriver,
+) -> None:
     worker = await ready_agents(driver, 500)
     await driver.run("control", "pause", "key", "counter/k499", "me")
     await driver.command("HSET", "paused", *[f for n in range(499) for f in (f"key counter/k{n}", "1 me")])
@@ -157,7 +165,9 @@ async def waiting_for_newer(driver: ServerDriver, number: int) -> DrivenWorker:
     await driver.declare(topic("counter", "visits"))
     await driver.command("HSET", "accepts", "Note", 2)
     old = await driver.worker("counter")
-    await driver.publish(*(posting("topic:visits", f"k{each}", f"{n}") for n in (1, 2) for each in range(number)))
+    await driver.publish(
+        *(posting("topic:visits", f"k{each}", f"{n}") for n in (1, 2) for each in range(number))
+    )
     for _ in range(2 * number // 100 + 1):
         taken = await old.take(100)
         waits = ("Note", 2, "unknown", "", "", 1, "")
@@ -174,7 +184,9 @@ async def joined(driver: ServerDriver, **accepts: int) -> DrivenWorker:
     return worker
 
 
-async def test_agents_that_wait_for_newer_code_are_in_no_list_that_old_workers_walk(driver: ServerDriver) -> None:
+async def test_agents_that_wait_for_newer_code_are_in_no_list_that_old_workers_walk(
+    driver: ServerDriver,
+) -> None:
     old = await waiting_for_newer(driver, 300)
     new = await joined(driver, Note=2)
     assert await driver.command("EXISTS", "ready:counter") == 0

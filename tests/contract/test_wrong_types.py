@@ -125,11 +125,11 @@ class Traffic:
         mode, extras = self._effects(name, key)
         return Done(one, Mark.COMMIT + more + (Mark.TRIED if one.tries else "") + mode, extras)
 
-    def _effects(self, name: str, key: bytes) -> tuple[str, tuple[object, ...]]:
+    def _effects(self, name: str, key: bytes) -> tuple[str, tuple[bytes | str | int, ...]]:
         self._versions[key] += 1
         effect = ("topic:effects", 0, f"did {name}", "Note", key, "", b"", name)
         mode: str = Mark.UNLESS_CANCELLED + Mark.FORGET + Mark.STATE
-        extras: tuple[object, ...] = (name, name, self._versions[key], name)
+        extras: tuple[bytes | str | int, ...] = (name, name, self._versions[key], name)
         if name.startswith("c3"):
             mode += Mark.REPLY
             extras += ("someone", "q1", f"r {name}", "Count", "counter/c3", b"", b"answer")
@@ -164,7 +164,9 @@ def stream_of(key: str) -> str:
 async def in_the_middle_of_work(driver: ServerDriver) -> Traffic:
     """Both workers hold messages, others are parked, others unread; one is due later."""
     await driver.declare(topic("counter", "visits"), topic("audit", "log"))
-    traffic = Traffic(driver, await driver.worker("counter", "audit"), await driver.worker("counter", "audit"))
+    traffic = Traffic(
+        driver, await driver.worker("counter", "audit"), await driver.worker("counter", "audit")
+    )
     await driver.publish(posting("inbox:counter", "c3", "later", id="later", due=3_600_000))
     await traffic.publish(0)
     await traffic.first.turn(count=7, persistent=True)
@@ -188,7 +190,7 @@ async def break_key(driver: ServerDriver, traffic: Traffic, kind: KeyKind, wrong
 
 
 def cases() -> list[object]:
-    found = []
+    found: list[object] = []
     for kind in CATALOGUE:
         wrong = "list" if "string" in kind.type else "string"
         found.append(pytest.param(kind, wrong, id=f"{kind.name}-{wrong}"))
@@ -249,7 +251,9 @@ async def finish(driver: ServerDriver, traffic: Traffic) -> None:
         await traffic.work(6)
 
 
-BOOKS = [kind for kind in (*OF_A_TYPE, *OF_ONE_THING) if kind.name not in ("store:", "sent:", "rate:", "bell:")]
+BOOKS = [
+    kind for kind in (*OF_A_TYPE, *OF_ONE_THING) if kind.name not in ("store:", "sent:", "rate:", "bell:")
+]
 
 
 @SERVERS
@@ -271,7 +275,9 @@ async def test_a_worker_that_dies_beside_a_broken_key_is_reaped_all_the_same(
     assert {name: outcomes[name] for name in traffic.accepted} == dict.fromkeys(traffic.accepted, 1)
 
 
-async def test_a_letter_and_an_event_name_the_key_that_its_message_could_not_be_written_to(driver: ServerDriver) -> None:
+async def test_a_letter_and_an_event_name_the_key_that_its_message_could_not_be_written_to(
+    driver: ServerDriver,
+) -> None:
     traffic = await in_the_middle_of_work(driver)
     (one,) = [one for one in traffic.first.held if one.envelope.id == "c0-0"]
     await driver.command("SET", "state:counter:c0", "somebody's own")
@@ -284,7 +290,9 @@ async def test_a_letter_and_an_event_name_the_key_that_its_message_could_not_be_
         assert fields["error"].startswith(b"state:counter:c0: WRONGTYPE")
     assert (mine["c0-0"]["entry"], mine["c0-0"]["attempts"]) == (one.entry, b"1")
     told = [fields for fields in await driver.entries("events") if fields["event"] == b"wrong type"]
-    assert [fields["of"] for fields in told] == [b"state:counter:c0"], "it is told of once in a while, not every time"
+    assert [fields["of"] for fields in told] == [b"state:counter:c0"], (
+        "it is told of once in a while, not every time"
+    )
     (fault,) = [fault for fault in await find(driver.transport) if fault.kind == "type"]
     assert fault.names == ("state:counter:c0",)
 

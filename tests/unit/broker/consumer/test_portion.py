@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
+from callboard.broker.consumer.mailbox import Finished, Mailbox
+from callboard.broker.consumer.portion import PAYLOADS, Portion, weight
 from callboard.broker.encoding.claims import Claim
 from callboard.broker.envelope import Envelope, Posting
 from callboard.broker.outcome import NOTHING, Commit, DeadLetter, ErrorInfo, Outcome, Release
 from callboard.broker.redis.marks import Mark
-from callboard.broker.consumer.mailbox import Mailbox
-from callboard.broker.consumer.portion import PAYLOADS, Portion, weight
 from tests.helpers.eventually import eventually
 from tests.helpers.lanes import Call, Work, entry, working
 
@@ -63,7 +64,9 @@ async def test_what_does_not_pass_in_time_passes_in_smaller_portions() -> None:
         await all_end_at_once(work, BODIES)
         await eventually(lambda: len(work.lane.committed) == len(BODIES))
         for key in "ab":
-            assert [body for body in work.lane.committed if body[0] == key] == [b for b in BODIES if b[0] == key]
+            assert [body for body in work.lane.committed if body[0] == key] == [
+                b for b in BODIES if b[0] == key
+            ]
         sizes = [len(part) for part in sent_in(work.lane.calls)]
         assert sizes[:3] == [PAYLOADS, 2, 1]
         assert sizes[3:].count(2) < sizes[3:].count(1), "what failed is tried again seldom"
@@ -92,7 +95,7 @@ async def test_a_drain_sends_all_portions_before_it_ends() -> None:
         assert sorted(work.lane.committed) == sorted(BODIES)
 
 
-def finished(*outcomes: Outcome) -> list[tuple[Mailbox, object, Outcome]]:
+def finished(*outcomes: Outcome) -> list[Finished]:
     return [(Mailbox((b"t", b"k")), entry("a", "x"), outcome) for outcome in outcomes]
 
 
@@ -127,7 +130,7 @@ def test_what_fails_again_and_again_is_tried_ever_more_seldom() -> None:
             portion.was_lost(sent)
         else:
             portion.went_well(sent)
-    pauses = [later - earlier for earlier, later in zip(lost_at[2:], lost_at[3:], strict=False)]
+    pauses = [later - earlier for earlier, later in pairwise(lost_at[2:])]
     assert len(pauses) > 3
     assert pauses == sorted(pauses)
 
