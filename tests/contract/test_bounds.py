@@ -8,7 +8,7 @@ from callboard.broker.redis.marks import Mark
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, plain, posting, topic
 
 MOST_LOOKS = 200  # as in lua/turn/take.lua
-MOST_BYTES = 16 * 1024 * 1024
+MOST_BYTES = 8 * 1024 * 1024
 
 
 async def parked(
@@ -56,7 +56,7 @@ async def test_what_was_handed_over_takes_of_the_room_and_leaves_some_for_others
     assert len([one for one in turn.deliveries if one.raw_key.startswith(b"new")]) <= 8
 
 
-async def test_an_answer_carries_about_16_megabytes_of_what_was_parked(driver: ServerDriver) -> None:
+async def test_an_answer_carries_about_8_megabytes_of_what_was_parked(driver: ServerDriver) -> None:
     body = "x" * 1_000_000
     first, _ = await parked(driver, agents=4, each=6, body=body)
     seen: list[str] = []

@@ -3,7 +3,7 @@
 -- state:<type>:<key>  hash  v (version), d (data), w (worker that wrote it)
 -- own:<worker>        hash  see workers.lua; written once, at the end of the turn
 
-local MOST_BYTES = 16 * 1024 * 1024 -- of bodies in one answer: what parked entries are taken beyond it waits for another turn
+local MOST_BYTES = 8 * 1024 * 1024 -- of bodies in one answer: what parked entries are taken beyond it waits for another turn
 local MOST_LOOKS = 200 -- agents, or entries, of a list that one turn looks at: the list may be as long as it likes
 
 -- Returns whether the state can be read.
