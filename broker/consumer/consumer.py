@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from callboard.broker.delivery import Delivery
-from callboard.broker.errors import BrokerError, EncodeError, FencedError
+from callboard.broker.errors import BrokerError, ConnectionLostError, EncodeError, FencedError
 from callboard.broker.retry import RetryPolicy
 from callboard.broker.settings import BrokerSettings
 
@@ -21,6 +21,7 @@ from .interfaces import ConsumedType, Handler, Incarnation, Lane, Turn
 from .mailbox import Finished, Mailboxes
 from .outage import Outage
 from .places import Places
+from .portion import Portion
 from .recovery import REFUSED, Recovery
 from .runners import Runners
 
@@ -52,6 +53,7 @@ class Consumer:
         self._intake = Intake(lane, types, self._boxes, self._places, settings, self._wake)
         retry = RetryPolicy.of(settings)
         self._runners = Runners(self._boxes, self._places, self._intake, handler, self, retry)
+        self._portion = Portion(settings.max_payload)
         self._recovery = Recovery(
             lane, self._boxes, self._intake, self._runners, handler, settings.socket_timeout, self._join
         )
@@ -98,7 +100,7 @@ class Consumer:
     async def _take_turn(self) -> None:
         # What ends, or is told, from here on sets the event again and is a reason for the turn after this one.
         self._wake.clear()
-        sent = self._boxes.take_finished()
+        sent = self._boxes.take_finished(self._portion.cut(self._boxes.finished))
         endings = self._boxes.endings(sent)
         pull = self._intake.next_pull()
         try:
@@ -107,6 +109,7 @@ class Consumer:
             with self._outage:
                 await self._recover(sent, error)
         else:
+            self._portion.went_well(sent)
             self._receive(turn, pull.room)
 
     async def _recover(self, sent: list[Finished], error: BrokerError) -> None:
@@ -115,6 +118,8 @@ class Consumer:
         elif isinstance(error, EncodeError):
             await self._recovery.find_out(self._recovery.without_unsendable(sent, error), error)
         else:
+            if isinstance(error, ConnectionLostError):
+                self._portion.was_lost(sent)
             await self._recovery.find_out(sent, error)
 
     def _receive(self, turn: Turn, room: int) -> None:

@@ -179,10 +179,10 @@ class Intake:
         held = 0 if self._suspects.patience_is_over else self._boxes.held
         # While it makes room for a suspect, what waits behind its agents goes to others: a long queue would come after it
         # without end.
-        # guard: a draining worker is handed nothing
-        accept = not (self._boxes.is_draining or self._suspects.keep_room)
+        accept = 0 if self._suspects.keep_room else room
+        # guard: a worker is handed no more than it has room for
         if room <= 0:
-            return Pull((), 0, held, False, accept)
+            return Pull(self._asked_for, 0, held, False, 0)
         scan, self._bell.scan = self._bell.scan, False
         return Pull(self._asked_for, room, held, scan, accept)
 

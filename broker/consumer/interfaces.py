@@ -43,18 +43,19 @@ class Pull(NamedTuple):
     """The part of a turn that asks for new deliveries.
 
     Attributes:
-        types: the agent types to take from; empty when the worker takes nothing.
-        room: most deliveries of each type.
+        types: the agent types that the worker works for, in every turn: their rate limits hold for what is handed over, too.
+        room: most deliveries of each type; 0 when the worker takes nothing.
         held: how many the worker holds. A worker that holds none may be given a suspect.
         scan: look at every stream of the types, not only at those of which it is known that they have entries.
-        accept: hand over what is parked behind the agents whose deliveries end with this turn.
+        accept: how many of the entries that are parked behind the agents whose deliveries end with this turn may be
+            handed over.
     """
 
     types: Sequence[ConsumedType]
     room: int
     held: int
     scan: bool
-    accept: bool
+    accept: int
 
 
 class Turn(NamedTuple):

@@ -125,7 +125,6 @@ OF_THE_NAMESPACE = (
         publisher="pexpire pttl zadd",
     ),
     KeyKind("urgent", "hash", "`<type> <key>` -> reference of the reset that goes before everything else"),
-    KeyKind("newer", "hash", "`<type> <key>` -> message and version that its first entry waits for"),
     KeyKind(
         "blobs", "zset", "blob -> when to look whether a place still needs it, server ms", publisher="zadd"
     ),
@@ -169,6 +168,11 @@ OF_A_TYPE = (
     KeyKind("suspects:<type>", "list", "agents whose first entry may have ended workers: tried alone"),
     KeyKind(
         "shelved:<type>", "hash", "agent key -> queue that it belongs in, while something of it is paused"
+    ),
+    KeyKind(
+        "newer:<type>",
+        "zset",
+        "`<message> <version>|<key>`: agents whose first entry waits for a worker that knows its message, score 0",
     ),
     KeyKind("early:<type>", "zset", "entries read ahead of another stream: `<sortable id>|<reference>`"),
     KeyKind(

@@ -24,7 +24,7 @@ KINDS: Final[tuple[tuple[str, Rule], ...]] = (
     (r"dedupe:\d+|sent:.+|call:.+|once:[^:]+:.+|reply:.+|rate:.+", "expires"),
     (r"(busy|parked|ready|suspects|early|tries):[^:]+", "goes"),
     (r"wait:[^:]+:.*|own:.+|timers|timer:.+", "goes"),
-    (r"shelved:[^:]+|urgent(:[^:]+)?|newer|leaving|resumed", "goes"),
+    (r"shelved:[^:]+|urgent(:[^:]+)?|newer:[^:]+|leaving|resumed", "goes"),
     (r"blobs|blob:.+|nested:.+", "goes"),
     (r"store:.+", "stays"),
 )

@@ -180,10 +180,13 @@ PYTHON_MUTATIONS: Final = (
         quick=False,
     ),
     Mutation(
-        "a draining worker is handed more",
-        "a draining worker is handed nothing",
-        becomes("accept = True"),
-        (f"{DRAIN}test_a_drain_lets_what_runs_end_and_gives_back_the_rest",),
+        "a full or draining worker is handed more",
+        "a worker is handed no more than it has room for",
+        with_part("False, 0)", "False, 16)"),
+        (
+            f"{DRAIN}test_a_drain_lets_what_runs_end_and_gives_back_the_rest",
+            f"{INTAKE}test_a_full_worker_is_handed_nothing_and_still_names_its_rate_limits",
+        ),
         quick=False,
     ),
     Mutation(

@@ -282,7 +282,7 @@ OF_KEYS: Final = (
     Mutation(
         "who takes nothing is handed more",
         "a worker that takes nothing more is handed nothing",
-        when("not turn.rate[agent_type]"),
+        with_part("turn.accept > 0 and ", ""),
         (f"{ACTIVATION}test_who_takes_nothing_more_leaves_the_key_to_others{ON}",),
         quick=False,
     ),

@@ -113,7 +113,7 @@ class WorkerLane:
             settings.max_unclaimed,
             pull.held,
             "1" if pull.scan else "",
-            "1" if pull.accept else "",
+            int(pull.accept),
             len(pull.types),
         ]
         for each in pull.types:

@@ -328,18 +328,19 @@ class RedisTransport:
         """The keys of the persistent agents of a type."""
         return await self.names_after(self.keys.of(f"state:{agent_type}:"))
 
-    async def names_after(self, prefix: str) -> list[str]:
-        """The rest of each Redis key that begins with `prefix`."""
-        found = await self._keys_after(prefix)
+    async def names_after(self, prefix: str, kind: str = "") -> list[str]:
+        """The rest of each Redis key that begins with `prefix`; with `kind` only of those of this type."""
+        found = await self._keys_after(prefix, kind)
         return [name.decode(errors="replace")[len(prefix) :] for name in found]
 
-    async def _keys_after(self, prefix: str) -> list[bytes]:
+    async def _keys_after(self, prefix: str, kind: str = "") -> list[bytes]:
         """The Redis keys that begin with `prefix`; one that was added by hand may not be UTF-8."""
+        of_type = ("TYPE", kind) if kind else ()
         found: list[bytes] = []
         cursor: bytes | int = 0
         while True:
             cursor, names = await self.admin.command(
-                "SCAN", cursor, "MATCH", _literally(prefix) + "*", "COUNT", 1000
+                "SCAN", cursor, "MATCH", _literally(prefix) + "*", "COUNT", 1000, *of_type
             )
             found += names
             if int(cursor) == 0:

@@ -137,6 +137,7 @@ local LEAVING = 50
 local function look_at_leaving(max_unclaimed)
   if call('EXISTS', P .. 'leaving') == 0 then return end
   local found = call('HSCAN', P .. 'leaving', call('HGET', P .. 'config', 'leaving') or 0, 'COUNT', LEAVING)
+  if not found[1] then return end
   call('HSET', P .. 'config', 'leaving', found[1])
   for i = 1, #found[2], 2 do
     local suffix = found[2][i]
@@ -155,7 +156,7 @@ end
 local function beat()
   local worker, lease, retain, max_unclaimed = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
   -- guard: a beat does not bring back a reaped worker
-  if not call('ZSCORE', P .. 'workers', worker) then return { 'FENCED' } end
+  if not must('ZSCORE', P .. 'workers', worker) then return { 'FENCED' } end
   -- An idle worker makes no other call, and what it runs may take an hour.
   -- guard: a beat of a worker that knows more than the server is refused
   if is_behind(call('HGET', P .. 'worker:' .. worker, 'call'), ARGV[7]) then return disown(worker, 'the server lost a tail') end

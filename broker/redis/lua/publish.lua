@@ -77,7 +77,11 @@ end
 local function publish_one(batch, at)
   local suffix, due, idem, process = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
   if not batch.deliverable[suffix] and not is_deliverable(batch, suffix) then return 'undeliverable' end
-  if idem ~= '' and seen(idem, batch.window) then
+  local is_known, was_seen = true, false
+  if idem ~= '' then is_known, was_seen = pcall(seen, idem, batch.window) end
+  -- guard: what may have been added is not added
+  if not is_known then return 'unwritable' end
+  if was_seen then
     if process ~= '' then wait_again(ARGV[at + 4], process, batch.window) end
     -- guard: a duplicate is not added
     return 'duplicate'

@@ -106,7 +106,7 @@ class Auditor:
                 del self.held[key]
         total = sum(map(len, self.held.values()))
         types = [ConsumedType(AUDIT, persistent=False)] if count else []
-        turn = at_once(self._lane.commit_and_pull(done, Pull(types, count, total, True, True)))
+        turn = at_once(self._lane.commit_and_pull(done, Pull(types, count, total, True, 100)))
         assert not (paused and turn.deliveries), "it is paused"
         for one in turn.deliveries:
             self._audit.give(self._lane.worker, one.envelope.id, one.raw_key.decode())

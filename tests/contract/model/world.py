@@ -197,7 +197,7 @@ class World:
         is_one_listed = bool(suspects and self.bus.command("LLEN", f"suspects:{AGENT_TYPE}"))
         held = hand.total
         lane = self.lane_of(hand)
-        pull = Pull([CONSUMED_TYPE] if count else [], count, held, scan, accept)
+        pull = Pull([CONSUMED_TYPE] if count else [], count, held, scan, 100 if accept else 0)
         hand.last = ("turn", *lane_arguments(lane, done, pull))
         turn = at_once(lane.commit_and_pull(done, pull))
         hand.calls = lane._calls
@@ -283,7 +283,7 @@ class World:
             for key, held in hand.held.items()
         }
         with pytest.raises(ConnectionLostError):
-            at_once(self.bus.lane(hand.name, late).turn([], Pull([CONSUMED_TYPE], 5, 0, True, True)))
+            at_once(self.bus.lane(hand.name, late).turn([], Pull([CONSUMED_TYPE], 5, 0, True, 100)))
         hand.calls = hand.acknowledged = lane._calls
         hand.unsure, hand.held = False, found
 
@@ -324,7 +324,7 @@ class World:
         outcome = Commit(reply, state, (Posting(sent, EFFECTS),), "zombie")
         done = [as_done(one, outcome, True, 60.0) for one in held]
         for work in (
-            self.lane_of(hand).commit_and_pull(done, Pull([CONSUMED_TYPE], 5, 0, True, True)),
+            self.lane_of(hand).commit_and_pull(done, Pull([CONSUMED_TYPE], 5, 0, True, 100)),
             self.lane_of(hand).resync(),
         ):
             with pytest.raises(FencedError):
@@ -336,7 +336,7 @@ class World:
     def overtaken(self, hand: Hand) -> None:
         """A turn that a later call has overtaken does not look like one that was carried out."""
         with pytest.raises(ConnectionLostError):
-            at_once(self.bus.lane(hand.name, max(hand.calls - 1, -1)).turn([], Pull([], 0, 0, True, True)))
+            at_once(self.bus.lane(hand.name, max(hand.calls - 1, -1)).turn([], Pull([], 0, 0, True, 100)))
 
     # A server that loses a tail
 
@@ -397,7 +397,7 @@ class World:
         sent = Envelope("zombie", "Note", "a", None, 0, b"")
         outcome = Commit(Posting(sent, "reply:zombie"), (10_000, b"zombie"), (Posting(sent, EFFECTS),))
         done = [as_done(one, outcome, True, 60.0) for held in hand.held.values() for one in held]
-        return self.lane_of(hand).commit_and_pull(done, Pull([CONSUMED_TYPE], 5, 0, True, True))
+        return self.lane_of(hand).commit_and_pull(done, Pull([CONSUMED_TYPE], 5, 0, True, 100))
 
     # What handlers do before their commit
 

@@ -1,7 +1,7 @@
 -- Putting an agent right: ending a worker whose books are wrong, and marking the agent as what it is.
 --
 -- busy:<type>, wait:<type>:<key>, parked:<type>, ready:<type>, urgent  see parked.lua
--- shelved:<type>, newer  see parked.lua and versions.lua
+-- shelved:<type>, newer:<type>  see parked.lua and versions.lua
 
 -- Whether a worker should give this entry back: not if it is parked, or another's, or acknowledged. The books of a worker
 -- that could commit are right about the last: an entry leaves them with its acknowledgement, and a group that was made
@@ -52,7 +52,7 @@ end
 local function is_scheduled(agent_type, key)
   if is_in(P .. 'ready:' .. agent_type, key) or is_in(P .. 'suspects:' .. agent_type, key) then return true end
   if call('ZSCORE', P .. 'timers', 'k|' .. agent_type .. '|' .. key) then return true end
-  if call('HEXISTS', P .. 'newer', agent_type .. ' ' .. key) == 1 then return true end
+  if waits_for_newer(agent_type, key) then return true end
   return call('HEXISTS', P .. 'shelved:' .. agent_type, key) == 1
     and (may_be_paused(agent_type, key) or call('HEXISTS', P .. 'resumed', agent_type) == 1)
 end
@@ -97,7 +97,6 @@ local function settle(agent_type, key)
   if holder and holder ~= '' and is_living(holder) and contains(runners_of(agent_type, key), holder) then return end
   if length == 0 then
     call('HDEL', P .. 'busy:' .. agent_type, key)
-    call('HDEL', P .. 'newer', agent_type .. ' ' .. key)
     call('HDEL', P .. 'shelved:' .. agent_type, key)
   elseif is_scheduled(agent_type, key) then
     call('HSET', P .. 'busy:' .. agent_type, key, '')

@@ -4,7 +4,7 @@
 -- tries:<type>  hash    see tries.lua
 -- stats:<type>  hash    counters: done, retried, dead, released, reaped
 
--- `values` of an entry become a dead letter; `letter` has the reason, and what else is known.
+-- `values` of an entry become a dead letter; `letter` has the reason, and what else is known. An error where it can't be kept.
 local function bury(agent_type, suffix, id, values, letter)
   local fields = { entry_fields(unpack(values)) }
   local function add(name, value) fields[#fields + 1], fields[#fields + 2] = name, value end
@@ -27,12 +27,49 @@ local function bury(agent_type, suffix, id, values, letter)
   event('dead', agent_type, values[ID], letter.reason)
 end
 
--- A message that leaves with something else; where it can't go, it is a dead letter of `agent_type`.
+-- The same, without an error: whether the letter is kept.
+local function try_bury(agent_type, suffix, id, values, letter)
+  local is_kept, wrong = pcall(bury, agent_type, suffix, id, values, letter)
+  -- Left alone, the entry stays pending: a repair finds it once there is a place for its letter.
+  if not is_kept then event('not buried', agent_type, suffix .. ' ' .. id, failure(wrong) or tostring(wrong)) end
+  return is_kept
+end
+
+-- An entry that is pending becomes a letter, and is acknowledged then; else it stays pending, with nobody. Whether it is one.
+local function bury_entry(agent_type, suffix, id, values, letter)
+  local is_kept = try_bury(agent_type, suffix, id, values, letter)
+  if is_kept then redis.pcall('XACK', P .. suffix, agent_type, id) else claim_for_none(agent_type, suffix, id) end
+  return is_kept
+end
+
+local UNWRITABLE = 'unwritable' -- reason of letters: a key that their message needs is of the wrong type
+
+-- Puts refs back in front of their agent; where they can't be parked they are dead letters.
+local function park_or_bury(agent_type, key, refs)
+  local is_parked, wrong = pcall(park_in_front, agent_type, key, refs)
+  if is_parked then return end
+  for i = 1, #refs do
+    local suffix, id = split_ref(refs[i])
+    bury_entry(agent_type, suffix, id, values_or_blank(suffix, id), { reason = UNWRITABLE, error = failure(wrong) or tostring(wrong) })
+  end
+end
+
+local SEND_AGAIN = 30000 -- ms after which what could neither be sent nor buried is sent again
+
+-- A message that can't leave is a dead letter of `agent_type`. Returns whether it can't be that either, and waits to be sent
+-- again.
+local function bury_message(wrong, agent_type, suffix, id, kind, key, from, head, body)
+  local values = { id, kind, key, from, text(now()), head, body }
+  if try_bury(agent_type, suffix, '', values, { reason = 'unsendable', error = wrong }) then return false end
+  local waits = pcall(remember_timer, id, now() + SEND_AGAIN, suffix, entry_fields(unpack(values)))
+  if not waits then event('lost', agent_type, id, wrong) end
+  return waits
+end
+
+-- A message that leaves with something else. Returns as bury_message() does.
 local function send_or_bury(agent_type, suffix, due, id, kind, key, from, head, body)
   local wrong = try_send(suffix, due, id, kind, key, from, head, body)
-  if wrong then
-    bury(agent_type, suffix, '', { id, kind, key, from, text(now()), head, body }, { reason = 'unsendable', error = wrong })
-  end
+  return wrong ~= nil and bury_message(wrong, agent_type, suffix, id, kind, key, from, head, body)
 end
 
 local DEAD_BODY, DEAD_FIELD = 65536, 1024 -- bytes of an entry that is no message, or too large, that its letter keeps
@@ -42,6 +79,5 @@ local function bury_junk(agent_type, suffix, id, flat, reason, worker)
   local values = entry_values(flat) or { id, '', '', '', '', '', table.concat(flat, ' ', 1, math.min(#flat, 64)) }
   if values[ID] == '' then values[ID] = id end
   for i = 1, BODY do values[i] = string.sub(values[i], 1, i == BODY and DEAD_BODY or DEAD_FIELD) end
-  call('XACK', P .. suffix, agent_type, id)
-  bury(agent_type, suffix, id, values, { reason = reason, worker = worker })
+  bury_entry(agent_type, suffix, id, values, { reason = reason, worker = worker })
 end

@@ -25,7 +25,7 @@ local function append_fields(suffix, ...)
   local added = xadd(redis.pcall, suffix, entry_id, ...)
   if type(added) == 'string' then return entry_id end
   local wrong = failure(added)
-  if not string.find(wrong, 'equal or smaller', 1, true) then return error(wrong) end
+  if not string.find(wrong, 'equal or smaller', 1, true) then return xadd(must, suffix, entry_id, ...) end
   entry_id = xadd(call, suffix, '*', ...)
   step_over(entry_id)
   return entry_id

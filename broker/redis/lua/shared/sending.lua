@@ -8,8 +8,8 @@
 local ABSOLUTE = 100000000000
 
 local function remember_timer(id, due, suffix, ...)
-  call('HSET', P .. 'timer:' .. id, 'stream', suffix, ...)
-  local is_first = call('ZCOUNT', P .. 'timers', '-inf', text(due)) == 0
+  must('HSET', P .. 'timer:' .. id, 'stream', suffix, ...)
+  local is_first = must('ZCOUNT', P .. 'timers', '-inf', text(due)) == 0
   call('ZADD', P .. 'timers', text(due), 'm|' .. id)
   -- Idle workers sleep until the next timer they know of: one that is due earlier has to wake them.
   if is_first then
@@ -41,14 +41,14 @@ local function try_send(suffix, ...)
   return failure(wrong) or tostring(wrong)
 end
 
--- Whether something with this idempotency id was sent before. The id of a person or program counts in the whole
+-- Whether something with this idempotency id was sent before; an error where that can't be known. The id of a person or program counts in the whole
 -- namespace, for the window (ms). `><type>:<message>|<id>` counts among what one handler sends at once, until the
 -- message it handles is committed.
 local function seen(idem, window)
   local scope, id = string.match(idem, '^>(.*)|([^|]*)$')
   if scope then
     -- guard: what a handler sends at once is sent by one attempt
-    if call('HSETNX', P .. 'once:' .. scope, '>' .. id, '1') == 0 then return true end
+    if must('HSETNX', P .. 'once:' .. scope, '>' .. id, '1') == 0 then return true end
     call('PEXPIRE', P .. 'once:' .. scope, text(window))
     return false
   end
@@ -56,9 +56,9 @@ local function seen(idem, window)
   local current, last = P .. 'dedupe:' .. text(bucket), P .. 'dedupe:' .. text(bucket - 1)
   -- An id that came a moment before the turn of the window stands in the last bucket only.
   -- guard: an idempotency id is known over the turn of a window
-  if call('SISMEMBER', last, idem) == 1 then return true end
+  if must('SISMEMBER', last, idem) == 1 then return true end
   -- guard: an idempotency id is accepted once
-  if call('SADD', current, idem) == 0 then return true end
+  if must('SADD', current, idem) == 0 then return true end
   call('PEXPIRE', current, text(window * 2))
   return false
 end

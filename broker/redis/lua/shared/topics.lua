@@ -41,7 +41,7 @@ end
 local function prefixed(topic)
   local candidates = {}
   for length = 0, math.min(#topic, 200) do candidates[length + 1] = string.sub(topic, 1, length) end
-  local found = call('HMGET', P .. 'prefixes', unpack(candidates))
+  local found = must('HMGET', P .. 'prefixes', unpack(candidates))
   local types = {}
   for i = 1, #candidates do
     for _, agent_type in ipairs(words(found[i] or '')) do
@@ -55,16 +55,17 @@ end
 local function admit_topic(topic)
   local types = prefixed(topic)
   -- NX, as it was not there a moment ago: so a publisher needs no right to replace who subscribes to what.
-  call('HSETNX', P .. 'topics', topic, table.concat(types, ' '))
+  must('HSETNX', P .. 'topics', topic, table.concat(types, ' '))
   for i = 1, #types do create_group('topic:' .. topic, types[i], '0') end
   return types
 end
 
--- The agent types that subscribe to a topic; a new topic is made known.
+-- The agent types that subscribe to a topic; a new topic is made known. Where that can't be known nothing is added: a topic
+-- without readers is kept short.
 local function subscribers(topic)
   local types = this.subscribers[topic]
   if not types then
-    local line = call('HGET', P .. 'topics', topic)
+    local line = must('HGET', P .. 'topics', topic)
     types = line and words(line) or admit_topic(topic)
     this.subscribers[topic] = types
   end

@@ -13,8 +13,7 @@ local function split_own(field) return string.match(field, '^(%S+) (.*)$') end
 local function bury_crashed(agent_type, ref, attempts, first, worker)
   local suffix, id = split_ref(ref)
   local values = values_or_blank(suffix, id)
-  call('XACK', P .. suffix, agent_type, id)
-  bury(agent_type, suffix, id, values, {
+  return bury_entry(agent_type, suffix, id, values, {
     reason = 'crashed', error = 'the worker died, or lost its lease, each time it handled this message', attempts = attempts,
     first = first, worker = worker })
 end
@@ -26,7 +25,7 @@ local function blame(agent_type, refs, worker, guilt)
   if guilt == UNCERTAIN then return count_deaths(agent_type, refs) end
   local attempts, first = count_attempt(agent_type, refs[1])
   if attempts >= max_attempts(agent_type) then
-    bury_crashed(agent_type, table.remove(refs, 1), attempts, first, worker)
+    if bury_crashed(agent_type, refs[1], attempts, first, worker) then table.remove(refs, 1) end
   end
 end
 
@@ -37,7 +36,7 @@ local function return_key(agent_type, key, refs, worker, guilt)
   if call('HGET', P .. 'busy:' .. agent_type, key) ~= worker then return end
   if guilt then blame(agent_type, refs, worker, guilt) end
   -- guard: what a reaped worker held goes back
-  if #refs > 0 then park_in_front(agent_type, key, refs) end
+  if #refs > 0 then park_or_bury(agent_type, key, refs) end
   if call('HEXISTS', P .. 'parked:' .. agent_type, key) == 0 then
     -- guard: an agent without parked entries is free after reaping
     call('HDEL', P .. 'busy:' .. agent_type, key)
@@ -73,8 +72,6 @@ local function holdings(worker)
   return list
 end
 
-local NO_WORKER = 'nobody' -- consumer that stands for no worker: what is parked is pending with it
-
 -- What a consumer leaves in the pending lists moves to another, so that redis-cli still shows it.
 local function move_pending(agent_type, suffix, worker)
   for _ = 1, 20 do
@@ -85,11 +82,6 @@ local function move_pending(agent_type, suffix, worker)
     ids[#ids + 1] = 'JUSTID' -- in the list: followed by another argument, unpack() gives its first value only
     call('XCLAIM', P .. suffix, agent_type, NO_WORKER, 0, unpack(ids))
   end
-end
-
--- Makes an entry pending although no worker holds it, so that trimming spares it.
-local function claim_for_none(agent_type, suffix, id)
-  redis.pcall('XCLAIM', P .. suffix, agent_type, NO_WORKER, 0, id, 'FORCE', 'JUSTID')
 end
 
 local function forget_consumer(worker, types)
@@ -173,4 +165,14 @@ local function disown(worker, why)
   event('disowned', worker, why)
   reap(worker, false)
   return { 'FENCED' }
+end
+
+-- A worker whose own keys are of the wrong type is ended as if its lease were over, and joins again: it may hold what its books
+-- do not say, and nothing that it took now would be in them. Returns whether it was.
+local function end_without_books(worker)
+  call('HEXISTS', P .. 'own:' .. worker, '')
+  -- guard: a worker without books takes nothing
+  if not this.unusable then return false end
+  reap(worker, false)
+  return true
 end

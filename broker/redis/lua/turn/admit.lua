@@ -3,9 +3,14 @@
 -- busy:<type>, wait:<type>:<key>, parked:<type>  see parked.lua
 -- early:<type>  zset  refs read ahead of another stream, score 0, member `<sortable id>|<ref>`
 
-local function park(agent_type, key, ref)
+local function park(agent_type, key, entry)
+  local wait = 'wait:' .. agent_type .. ':' .. key
   -- guard: what is parked keeps its order
-  call('RPUSH', P .. 'wait:' .. agent_type .. ':' .. key, ref)
+  call('RPUSH', P .. wait, entry.suffix .. ' ' .. entry.id)
+  if is_unusable(wait) then
+    return bury_entry(agent_type, entry.suffix, entry.id, entry.values,
+      { reason = UNWRITABLE, error = wait .. ': ' .. this.unusable[wait] })
+  end
   -- guard: what is parked is counted
   call('HINCRBY', P .. 'parked:' .. agent_type, key, 1)
 end
@@ -32,21 +37,23 @@ local function admit(turn, agent_type, list)
     elseif not mine[key] and not behind[key] then
       -- guard: a busy agent is given to nobody else
       if not holder then
-        mine[key] = true
-        taken[#taken + 1] = key
-        taken[#taken + 1] = worker
+        mine[key] = 'free'
       -- Behind an agent that it runs a worker gets more at once, but not past what is parked: that is older.
       -- guard: nothing overtakes what is parked
       elseif holder == worker and call('HEXISTS', P .. 'parked:' .. agent_type, key) == 0 then
-        mine[key] = true
+        mine[key] = 'held'
       else
         behind[key] = true
       end
     end
-    if mine[key] then
-      deliver(turn, agent_type, entry.suffix, entry.id, '', entry.values)
-    else
-      park(agent_type, key, entry.suffix .. ' ' .. entry.id)
+    if not mine[key] then
+      park(agent_type, key, entry)
+    elseif not deliver(turn, agent_type, entry.suffix, entry.id, '', entry.values) then
+      mine[key] = nil
+    elseif mine[key] == 'free' then
+      mine[key] = 'taken'
+      taken[#taken + 1] = key
+      taken[#taken + 1] = worker
     end
   end
   bulk_set(P .. 'busy:' .. agent_type, taken)

@@ -1,4 +1,5 @@
--- Commits: each writes all of what it says or, because the turn was refused before, nothing.
+-- Commits: each writes all of what it says or, because the turn was refused before or one of its keys is of the wrong type,
+-- nothing; then its message is a dead letter.
 --
 -- A commit is four values at the same place of four lists: `group` (a table: agent type, stream suffix, acknowledged ids),
 -- `id`, `key` and `mode`, the marks; `n` is how many there are. Most are plain and need nothing else. `own`: their fields
@@ -74,34 +75,46 @@ end
 
 local function return_keys(turn)
   for _, back in ipairs(turn.returned_order) do
-    park_in_front(back.type, back.key, back.refs)
+    park_or_bury(back.type, back.key, back.refs)
     if back.newer then
       wait_for_newer(turn, back.type, back.key, back.newer)
     -- guard: a retry waits
     elseif back.delay > 0 then
       call('HSET', P .. 'busy:' .. back.type, back.key, '')
       call('ZADD', P .. 'timers', text(now() + back.delay), 'k|' .. back.type .. '|' .. back.key)
+      if is_unusable('timers') then make_ready(back.type, back.key) end
     else
       make_ready(back.type, back.key)
     end
   end
 end
 
--- What waits behind an agent that is free now goes to this worker in the same answer, or to the worker that asks next.
--- Returns whether nothing waits.
+-- What waits behind an agent that is free now goes to this worker in the same answer, as far as it has room, or to the worker
+-- that asks next. What a rate limit is for goes through its bucket, see pull.lua. Returns whether nothing waits.
 local function hand_over(turn, agent_type, key)
   if turn.paused and is_put_aside(turn, agent_type, key, 'ready:') then return false end
   -- guard: a worker that takes nothing more is handed nothing
-  if turn.accept and not turn.rate[agent_type] then
-    local taken, put_aside = take_parked(turn, agent_type, key, HANDED_OVER)
-    return taken == 0 and not put_aside
+  if turn.accept > 0 and turn.bytes < MOST_BYTES and not turn.rate[agent_type] then
+    local taken, why = take_parked(turn, agent_type, key, math.min(HANDED_OVER, turn.accept))
+    turn.accept, turn.handed = turn.accept - taken, turn.handed + taken
+    if why == 'paused' or why == 'suspect' then return false end
+    if why ~= 'more' then return taken == 0 end
   end
   make_ready(agent_type, key)
   return false
 end
 
-local function release_keys(turn, agent_type, keys)
+-- How many entries are parked behind each key; where the counts can't be read, the lists themselves are asked.
+local function parked_behind(agent_type, keys)
   local parked = bulk_get(P .. 'parked:' .. agent_type, keys)
+  if is_unusable('parked:' .. agent_type) then
+    for i = 1, #keys do parked[i] = call('LLEN', P .. 'wait:' .. agent_type .. ':' .. keys[i]) > 0 end
+  end
+  return parked
+end
+
+local function release_keys(turn, agent_type, keys)
+  local parked = parked_behind(agent_type, keys)
   local free = {}
   for i = 1, #keys do
     if not parked[i] or hand_over(turn, agent_type, keys[i]) then free[#free + 1] = keys[i] end
@@ -132,6 +145,24 @@ local function finish_keys(turn, commits)
   end
 end
 
+-- What can't be written becomes a dead letter; what can't be that either comes back later. The other commits of the turn go on.
+local function write_or_bury(turn, i, mode)
+  local first = turn.at
+  -- guard: a commit that can't be written takes no other with it
+  local is_written, wrong = pcall(write_effects, turn, i, mode)
+  if is_written then return end
+  turn.at = first
+  for j = 1, #mode do skip(turn, string.sub(mode, j, j)) end
+  local group, id = turn.commits.group[i], turn.commits.id[i]
+  local tries = call('HGET', P .. 'tries:' .. group.type, ref_of(turn, i)) or ''
+  local values = values_or_blank(group.suffix, id)
+  if values[TYPE] == '' then values[KEY] = turn.commits.key[i] end
+  local letter = { reason = UNWRITABLE, error = failure(wrong) or tostring(wrong), worker = turn.worker,
+    attempts = tonumber(string.match(tries, '^%d+') or 0) + 1, first = string.match(tries, '^%d+ (%d+)') }
+  -- guard: what can't be buried comes back
+  if not bury_entry(group.type, group.suffix, id, values, letter) then give_back(turn, i, SEND_AGAIN) end
+end
+
 local function commit_all(turn)
   local commits = turn.commits
   if commits.n == 0 then return end
@@ -139,7 +170,7 @@ local function commit_all(turn)
   local modes = commits.mode
   for i = 1, commits.n do
     local mode = modes[i]
-    if mode ~= COMMIT and mode ~= COMMIT_MORE then write_effects(turn, i, mode) end
+    if mode ~= COMMIT and mode ~= COMMIT_MORE then write_or_bury(turn, i, mode) end
   end
   return_keys(turn)
   finish_keys(turn, commits)

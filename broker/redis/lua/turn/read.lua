@@ -29,6 +29,8 @@ local function read_one_by_one(turn, agent_type, count, suffixes)
     end
     if failure(got) then
       event('unreadable', agent_type, suffixes[i], failure(got))
+      -- With it all streams would be read one by one; the next beat, or scan, tries it again.
+      call('SREM', P .. 'fresh:' .. agent_type, suffixes[i])
     elseif got then
       all[#all + 1] = got[1]
     end

@@ -2,8 +2,8 @@
 -- The files of this folder are its parts, in the order in which scripts.py names them.
 --
 -- ARGV: worker, number of the turn, number of its last call that was answered, max payload (bytes), max_unclaimed,
---   entries held besides the commits below, scan ('1': look at all streams, not only at those that are known to be fresh), accept ('1': hand over what is parked
---   behind a finished agent)
+--   entries held besides the commits below, scan ('1': look at all streams, not only at those that are known to be fresh),
+--   accept (how many entries that are parked behind finished agents may be handed over)
 --   number of types, then for each: type, entries wanted, persistent ('1' or ''), most a second ('' for no limit)
 --   number of groups, then for each: type, stream suffix
 --   number of commits, then for each four values: group, entry id, agent key, mode
@@ -26,6 +26,7 @@ end
 local function take_turn()
   local worker, number = ARGV[1], tonumber(ARGV[2])
   local last = call('HGET', P .. 'worker:' .. worker, 'call')
+  if end_without_books(worker) then return { 'FENCED' } end
   -- Its lease ended while it ran on, and what it held runs elsewhere: nothing of this turn may be written.
   -- guard: a reaped worker commits nothing
   if not last then return { 'FENCED' } end

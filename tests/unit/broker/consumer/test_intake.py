@@ -48,6 +48,19 @@ async def test_large_bodies_are_taken_in_smaller_numbers() -> None:
         assert work.lane.most_held <= 8
 
 
+async def test_a_full_worker_is_handed_nothing_and_still_names_its_rate_limits() -> None:
+    async with working(prefetch=4) as work:
+        work.host.gate("1", "2", "3", "4")
+        work.offer(*(entry(body, body) for body in "1234"))
+        await work.runs("1", "2", "3", "4")
+        work.consumer.nudge()
+        full = await work.sees_call(lambda call: not call.wants and call.held == 4)
+        assert (full.accept, full.types) == (0, ("counter",))
+        work.host.let("1")
+        after = await work.sees_call(lambda call: call.done == [("1", "C")])
+        assert (after.wants, after.accept) == ({"counter": 1}, 1)
+
+
 async def test_a_suspect_is_handled_alone() -> None:
     async with working() as work:
         await work.quiet()

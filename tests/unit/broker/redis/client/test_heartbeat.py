@@ -106,7 +106,7 @@ async def test_a_blocked_event_loop_does_not_cost_the_lease(
     wire.close()
     other = fixture.transport.lane()
     await other.join(["counter"])
-    await fixture.lane.turn((), Pull([ConsumedType("counter")], 1, 0, True, True))
+    await fixture.lane.turn((), Pull([ConsumedType("counter")], 1, 0, True, 100))
     assert fixture.fenced == []
     other.close()
 

@@ -124,7 +124,7 @@ async def test_what_was_said_with_the_start_counts_at_once(fixture: KeeperFixtur
 async def test_it_logs_in_as_the_worker_does_and_shows_no_password(server: ServerProcess) -> None:
     fixture = KeeperFixture(server.url)
     admin = fixture.transport.admin
-    role = rules("worker", fixture.transport.settings.namespace)
+    role = rules("worker", fixture.transport.keys.namespace)
     await admin.command("ACL", "SETUSER", USER, "reset", "on", f">{PASSWORD}", *role)
     endpoint = Endpoint("unix", path=str(server.path), username=USER, password=PASSWORD)
     settings = fixture.transport.settings
