@@ -15,6 +15,13 @@ LIMIT = 4  # attempts
 LONGEST_CHAIN = 2  # messages that lead from one to the next
 
 PLACES = st.tuples(st.sampled_from(STREAMS), st.sampled_from(KEYS))
+PAUSED = (
+    ("topic", "visits"),
+    ("topic", "visits"),
+    ("topic", "orders"),
+    ("key", f"{AGENT_TYPE}/a"),
+    ("type", AGENT_TYPE),
+)
 CHOICE = st.integers(0, 1000)  # one of what is there, by its number
 HOWS: st.SearchStrategy[How] = st.sampled_from(("C", "C", "C", "C", "D", "R", "L"))
 OUTGOING = st.lists(st.sampled_from(["effect", "order", "later", "named"]), max_size=3)
@@ -25,10 +32,11 @@ class Delivering(RuleBasedStateMachine):
 
     url: ClassVar[str] = ""
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(audited=st.booleans())
+    def begin(self, audited: bool) -> None:
+        """Either another type reads along, or the server loses tails: the other type does not know how to forget."""
         self.bus = Bus(self.url)
-        self.world = World(self.bus, limit=LIMIT)
+        self.world = World(self.bus, limit=LIMIT, audited=audited)
         self.number = 0
         self.world.join()
 
@@ -172,7 +180,7 @@ class Delivering(RuleBasedStateMachine):
             self.world.turn_again(hand)
             self.world.overtaken(hand)
 
-    @precondition(lambda self: self.world.kept is None)
+    @precondition(lambda self: self.world.kept is None and self.world.auditing is None)
     @rule()
     def a_tail_begins(self) -> None:
         self.world.keep()
@@ -182,6 +190,7 @@ class Delivering(RuleBasedStateMachine):
     def the_tail_is_lost(self) -> None:
         self.world.lose_tail()
 
+    @precondition(lambda self: self.world.auditing is None)
     @rule(data=st.data(), choice=CHOICE, other=CHOICE, lost=st.booleans())
     def work_is_lost(self, data: st.DataObject, choice: int, other: int, lost: bool) -> None:
         """A short tail in which workers do something."""
@@ -217,6 +226,45 @@ class Delivering(RuleBasedStateMachine):
     @rule(stream=st.sampled_from(STREAMS))
     def lose_a_group(self, stream: str) -> None:
         self.world.lose_group(stream)
+
+    # Orders of an operator
+
+    @rule(what=st.sampled_from(PAUSED))
+    def pause(self, what: tuple[str, str]) -> None:
+        self.world.pause(*what)
+
+    @rule(what=st.sampled_from(PAUSED))
+    def resume(self, what: tuple[str, str]) -> None:
+        self.world.resume(*what)
+
+    @precondition(lambda self: self.world.reference.paused)
+    @rule()
+    def resume_all(self) -> None:
+        self.world.resume_all()
+
+    # The other type
+
+    @precondition(lambda self: self.world.auditing is not None)
+    @rule(worker=st.integers(0, 1), count=st.integers(0, 3), ends=st.booleans())
+    def audit(self, worker: int, count: int, ends: bool) -> None:
+        self.world.audit(worker, count=count, ends=ends)
+
+    @precondition(lambda self: self.world.auditing is not None)
+    @rule()
+    def audit_beats(self) -> None:
+        self.world.audit_beats()
+
+    @precondition(lambda self: self.world.auditing is not None)
+    @rule()
+    def audit_comes_and_goes(self) -> None:
+        assert self.world.auditing is not None
+        self.world.auditing.change()
+
+    @precondition(lambda self: self.world.auditing is not None)
+    @rule()
+    def audit_loses_its_group(self) -> None:
+        assert self.world.auditing is not None
+        self.world.auditing.lose_group()
 
     # What must hold
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from .audit import Auditing
 from .reference import EFFECTS, Ending, Item, Sent
 from .world import Hand, World
 
@@ -22,6 +23,9 @@ class Bounds:
         retries, letters, releases: handlings that end so.
         beats: beats that reap nobody; they trim.
         tails: times that the server forgets what happened since some move.
+        pauses: pauses of a topic; each ends again.
+        groups: consumer groups of a topic that somebody destroys.
+        changes: times that another agent type ends its subscription, or makes it again.
         limit: attempts before a message is a dead letter.
     """
 
@@ -34,6 +38,9 @@ class Bounds:
     releases: int = 0
     beats: int = 0
     tails: int = 0
+    pauses: int = 0
+    groups: int = 0
+    changes: int = 0
     limit: int = 3
 
     def spend(self, what: str) -> Bounds:
@@ -100,13 +107,19 @@ class Schedule:
                 yield Move("resync", number)
             else:
                 yield from self._turns(number, hand)
-        beats_by = self._beats_by(-1)
-        if beats_by is not None and self.bounds.beats:
-            yield Move("beat", beats_by, cost="beats")
-        if beats_by is not None and self.world.reference.waits():
-            yield Move("fire", beats_by)
+        yield from self._orders()
+        yield from self._beats()
         if self.world.reference.letters:
             yield Move("replay")
+
+    def _beats(self) -> Iterator[Move]:
+        beats_by = self._beats_by(-1)
+        if beats_by is None:
+            return
+        if self.bounds.beats:
+            yield Move("beat", beats_by, cost="beats")
+        if self.world.reference.waits():
+            yield Move("fire", beats_by)
 
     def _beats_by(self, but: int) -> int | None:
         """A worker, other than this one, whose beat the server would take."""
@@ -126,6 +139,29 @@ class Schedule:
             for letter, cost in (("R", "retries"), ("D", "letters"), ("L", "releases")):
                 if getattr(self.bounds, cost):
                     yield Move("finish", number, key, letter + "at", cost)
+
+    def _orders(self) -> Iterator[Move]:
+        """What others do to the namespace, and what another type does."""
+        if self.world.reference.paused:
+            yield Move("resume")
+        elif self.bounds.pauses:
+            yield Move("pause", cost="pauses")
+        if self.bounds.groups:
+            yield Move("lose_group", cost="groups")
+        if self.world.auditing is not None:
+            yield from self._audits(self.world.auditing)
+
+    def _audits(self, auditing: Auditing) -> Iterator[Move]:
+        for number, auditor in enumerate(auditing.workers):
+            yield Move("audit", number)
+            if auditor.held:
+                yield Move("audit", number, how="C")
+        if self.bounds.changes:
+            yield Move("change", cost="changes")
+        if self.bounds.groups:
+            yield Move("lose_group", 0, cost="groups")
+        if self.bounds.beats:
+            yield Move("audit_beat", cost="beats")
 
     # Doing it
 
@@ -197,6 +233,28 @@ class Schedule:
 
     def _beat(self, move: Move) -> None:
         assert self.world.beat(self.world.hands[move.worker]) == 0
+
+    def _pause(self, _: Move) -> None:
+        self.world.pause("topic", "visits")
+
+    def _resume(self, _: Move) -> None:
+        self.world.resume_all()
+
+    def _lose_group(self, move: Move) -> None:
+        if move.worker < 0 or self.world.auditing is None:
+            self.world.lose_group("topic:visits")
+        else:
+            self.world.auditing.lose_group()
+
+    def _audit(self, move: Move) -> None:
+        self.world.audit(move.worker, count=self.bounds.takes, ends=move.how == "C")
+
+    def _audit_beat(self, _: Move) -> None:
+        self.world.audit_beats()
+
+    def _change(self, _: Move) -> None:
+        assert self.world.auditing is not None
+        self.world.auditing.change()
 
     def _fire(self, move: Move) -> None:
         for member in self.world.reference.waits():

@@ -16,6 +16,7 @@ from callboard.broker.redis.client.commits import Done, as_done
 from callboard.broker.redis.client.lane import WorkerLane
 
 from .agreement import check
+from .audit import Auditing
 from .bus import LEASE, Bus, at_once, publish_arguments
 from .reference import AGENT_TYPE, EFFECTS, NO_STATE, Ending, Item, Letter, Reference, Sent
 
@@ -83,11 +84,20 @@ class World:
         keys: agent keys.
         limit: attempts.
         same_ids: the server gives the same ids in every run.
+        audited: another agent type reads one of the topics, too.
     """
 
-    def __init__(self, bus: Bus, keys: Iterable[str] = KEYS, limit: int = 3, same_ids: bool = False) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        keys: Iterable[str] = KEYS,
+        limit: int = 3,
+        same_ids: bool = False,
+        audited: bool = False,
+    ) -> None:
         self.bus = bus
         self.reference = Reference(keys, limit)
+        self.auditing: Auditing | None = None
         self.hands: list[Hand] = []
         self.gone: list[Hand] = []
         self.batch = 0
@@ -99,12 +109,15 @@ class World:
         subscriptions = [(AGENT_TYPE, "topic", name, "") for name in ("visits", "orders")]
         flat = [value for subscription in subscriptions for value in subscription]
         bus.run("declare", 1, 1, AGENT_TYPE, f'{{"max_attempts": {limit}}}', len(subscriptions), *flat)
+        if audited:
+            self.auditing = Auditing(bus)
+            self.reference.audit = self.auditing.audit
 
     def fork(self) -> World:
         """The same place for another future; the server's part is the caller's to copy."""
         made = World.__new__(World)
         made.bus, made.batch, made.sent, made.replayed = self.bus, self.batch, self.sent, list(self.replayed)
-        made.reference, made.kept = self.reference.copy(), self.kept
+        made.reference, made.kept, made.auditing = self.reference.copy(), self.kept, None
         made.hands = [hand.copy() for hand in self.hands]
         made.gone = [hand.copy() for hand in self.gone]
         return made
@@ -112,7 +125,10 @@ class World:
     def check(self) -> None:
         """The server holds what the reference says."""
         known = [hand.behind or hand for hand in self.hands]
-        check(self.reference, {hand.name: hand.held for hand in known}, self.bus.photo())
+        photo = self.bus.photo()
+        check(self.reference, {hand.name: hand.held for hand in known}, photo)
+        if self.auditing is not None:
+            self.auditing.check(photo)
 
     # Publishing
 
@@ -177,7 +193,9 @@ class World:
         """
         done = self._end(hand, endings or {})
         self.reference.fire()
-        suspects, held = set(self.reference.suspects), hand.total
+        suspects = {key for key in self.reference.queues if self.reference.is_suspect(key)}
+        is_one_listed = bool(suspects and self.bus.command("LLEN", f"suspects:{AGENT_TYPE}"))
+        held = hand.total
         lane = self.lane_of(hand)
         pull = Pull([CONSUMED_TYPE] if count else [], count, held, scan, accept)
         hand.last = ("turn", *lane_arguments(lane, done, pull))
@@ -186,6 +204,8 @@ class World:
         if not lost:
             hand.acknowledged = hand.calls
         self._given(hand, turn, count, suspects, held)
+        if count and is_one_listed and not self.reference.paused:
+            assert turn.suspects_wait, "the worker is not told that a suspect waits"
         hand.unsure = lost
 
     def _end(self, hand: Hand, endings: Mapping[str, Sequence[Ending]]) -> list[Done]:
@@ -242,9 +262,6 @@ class World:
             if key in suspects:
                 assert not held, "a suspect came to a worker that holds something"
                 assert len(turn.deliveries) == 1, "a suspect did not come alone"
-                self.reference.suspects.discard(key)
-        if count and suspects:
-            assert turn.suspects_wait, "the worker is not told that a suspect waits"
 
     def turn_again(self, hand: Hand) -> None:
         """A copy of its last turn arrives: it is refused and nothing is written."""
@@ -401,6 +418,39 @@ class World:
         assert self.bus.run("control", "cancel", message, FAR.partition("-")[0]) == 1
         self.reference.cancelled.add(message)
 
+    def pause(self, kind: str, name: str) -> None:
+        """Somebody pauses a type, an agent or a topic."""
+        is_new = f"{kind} {name}" not in self.reference.paused
+        assert self.bus.run("control", "pause", kind, name, "somebody") == is_new
+        self.reference.paused.add(f"{kind} {name}")
+
+    def resume(self, kind: str, name: str) -> None:
+        """Somebody lets it go on."""
+        is_there = f"{kind} {name}" in self.reference.paused
+        assert self.bus.run("control", "resume", kind, name, "somebody") == is_there
+        self.reference.paused.discard(f"{kind} {name}")
+
+    def resume_all(self) -> None:
+        for target in sorted(self.reference.paused):
+            kind, _, name = target.partition(" ")
+            self.resume(kind, name)
+
+    # The other type
+
+    def audit(self, worker: int, *, count: int, ends: bool) -> None:
+        """A turn of one of its workers."""
+        assert self.auditing is not None
+        self.reference.fire()
+        auditor = self.auditing.workers[worker]
+        key = next(iter(auditor.held), "") if ends else ""
+        auditor.turn(key, count=count, paused="topic visits" in self.reference.paused)
+
+    def audit_beats(self) -> None:
+        """One of its workers trims."""
+        assert self.auditing is not None
+        self.reference.fire()
+        self.auditing.workers[0].beat(EVERYTHING_GOES)
+
     # Time, repairs, accidents
 
     def ripen(self, member: str) -> None:
@@ -434,6 +484,7 @@ class World:
 
     def drain(self, turns: int = 400) -> None:
         """Whatever happened: a last worker finishes everything, and nothing is left over."""
+        self.resume_all()
         for hand in list(self.hands):
             if hand.behind is None:
                 self.leave(hand)
@@ -448,6 +499,8 @@ class World:
                 break
         assert self.reference.is_done, "lost"
         self.turn(last, count=8)
+        if self.auditing is not None:
+            self.auditing.drain()
         self.check()
         check_empty(self.bus)
 
@@ -475,7 +528,7 @@ def check_empty(bus: Bus) -> None:
         name
         for name in (*photo.hashes, *photo.lists, *photo.sets)
         if name.split(":")[0]
-        in ("busy", "parked", "ready", "suspects", "early", "tries", "wait", "own", "timer")
+        in ("busy", "parked", "ready", "suspects", "shelved", "early", "tries", "wait", "own", "timer")
     ]
     pending = [
         entry_id

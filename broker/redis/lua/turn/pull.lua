@@ -3,17 +3,26 @@
 -- ready:<type>, suspects:<type>  list    agents whose parked entries may be taken; suspects are tried alone
 -- rate:<type>                    string  `<tokens> <ms>`: what is left of the type's rate limit
 
+-- What is paused is parked behind its agents, so that what came later by other streams waits for it. It is read no sooner
+-- than there is something that could overtake it: until then a paused backlog costs nothing.
+local function add_paused(turn, agent_type, streams, suffixes, paused)
+  -- guard: nothing overtakes what is paused
+  for _, stream in ipairs(read_paused(turn, agent_type, paused)) do streams[#streams + 1] = stream end
+  for i = 1, #paused do suffixes[#suffixes + 1] = paused[i] end
+end
+
 local function pull_new(turn, agent_type, count)
   if turn.scan then freshen(agent_type) end
   local suffixes = call('SMEMBERS', P .. 'fresh:' .. agent_type)
-  if turn.paused then suffixes = without_paused(turn, suffixes) end
   local early = call('EXISTS', P .. 'early:' .. agent_type) == 1
   if #suffixes == 0 and not early then return end
-  local bound = nil
+  local bound, paused = nil, {}
   if early and #suffixes > 0 then suffixes, bound = behind_early(turn, agent_type, suffixes, count) end
+  if turn.paused then suffixes, paused = apart_by_pause(turn, suffixes) end
   local each = #suffixes > 1 and math.max(8, math.ceil(2 * count / #suffixes)) or count
   local streams = #suffixes > 0 and read_streams(turn, agent_type, each, suffixes) or {}
-  local list, cutoff = gather(turn, agent_type, streams, each, suffixes)
+  if #paused > 0 and (#streams > 0 or early) then add_paused(turn, agent_type, streams, suffixes, paused) end
+  local list, cutoff = gather(turn, agent_type, streams, suffixes)
   if bound and (not cutoff or bound < cutoff) then cutoff = bound end
   if #streams > 1 or early or #list > count then
     admit_merged(turn, agent_type, list, cutoff, count)
@@ -33,20 +42,16 @@ local function pull_ready(turn, agent_type, count)
   return taken
 end
 
--- A message whose worker died often is tried alone: what another agent's handler does is not lost with it when the
--- worker dies again. Returns whether one was taken.
+-- What may have ended workers is tried alone: what another agent's handler does is not lost with it when the worker dies
+-- again, and it is known then what ended it. Returns whether one was taken.
 local function pull_suspect(turn, agent_type)
   local queue = P .. 'suspects:' .. agent_type
   for _ = 1, call('LLEN', queue) do
+    turn.suspicion = first_suspicion(agent_type, call('LINDEX', queue, 0)) or 0
     -- guard: a suspect waits for a worker that holds nothing
-    if turn.held > 0 or turn.out_n > 0 then
-      turn.suspects_wait = true
-      return false
-    end
-    if take_key(turn, agent_type, call('LPOP', queue), 1, 'suspects:') > 0 then
-      turn.suspects_wait = true
-      return true
-    end
+    if turn.held > 0 or turn.out_n > 0 then return false end
+    if take_key(turn, agent_type, call('LPOP', queue), 1, 'suspects:') > 0 then return true end
+    turn.suspicion = nil
   end
   return false
 end
@@ -70,6 +75,11 @@ local function spend(turn, agent_type, rate, left)
 end
 
 local function pull_type(turn, agent_type, count)
+  if turn.resumed and turn.resumed[agent_type] then
+    -- guard: all that was put aside goes on
+    unshelve(agent_type, turn.resumed[agent_type])
+    turn.more = true
+  end
   count = count - pull_ready(turn, agent_type, count)
   if count > 0 then pull_new(turn, agent_type, count) end
 end
