@@ -18,6 +18,7 @@ PUBLISHER = "unit/broker/redis/client/test_publisher.py::"
 KEEPER = "unit/broker/redis/client/test_keeper.py::"
 HEARTBEAT = "unit/broker/redis/client/test_heartbeat.py::"
 LANE = "unit/broker/redis/client/test_lane.py::"
+REENTRY = "contract/test_runtime_reentry.py::"
 WIRE = "unit/broker/redis/client/test_connection_wire.py::"
 FOLLOWER = "unit/broker/redis/client/test_follower.py::"
 LOCAL_WORKER = "unit/actors/runtime/test_local_worker.py::"
@@ -160,6 +161,13 @@ PYTHON_MUTATIONS: Final = (
         "a connection to a demoted primary ends",
         never,
         (f"{WIRE}test_a_server_that_is_the_primary_no_more_is_left",),
+        quick=False,
+    ),
+    Mutation(
+        "a nested request runs twice in an activation",
+        "an activation runs a nested request once",
+        never,
+        (f"{REENTRY}test_what_came_in_and_was_lost_by_the_server_is_not_run_again{ON}",),
         quick=False,
     ),
     Mutation(
