@@ -78,8 +78,12 @@ class Consumer:
 
     async def _join(self) -> None:
         await self._handler.declare()
-        await self._lane.join(list(self._intake.types), self._handler.accepts())
+        joined = list(self._intake.types)
+        await self._lane.join(joined, self._handler.accepts())
         self.joined.set()
+        # guard: a type that came while the worker joined is announced
+        if (types := list(self._intake.types)) != joined:
+            await self._lane.announce(types)
 
     def _is_drained(self) -> bool:
         # guard: a drain waits for what runs

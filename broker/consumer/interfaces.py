@@ -67,6 +67,8 @@ class Turn(NamedTuple):
         more: there is more to take at once.
         suspects_wait: a suspect waits for a worker that holds nothing.
         full_topic: a topic whose stream is full, so that a delayed message could not be delivered; "" for none.
+        suspicion: deaths of workers that held the suspect among others since it is one.
+        asked_ms: when the turn was sent, by the steady clock of `client/clock.py`; None: it is not known.
     """
 
     deliveries: list[Delivery]
@@ -75,6 +77,8 @@ class Turn(NamedTuple):
     more: bool
     suspects_wait: bool
     full_topic: str
+    suspicion: int = 0
+    asked_ms: float | None = None
 
 
 class Incarnation(NamedTuple):

@@ -25,11 +25,13 @@ SHARED = (
     "sending",
     "replies",
     "parked",
+    "tries",
     "deadletters",
     "timers",
     "versions",
     "workers",
     "groups",
+    "layout",
     "functions",
 )
 """The files of `lua/shared/`, each of which may use those before it."""

@@ -16,7 +16,7 @@ Rule = Literal["stays", "expires", "goes"]
 
 # stays: bounded, or the user's own. expires: has a TTL. goes: is removed when its work is done.
 KINDS: Final[tuple[tuple[str, Rule], ...]] = (
-    (r"clock|epoch|topics|prefixes|types|config|workers|events|control|accepts", "stays"),
+    (r"clock|epoch|topics|prefixes|types|config|workers|beats|events|control|accepts", "stays"),
     (r"paused|cancelled", "stays"),  # until it is resumed; as long as requests may wait
     (r"(topic|inbox|dead|streams|fresh|bell|cursor|stats):[^:]+", "stays"),
     (r"state:[^:]+:.+", "stays"),

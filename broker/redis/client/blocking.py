@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import hiredis
 
-from callboard.broker.errors import BrokerError, CommandError, ConnectionLostError
+from callboard.broker.errors import BrokerError, CommandError, ConnectionLostError, layout_error
 from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.scripts import is_missing, is_there_already, library
 
@@ -65,7 +65,7 @@ def run(connection: BlockingConnection, keys: Keys, function: str, arguments: Se
         return connection.call(command)
     except CommandError as error:
         if not is_missing(error):
-            raise
+            raise layout_error(str(error), keys.namespace) or error from None
     try:
         connection.call(("FUNCTION", "LOAD", library().text))
     except CommandError as error:

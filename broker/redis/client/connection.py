@@ -26,6 +26,7 @@ from callboard.broker.errors import (
     EncodeError,
     OverloadedError,
     ServerUnavailableError,
+    layout_error,
 )
 from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.scripts import is_missing, is_there_already, library
@@ -173,9 +174,12 @@ class Link:
             raise
         except CommandError as error:
             if not is_missing(error):
-                raise
+                raise layout_error(str(error), self.keys.namespace) or error from None
         await self._load(channel, limit)
-        return await channel.call_within(command, limit)
+        try:
+            return await channel.call_within(command, limit)
+        except CommandError as error:
+            raise layout_error(str(error), self.keys.namespace) or error from None
 
     async def patiently(self, call: Callable[[], Awaitable[T]]) -> T:
         """Repeats a call that does no harm when it is repeated, until it goes through, however long the server is gone.

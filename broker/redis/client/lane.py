@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -23,9 +21,11 @@ from callboard.broker.errors import (
 from callboard.broker.outcome import Outcome
 from callboard.broker.redis import keys
 
+from .clock import steady_ms
 from .commits import Done, as_done
 from .connection import Link, pack
 from .endpoint import Argument
+from .identity import own_name
 
 logger = logging.getLogger("callboard.broker")
 
@@ -64,10 +64,11 @@ class WorkerLane:
             accepts: the messages that it knows, with their versions.
         """
         settings = self._link.settings
-        host, pid = socket.gethostname(), os.getpid()
+        name = own_name()
+        host, pid, _ = name.rsplit(":", 2)
         lease = int(settings.lease * 1000)
         known = as_words(accepts or {})
-        arguments = (f"{host}:{pid}", lease, " ".join(agent_types), host, pid, known, WorkerLane._highest)
+        arguments = (name, lease, " ".join(agent_types), host, pid, known, WorkerLane._highest)
         answer = await self._link.run("join", arguments)
         worker = answer[0].decode()
         WorkerLane._highest = max(WorkerLane._highest, int(worker.rpartition(":")[2]))
@@ -88,10 +89,11 @@ class WorkerLane:
     async def commit_and_pull(self, done: Sequence[Done], pull: Pull) -> Turn:
         """The same with commits that are encoded already."""
         self._calls += 1
+        asked = steady_ms()
         answer = await self._link.run("turn", self._arguments(done, pull))
         self._check(answer)
         self._acknowledge()
-        return self._read(answer)
+        return self._read(answer, asked)
 
     def _acknowledge(self) -> None:
         """The present call was answered: from now on a server that does not know it has lost something.
@@ -129,7 +131,7 @@ class WorkerLane:
         if answer[0] == b"STALE":
             raise ConnectionLostError(self._link.endpoint.shown, "an older call was overtaken")
 
-    def _read(self, answer: Any) -> Turn:
+    def _read(self, answer: Any, asked: float) -> Turn:
         _, now, due, flags, flat, states = answer
         deliveries = _deliveries(flat, self._limits)
         for i in range(0, len(states), 3):
@@ -137,8 +139,10 @@ class WorkerLane:
             delivery.state_version = int(states[i + 1])
             delivery.state = states[i + 2]
         letters, _, full_topic = flags.decode().partition("f")
+        more, suspect, deaths = letters.partition("s")
+        due_ms = int(due) if due else None
         return Turn(
-            deliveries, int(now), int(due) if due else None, "m" in letters, "s" in letters, full_topic
+            deliveries, int(now), due_ms, bool(more), bool(suspect), full_topic, int(deaths or 0), asked
         )
 
     def can_send(self, delivery: Delivery, outcome: Outcome) -> bool:

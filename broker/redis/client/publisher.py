@@ -19,6 +19,7 @@ from callboard.broker.errors import (
 )
 from callboard.broker.telemetry import Published, emit, is_watched
 
+from .clock import ServerClock, steady_ms
 from .connection import Link
 from .endpoint import Argument
 from .waiting_room import WaitingRoom
@@ -31,7 +32,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5  # seconds before a batch is sent again t
 class Publisher:
     """Sends postings in order, in batches, each batch once even when its answer was lost."""
 
-    def __init__(self, link: Link, on_full_topic: Callable[[str], None]) -> None:
+    def __init__(
+        self, link: Link, on_full_topic: Callable[[str], None], clock: ServerClock | None = None
+    ) -> None:
+        self._clock = clock or ServerClock()
         self._link = link
         self._on_full_topic = on_full_topic
         self._producer = f"{os.getpid():x}{os.urandom(6).hex()}"
@@ -191,8 +195,10 @@ class Publisher:
         deadline = asyncio.get_running_loop().time() + self._link.settings.socket_timeout
         pause = FIRST_PAUSE
         while True:
+            asked = steady_ms()
             try:
                 answer: list[bytes] = await self._link.run("publish", arguments)
+                self._clock.observe(int(answer[0]), asked)
                 return answer
             except (ConnectionLostError, ServerUnavailableError):
                 left = deadline - asyncio.get_running_loop().time()

@@ -1,18 +1,21 @@
 -- A worker's beat: extends its lease, reaps workers whose lease ended, fires timers, trims what all groups have handled: all
 -- of it when the server's memory is full, else what goes beyond `retain`; and takes away large bodies that nothing points to.
 --
--- workers, worker:<worker>   see workers.lua
--- config                     hash  `sweep:<suffix>`: where the sweep of a stream goes on; `leaving`: where the look at
---                                  groups that are to go goes on
+-- workers, worker:<worker>, beats  see workers.lua
+-- config                           hash  `sweep:<suffix>`: where the sweep of a stream goes on; `leaving`: where the look
+--                                        at groups that are to go goes on
 --
 -- ARGV: worker, lease (ms), retain (entries), max_unclaimed, held, running, number of its last call that was answered
 -- Returns {'OK', server ms, workers reaped}, or {'FENCED'} as in turn/turn.lua.
 
-local function reap_expired()
+local function reap_expired(lease, before)
   -- guard: a beat reaps nobody else
-  local expired = call('ZRANGEBYSCORE', P .. 'workers', '-inf', text(now() - 1), 'LIMIT', 0, 8)
+  local expired = call('ZRANGEBYSCORE', P .. 'workers', '-inf', '(' .. text(before), 'LIMIT', 0, 8)
+  if #expired == 0 then return 0 end
+  -- Another worker of the same process may have beaten a little later: it has died with it, unless it goes on beating.
+  local silent = call('ZRANGEBYSCORE', P .. 'workers', '-inf', text(now() + lease / 2))
   -- guard: a beat reaps whose lease ended
-  for i = 1, #expired do reap(expired[i], true) end
+  reap_dead(expired, silent)
   return #expired
 end
 
@@ -159,7 +162,8 @@ local function beat()
   -- guard: a beat renews the lease
   call('ZADD', P .. 'workers', text(now() + lease), worker)
   call('HSET', P .. 'worker:' .. worker, 'held', ARGV[5], 'running', ARGV[6])
-  local reaped = reap_expired()
+  this.max_unclaimed = max_unclaimed
+  local reaped = reap_expired(lease, sign_of_life(lease))
   fire_due()
   local full = memory_is_full()
   for _, agent_type in ipairs(words(call('HGET', P .. 'worker:' .. worker, 'types') or '')) do
@@ -167,6 +171,7 @@ local function beat()
   end
   look_at_leaving(max_unclaimed)
   look_at_claims()
+  call('ZREMRANGEBYSCORE', P .. 'cancelled', '-inf', text(now() - 1))
   announce(max_unclaimed)
   save_clock()
   return { 'OK', text(now()), reaped }

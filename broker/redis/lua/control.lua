@@ -17,7 +17,6 @@ local function tell(what, of)
 end
 
 local function cancel()
-  call('ZREMRANGEBYSCORE', P .. 'cancelled', '-inf', text(now() - 1))
   call('ZADD', P .. 'cancelled', ARGV[3], ARGV[2])
   local left = tonumber(ARGV[3]) - now()
   if call('PTTL', P .. 'cancelled') < left then call('PEXPIRE', P .. 'cancelled', text(left)) end

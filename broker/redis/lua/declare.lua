@@ -1,13 +1,13 @@
 -- Makes the agent types and subscriptions of an application known, before anything is published. Safe to repeat.
 --
--- config              hash    what is fixed for the namespace: shards
+-- config              hash    what is fixed for the namespace: shards, layout (see layout.lua)
 -- types               hash    agent type -> JSON of its settings
 -- topics, prefixes    hash    see topics.lua; accepts: see versions.lua
 --
 -- ARGV: shards, number of types, then for each: type, settings as JSON,
 --   number of subscriptions, then for each: type, 'topic' or 'prefix', name, start ('' default, '0', '$' or an id),
 --   and the messages that the process knows (`<message> <version> <message> <version> ...`)
--- Returns 'OK' or {'MISMATCH', shards of the namespace}.
+-- Returns {'OK', server ms} or {'MISMATCH', shards of the namespace}.
 
 local function add_word(key, field, word)
   local types = words(call('HGET', key, field) or '')
@@ -34,6 +34,11 @@ local function subscribe_topic(agent_type, topic, start)
   call('SADD', P .. 'fresh:' .. agent_type, suffix)
 end
 
+local function has_inbox(agent_type)
+  local suffix = 'inbox:' .. agent_type
+  return call('SISMEMBER', P .. 'streams:' .. agent_type, suffix) == 1 and group_of(agent_type, suffix) ~= nil
+end
+
 -- An inbox that lost its group must not begin at its first entry again.
 local function open_inbox(agent_type)
   local suffix = 'inbox:' .. agent_type
@@ -55,11 +60,12 @@ local function declare()
   local shards = read()
   local fixed = call('HGET', P .. 'config', 'shards')
   if fixed and fixed ~= shards then return { 'MISMATCH', fixed } end
-  call('HSET', P .. 'config', 'shards', shards)
+  if not fixed then call('HSET', P .. 'config', 'shards', shards, 'layout', LAYOUT) end
   for _ = 1, tonumber(read()) do
     local agent_type, settings = read(), read()
-    call('HSET', P .. 'types', agent_type, settings)
-    open_inbox(agent_type)
+    -- What is declared already is left as it is: whoever only publishes has no right to change it.
+    if call('HGET', P .. 'types', agent_type) ~= settings then call('HSET', P .. 'types', agent_type, settings) end
+    if not has_inbox(agent_type) then open_inbox(agent_type) end
   end
   for _ = 1, tonumber(read()) do
     local agent_type, kind, name, start = read(), read(), read(), read()
@@ -70,7 +76,7 @@ local function declare()
     end
   end
   remember_accepted(read() or '')
-  return 'OK'
+  return { 'OK', text(now()) }
 end
 
 register('declare', declare)

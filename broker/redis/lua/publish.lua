@@ -117,6 +117,7 @@ local function publish()
   local known = answer_again(number)
   -- guard: a batch is added once
   if known then return known end
+  this.max_unclaimed = max_unclaimed
   local batch, result = new_batch(), { text(now()), '' }
   read_claims(FIRST + count * WIDTH)
   for i = 0, count - 1 do

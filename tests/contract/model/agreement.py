@@ -31,8 +31,11 @@ def _check_work(reference: Reference, held: Held, photo: Photo) -> None:
         }
         assert photo.hash(f"own:{worker}") == expected
     assert photo.sets.get("cancelled", set()) == reference.cancelled
-    tries = [int(line.split(" ")[0]) for line in photo.hash(f"tries:{AGENT_TYPE}").values()]
-    assert sorted(tries) == sorted(reference.attempts.values())
+    lines = [line.split(" ") for line in photo.hash(f"tries:{AGENT_TYPE}").values()]
+    tried = {*reference.attempts, *reference.deaths}
+    assert sorted((int(line[0]), int(line[2])) for line in lines) == sorted(
+        (reference.attempts.get(one, 0), reference.deaths.get(one, 0)) for one in tried
+    )
     assert photo.sets.get("timers", set()) == reference.waits()
     assert set(photo.starting_with("timer:")) == {member[2:] for member in reference.timers}
 

@@ -132,7 +132,7 @@ class Bus:
     def __init__(self, url: str, namespace: str = "") -> None:
         self.settings = BrokerSettings(namespace=namespace or f"model-{os.urandom(4).hex()}", lease=LEASE)
         self.endpoint = Endpoint.parse(url)
-        self.keys = Keys(self.settings.namespace)
+        self.keys = Keys(str(self.settings.namespace))
         self.wire: BlockingConnection = connect(self.endpoint, 30, "callboard-model")
 
     def command(self, name: str, suffix: str, *arguments: Any) -> Any:

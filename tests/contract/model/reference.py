@@ -73,8 +73,8 @@ class Reference:
         queues: for each agent key what is to be done, in order.
         holder, count: who holds a key, and how many of its first messages.
         attempts: how often a message failed or took its worker with it.
+        deaths: how often a worker died that held a message among others.
         resting: keys that back off after a failure.
-        suspects: keys whose first message has taken workers with it: to be tried alone.
         timers, ripe: messages that are due later; timers whose time has come.
         seen: idempotency ids.
         cancelled: requests of which nothing may happen any more.
@@ -92,8 +92,8 @@ class Reference:
         self.holder: dict[str, str] = {}
         self.count: dict[str, int] = {}
         self.attempts: dict[str, int] = {}
+        self.deaths: dict[str, int] = {}
         self.resting: set[str] = set()
-        self.suspects: set[str] = set()
         self.timers: dict[str, Item] = {}
         self.ripe: set[str] = set()
         self.seen: set[str] = set()
@@ -114,7 +114,7 @@ class Reference:
         made.queues = {key: list(queue) for key, queue in self.queues.items()}
         made.once = {message: dict(names) for message, names in self.once.items()}
         made.holder, made.count, made.attempts = dict(self.holder), dict(self.count), dict(self.attempts)
-        made.resting, made.suspects = set(self.resting), set(self.suspects)
+        made.resting, made.deaths = set(self.resting), dict(self.deaths)
         made.timers, made.ripe, made.seen = dict(self.timers), set(self.ripe), set(self.seen)
         made.cancelled, made.paused = set(self.cancelled), set(self.paused)
         assert self.audit is None
@@ -191,12 +191,14 @@ class Reference:
         if ending.how in "CD":
             assert self.queues[key].pop(0) == item
             attempts = self.attempts.pop(item.id, 0)
+            self.deaths.pop(item.id, None)
             if ending.how == "C":
                 self._commit(worker, item, ending)
             else:
                 self._bury(item, "failed", attempts + 1)
         elif ending.how == "R":
             self.attempts[item.id] = self.attempts.get(item.id, 0) + 1
+            self.deaths.pop(item.id, None)
             self.resting.add(key)
             self.counters["retried"] += 1
         else:
@@ -247,22 +249,35 @@ class Reference:
         self.ripe.clear()
 
     def lose(self, worker: str, is_crash: bool) -> None:
-        """A worker ends; a message that it had begun counts an attempt if it crashed."""
-        held = [key for key, holder in self.holder.items() if holder == worker]
+        """A worker ends. What it held alone has ended it, if it crashed; of several messages each may have."""
+        keys = [key for key, holder in self.holder.items() if holder == worker]
+        held = [item for key in keys for item in self.queues[key][: self.count[key]]]
         self.counters["reaped"] += bool(held)
-        for key in held:
+        for key in keys:
             self._let_go(key)
-            if is_crash:
-                self._count_crash(key)
+        if is_crash and len(held) == 1:
+            self._count_crash(held[0])
+        elif is_crash:
+            for item in held:
+                self.deaths[item.id] = self.deaths.get(item.id, 0) + 1
 
-    def _count_crash(self, key: str) -> None:
-        item = self.queues[key][0]
+    def _count_crash(self, item: Item) -> None:
         attempts = self.attempts[item.id] = self.attempts.get(item.id, 0) + 1
+        self.deaths[item.id] = max(self.deaths.get(item.id, 0), self._deaths_allowed)
         if attempts >= self.limit:
-            del self.attempts[item.id]
-            self._bury(self.queues[key].pop(0), "crashed", attempts)
-        elif attempts == self.limit - 1:
-            self.suspects.add(key)
+            del self.attempts[item.id], self.deaths[item.id]
+            self._bury(item, "crashed", attempts)
+            self.queues[item.key].remove(item)
+
+    @property
+    def _deaths_allowed(self) -> int:
+        return max(1, self.limit - 1)
+
+    def is_suspect(self, key: str) -> bool:
+        """The next message of the key is given to nobody who holds anything else, and nothing is given with it."""
+        queue = self.queues[key]
+        place = self.count.get(key, 0)
+        return place < len(queue) and self.deaths.get(queue[place].id, 0) >= self._deaths_allowed
 
     def replay(self, letter: Letter) -> None:
         """A dead letter goes to the agent's inbox, behind everything else."""

@@ -193,7 +193,9 @@ class World:
         """
         done = self._end(hand, endings or {})
         self.reference.fire()
-        suspects, held = set(self.reference.suspects), hand.total
+        suspects = {key for key in self.reference.queues if self.reference.is_suspect(key)}
+        is_one_listed = bool(suspects and self.bus.command("LLEN", f"suspects:{AGENT_TYPE}"))
+        held = hand.total
         lane = self.lane_of(hand)
         pull = Pull([CONSUMED_TYPE] if count else [], count, held, scan, accept)
         hand.last = ("turn", *lane_arguments(lane, done, pull))
@@ -202,6 +204,8 @@ class World:
         if not lost:
             hand.acknowledged = hand.calls
         self._given(hand, turn, count, suspects, held)
+        if count and is_one_listed and not self.reference.paused:
+            assert turn.suspects_wait, "the worker is not told that a suspect waits"
         hand.unsure = lost
 
     def _end(self, hand: Hand, endings: Mapping[str, Sequence[Ending]]) -> list[Done]:
@@ -258,9 +262,6 @@ class World:
             if key in suspects:
                 assert not held, "a suspect came to a worker that holds something"
                 assert len(turn.deliveries) == 1, "a suspect did not come alone"
-                self.reference.suspects.discard(key)
-        if count and suspects and not self.reference.paused:
-            assert turn.suspects_wait, "the worker is not told that a suspect waits"
 
     def turn_again(self, hand: Hand) -> None:
         """A copy of its last turn arrives: it is refused and nothing is written."""

@@ -14,7 +14,7 @@ local function is_to_return(worker, agent_type, suffix, id, key)
 end
 
 -- Ends a worker whatever its books say: what it holds is marked as its own first, so that reaping gives it back.
-local function end_worker(worker, crashed)
+local function end_worker(worker)
   local own = P .. 'own:' .. worker
   local fields = call('HGETALL', own)
   for i = 1, #fields, 2 do
@@ -33,7 +33,7 @@ local function end_worker(worker, crashed)
       call('HDEL', own, fields[i])
     end
   end
-  reap(worker, crashed)
+  reap(worker)
   this.holders = nil
 end
 
@@ -90,7 +90,7 @@ end
 local function settle(agent_type, key)
   local marked = call('HGET', P .. 'busy:' .. agent_type, key)
   -- Without a lease it still holds what it took: that goes back first, in its order.
-  if marked and not is_living(marked) and may_commit(marked) then end_worker(marked, false) end
+  if marked and not is_living(marked) and may_commit(marked) then end_worker(marked) end
   sort_parked(agent_type, key)
   local holder = call('HGET', P .. 'busy:' .. agent_type, key)
   local length = count_parked(agent_type, key)

@@ -16,10 +16,10 @@ function kinds.worker(worker)
   if deadline then
     if tonumber(deadline) >= now() then return end
     return 'its lease ended ' .. text(now() - tonumber(deadline)) .. ' ms ago',
-      function() end_worker(worker, true) end
+      function() end_worker(worker) end
   end
   if call('EXISTS', P .. 'own:' .. worker, P .. 'worker:' .. worker) == 0 then return end
-  return 'it has no lease', function() end_worker(worker, false) end
+  return 'it has no lease', function() end_worker(worker) end
 end
 
 function kinds.group(agent_type, suffix)

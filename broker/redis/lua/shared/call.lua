@@ -12,6 +12,8 @@ local P, ARGV -- prefix and arguments
 
 -- subscribers  topic -> agent types, see topics.lua
 -- touched      stream suffix -> number of entries that this call added
+-- unclaimed    stream suffix -> true for a topic that no agent type takes, once something is added to it
+-- max_unclaimed  how much of such a topic is kept, in a call that adds messages
 -- claims       blob -> bytes that came with this call; {} where a body may point to bytes that are there; else nil
 local this
 

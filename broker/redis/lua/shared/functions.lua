@@ -2,9 +2,13 @@
 
 local function begin(keys, arguments)
   call, P, ARGV = redis.call, keys[1], arguments
-  this = { subscribers = {}, touched = {} }
+  this = { subscribers = {}, touched = {}, unclaimed = {} }
   reset_clock()
 end
+
+-- These name a worker, and do nothing unless it joined: which a worker of another layout can't. The rest looks by itself,
+-- since a namespace may have been emptied and begun anew by another version while this process lived.
+local FENCED = { turn = true, beat = true, resync = true }
 
 -- Only publishing is refused when the server's memory is full: whatever ends work has to go on, so that room is made.
 local function register(name, body, refused_when_full)
@@ -12,6 +16,9 @@ local function register(name, body, refused_when_full)
     function_name = LIBRARY .. '_' .. name,
     callback = function(keys, arguments)
       begin(keys, arguments)
+      -- guard: a namespace of another layout is left alone
+      local other = not FENCED[name] and other_layout()
+      if other then return redis.error_reply('LAYOUT ' .. other .. ' ' .. LAYOUT) end
       return body()
     end,
     flags = refused_when_full and {} or { 'allow-oom' },

@@ -9,10 +9,10 @@ local ABSOLUTE = 100000000000
 
 local function remember_timer(id, due, suffix, ...)
   call('HSET', P .. 'timer:' .. id, 'stream', suffix, ...)
-  local head = call('ZRANGE', P .. 'timers', 0, 0, 'WITHSCORES')
+  local is_first = call('ZCOUNT', P .. 'timers', '-inf', text(due)) == 0
   call('ZADD', P .. 'timers', text(due), 'm|' .. id)
   -- Idle workers sleep until the next timer they know of: one that is due earlier has to wake them.
-  if not head[2] or due < tonumber(head[2]) then
+  if is_first then
     local types = receivers(suffix)
     for i = 1, #types do ring(types[i], 1) end
   end

@@ -54,7 +54,8 @@ end
 -- A topic that is seen for the first time gets the agent types whose prefix subscription fits.
 local function admit_topic(topic)
   local types = prefixed(topic)
-  call('HSET', P .. 'topics', topic, table.concat(types, ' '))
+  -- NX, as it was not there a moment ago: so a publisher needs no right to replace who subscribes to what.
+  call('HSETNX', P .. 'topics', topic, table.concat(types, ' '))
   for i = 1, #types do create_group('topic:' .. topic, types[i], '0') end
   return types
 end
@@ -113,7 +114,10 @@ end
 local function touch(suffix)
   local touched = this.touched
   local count = touched[suffix]
-  if not count and string.sub(suffix, 1, 6) == 'topic:' then subscribers(string.sub(suffix, 7)) end
+  if not count and string.sub(suffix, 1, 6) == 'topic:' and #subscribers(string.sub(suffix, 7)) == 0 then
+    -- guard: a topic without readers keeps what is still in hand
+    if call('HEXISTS', P .. 'leaving', suffix) == 0 then this.unclaimed[suffix] = true end
+  end
   touched[suffix] = (count or 0) + 1
 end
 
@@ -130,13 +134,7 @@ local function announce(max_unclaimed)
       table.insert(fresh[agent_type], suffix)
       added[agent_type] = added[agent_type] + count
     end
-    if topic and #types == 0 and call('XLEN', P .. suffix) > max_unclaimed then
-      -- guard: a topic without readers keeps what is still in hand
-      if call('HEXISTS', P .. 'leaving', suffix) == 0 then
-        call('XTRIM', P .. suffix, 'MAXLEN', '~', max_unclaimed)
-      end
-      full = topic
-    end
+    if topic and #types == 0 and call('XLEN', P .. suffix) >= max_unclaimed then full = topic end
   end
   for agent_type, suffixes in pairs(fresh) do
     -- guard: a stream with new entries is remembered

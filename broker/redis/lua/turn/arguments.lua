@@ -9,7 +9,7 @@
 -- returned, returned_order               agents that go back: by `<type> <key>` and in order, see effects.lua
 -- out, out_n, states                     deliveries and states of the result, and the number of values in `out`
 -- own_new, own_n                         field, value, ... for own:<worker>, and their number
--- more, suspects_wait                    flags of the result
+-- more, suspicion                        flags of the result
 -- next_token                             when a type's rate limit lets the next entry pass, ms
 
 local DELIVERY = 11 -- values of one delivery

@@ -93,8 +93,8 @@ local function hand_over(turn, agent_type, key)
   if turn.paused and is_put_aside(turn, agent_type, key, 'ready:') then return false end
   -- guard: a worker that takes nothing more is handed nothing
   if turn.accept and not turn.rate[agent_type] then
-    local taken, is_aside = take_parked(turn, agent_type, key, HANDED_OVER)
-    return taken == 0 and not is_aside
+    local taken, put_aside = take_parked(turn, agent_type, key, HANDED_OVER)
+    return taken == 0 and not put_aside
   end
   make_ready(agent_type, key)
   return false

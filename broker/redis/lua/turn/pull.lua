@@ -42,20 +42,16 @@ local function pull_ready(turn, agent_type, count)
   return taken
 end
 
--- A message whose worker died often is tried alone: what another agent's handler does is not lost with it when the
--- worker dies again. Returns whether one was taken.
+-- What may have ended workers is tried alone: what another agent's handler does is not lost with it when the worker dies
+-- again, and it is known then what ended it. Returns whether one was taken.
 local function pull_suspect(turn, agent_type)
   local queue = P .. 'suspects:' .. agent_type
   for _ = 1, call('LLEN', queue) do
+    turn.suspicion = first_suspicion(agent_type, call('LINDEX', queue, 0)) or 0
     -- guard: a suspect waits for a worker that holds nothing
-    if turn.held > 0 or turn.out_n > 0 then
-      turn.suspects_wait = true
-      return false
-    end
-    if take_key(turn, agent_type, call('LPOP', queue), 1, 'suspects:') > 0 then
-      turn.suspects_wait = true
-      return true
-    end
+    if turn.held > 0 or turn.out_n > 0 then return false end
+    if take_key(turn, agent_type, call('LPOP', queue), 1, 'suspects:') > 0 then return true end
+    turn.suspicion = nil
   end
   return false
 end

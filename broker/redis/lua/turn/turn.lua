@@ -10,8 +10,8 @@
 --   then, in the same order, what the marks of each mode bring: see broker/redis/marks.py
 -- Returns {'OK', server ms, next due ms or '', flags, deliveries, states} or {'STALE'}, or {'FENCED'}: this worker was
 --   reaped, or the server does not know what it was answered, or does not hold what it commits.
---   flags: 'm' a stream holds more, 's' a suspect was given, or waits for a worker that holds nothing: take nothing else
---     until it is handled, 'f<topic>' no agent type takes that topic
+--   flags: 'm' a stream holds more, 's<deaths>' a suspect was given, or waits for a worker that holds nothing: take nothing
+--     else until it is handled (deaths: beyond those after which it is tried alone), 'f<topic>' no agent type takes that topic
 --   deliveries: eleven values each: type, suffix, entry id, tries or '', id, type, key, from, at, head, body; tries ends
 --     with ' cancelled' when the request was cancelled
 --   states: three values each: number of the delivery, version, data or nil when this worker was the last to write it
@@ -19,7 +19,7 @@
 -- The result; deliveries and states are there by now.
 local function result_of(turn, due, full)
   if turn.next_token and (due == '' or turn.next_token < tonumber(due)) then due = text(turn.next_token) end
-  local flags = (turn.more and 'm' or '') .. (turn.suspects_wait and 's' or '') .. (full and 'f' .. full or '')
+  local flags = (turn.more and 'm' or '') .. (turn.suspicion and 's' .. turn.suspicion or '') .. (full and 'f' .. full or '')
   return { 'OK', text(now()), due, flags, turn.out, turn.states }
 end
 
@@ -36,6 +36,7 @@ local function take_turn()
   if tonumber(last) >= number then return { 'STALE' } end
   -- guard: the number of a turn is kept
   call('HSET', P .. 'worker:' .. worker, 'call', number)
+  this.max_unclaimed = tonumber(ARGV[4])
   local turn = new_turn()
   read_types(turn)
   read_commits(turn)

@@ -104,7 +104,7 @@ async def test_a_handler_that_blocks_the_loop_is_complained_of_once(
     fixture = LocalWorkerFixture()
     with caplog.at_level(logging.ERROR, "callboard.actors"):
         for late in (0.0, STUCK_AFTER + 1, STUCK_AFTER + 2, 0.0, STUCK_AFTER + 1):
-            monkeypatch.setattr(fixture.worker.host, "overdue", partial(float, late))
+            monkeypatch.setattr(fixture.worker.host.limits, "overdue", partial(float, late))
             assert fixture.worker._pulse() == ("", 0, 0, 0)
     assert len(caplog.records) == 2
     await fixture.close()
@@ -119,7 +119,7 @@ async def test_a_worker_that_may_ends_itself_when_it_is_stuck(
     monkeypatch.setattr("callboard.runtime.local_worker.os._exit", leave)
     fixture = LocalWorkerFixture(exit_when_stuck=True)
     fixture.worker._pulse()
-    monkeypatch.setattr(fixture.worker.host, "overdue", lambda: STUCK_AFTER + 1)
+    monkeypatch.setattr(fixture.worker.host.limits, "overdue", lambda: STUCK_AFTER + 1)
     with pytest.raises(SystemExit) as caught:
         fixture.worker._pulse()
     assert caught.value.code == STUCK

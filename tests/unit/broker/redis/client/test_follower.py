@@ -21,7 +21,11 @@ class FollowerFixture:
 
     def __init__(self, url: str) -> None:
         settings = BrokerSettings(namespace=f"replies-{os.urandom(4).hex()}")
-        self.endpoint, self.names, self.settings = Endpoint.parse(url), Keys(settings.namespace), settings
+        self.endpoint, self.names, self.settings = (
+            Endpoint.parse(url),
+            Keys(str(settings.namespace)),
+            settings,
+        )
         self.link = self._link()
         self.other = self._link()
         self.key = self.names.of("reply:me")

@@ -12,6 +12,7 @@ from callboard.broker.envelope import Envelope, Posting
 from callboard.broker.errors import CommandError, ConnectionLostError, FencedError
 from callboard.broker.outcome import Commit, DeadLetter, ErrorInfo
 from callboard.broker.redis.client.commits import Done
+from callboard.broker.redis.client.identity import own_name
 from callboard.broker.redis.client.lane import WorkerLane, is_sendable
 from callboard.broker.redis.client.transport import RedisTransport
 from tests.helpers.eventually import eventually
@@ -43,7 +44,8 @@ async def test_every_incarnation_has_a_name_that_only_rises(transport: RedisTran
         {name.rpartition(":")[0] for name in names},
         [int(name.rpartition(":")[2]) for name in names],
     )
-    assert prefixes == {f"{socket.gethostname()}:{os.getpid()}"}
+    assert prefixes == {own_name()}
+    assert own_name().rpartition(":")[0] == f"{socket.gethostname()}:{os.getpid()}"
     assert epochs == [epochs[0], epochs[0] + 1, epochs[0] + 2]
     found = await transport.admin.command("HGET", transport.keys.of(f"worker:{lane.worker}"), "types")
     assert found == b"counter audit"
