@@ -455,6 +455,7 @@ async def _all_that_a_publisher_does(publisher: RedisAgentRuntime) -> None:
     topic, counter = TopicId("notes", "a"), AgentId("counter", "a")
     await publisher.publish_message(Note(text="x"), topic)
     await publisher.publish_message(Note(text="x"), TopicId("new.one", "a"))
+    await publisher.publish_message(Note(text="x"), TopicId("lonely", "a"))
     await publisher.publish_message(Note(text="x"), topic, delay=3600)
     await publisher.publish_message(Note(text="x"), topic, claim_check=True)
     ids = (f"n{number}" for number in itertools.count())
