@@ -80,7 +80,7 @@ OF_THE_NAMESPACE = (
     KeyKind(
         "timers",
         "zset",
-        "`m|<id>`, a delayed message, or `k|<type>|<key>`, an agent that backs off -> when it is due, server ms",
+        "`m|<name>`, a delayed message, or `k|<type>|<key>`, an agent that backs off -> when it is due, server ms",
         publisher="writes",
     ),
     KeyKind("events", "stream", "what the runtime did, about the last 10,000: event, of, what, more"),
@@ -151,7 +151,10 @@ OF_ONE_THING = (
     ),
     KeyKind("own:<worker>", "hash", "`<type> <reference>` -> agent key: what the worker holds"),
     KeyKind(
-        "timer:<id>", "hash", "a delayed message: its stream, and the fields of its entry", publisher="writes"
+        "timer:<name>",
+        "hash",
+        "a delayed message: its stream, and the fields of its entry",
+        publisher="writes",
     ),
     KeyKind(
         "blob:<name>",
@@ -159,7 +162,9 @@ OF_ONE_THING = (
         "`body`: a large body; every other field is a place that needs it",
         publisher="writes",
     ),
-    KeyKind("dedupe:<bucket>", "set", "idempotency ids; two buckets take turns", "two windows", "writes"),
+    KeyKind(
+        "dedupe", "zset", "idempotency id -> until when it is remembered, server ms", "two windows", "writes"
+    ),
     KeyKind(
         "once:<type>:<message>",
         "hash",
@@ -169,7 +174,7 @@ OF_ONE_THING = (
     KeyKind(
         "call:<id>",
         "hash",
-        "a request: the process that waits (`to`), and the reply once there is one",
+        "a request: the processes that wait (`to`), and the reply once there is one",
         "window",
         "writes",
     ),

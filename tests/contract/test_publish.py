@@ -20,10 +20,10 @@ def _values(stream: str, body: str, *, once: str = "", due: int = 0, id: str = "
 async def test_a_batch_that_is_sent_again_adds_nothing(driver: ServerDriver) -> None:
     await driver.declare(topic("counter", "visits"))
     for _ in range(3):
-        await driver.run("publish", "p1", 1, WINDOW, 1000, 0, 0, 1, *_values("topic:visits", "1"))
-    await driver.run("publish", "p1", 2, WINDOW, 1000, 0, 0, 1, *_values("topic:visits", "2"))
-    await driver.run("publish", "p1", 1, WINDOW, 1000, 0, 0, 1, *_values("topic:visits", "1"))
-    await driver.run("publish", "p2", 1, WINDOW, 1000, 0, 0, 1, *_values("topic:visits", "3"))
+        await driver.run("publish", "p1", 1, WINDOW, 1000, 0, 0, 1, 0, *_values("topic:visits", "1"))
+    await driver.run("publish", "p1", 2, WINDOW, 1000, 0, 0, 1, 0, *_values("topic:visits", "2"))
+    await driver.run("publish", "p1", 1, WINDOW, 1000, 0, 0, 1, 0, *_values("topic:visits", "1"))
+    await driver.run("publish", "p2", 1, WINDOW, 1000, 0, 0, 1, 0, *_values("topic:visits", "3"))
     assert [entry["body"] for entry in await driver.entries("topic:visits")] == [b"1", b"2", b"3"]
 
 
@@ -45,7 +45,7 @@ async def test_an_id_is_forgotten_after_two_windows_at_most(driver: ServerDriver
         nonlocal number
         number += 1
         answer = await driver.run(
-            "publish", "p", number, 100, 1000, 0, 0, 1, *_values("topic:visits", str(number), once="x")
+            "publish", "p", number, 100, 1000, 0, 0, 1, 0, *_values("topic:visits", str(number), once="x")
         )
         return len(answer) == 2
 
@@ -65,7 +65,7 @@ async def test_an_id_is_known_over_the_turn_of_a_window(driver: ServerDriver) ->
 
     async def publish(number: int) -> int:
         values = _values("topic:visits", str(number), once="x")
-        return len(await driver.run("publish", "p", number, window, 1000, 0, 0, 1, *values))
+        return len(await driver.run("publish", "p", number, window, 1000, 0, 0, 1, 0, *values))
 
     began = await bucket()
     assert await publish(1) == 2
@@ -88,7 +88,7 @@ async def test_a_topic_without_subscribers_keeps_its_newest_and_says_so(driver: 
     full = b""
     for number in range(30):
         batch = [value for i in range(100) for value in _values("topic:lonely", str(i))]
-        answer = await driver.run("publish", "p", number + 1, WINDOW, 500, 0, 0, 100, *batch)
+        answer = await driver.run("publish", "p", number + 1, WINDOW, 500, 0, 0, 100, 0, *batch)
         full = full or answer[1]
     assert full == b"lonely"
     assert 500 <= await driver.command("XLEN", "topic:lonely") <= 700
@@ -203,7 +203,7 @@ async def test_entries_added_by_hand_are_taken_in_their_place(driver: ServerDriv
     taken = await worker.take()
     assert bodies(taken) == ["1", '{"title":"x"}', "3", "4"]
     assert [one.raw_key for one in taken] == [b"a", b"a", b"default", b"a"]
-    assert taken[1].envelope.id == taken[1].entry.decode()
+    assert taken[1].envelope.id == f"topic:visits:{taken[1].entry.decode()}"
 
 
 async def test_a_hand_made_id_in_the_future_stops_nobody(driver: ServerDriver) -> None:

@@ -134,14 +134,12 @@ PUBLISHER: Final = (
         "ping",
         "sadd",
         "set",
-        "sismember",
-        "srem",
         "time",
         "wait",
         "xadd",
     ),
     *("pttl", "unlink", "xgroup|create", "xinfo|groups", "xinfo|stream", "xlen", "xtrim", "zadd", "zrange"),
-    *("zrem", "zremrangebyscore"),
+    *("zrangebyscore", "zrem", "zremrangebyscore", "zscore"),
 )
 """The commands that declaring, publishing and asking run."""
 

@@ -153,7 +153,7 @@ def _essence(photo: Photo, names: dict[str, str]) -> list[Any]:
             )
     seen += [(suffix, items) for suffix, items in photo.lists.items() if not suffix.startswith("bell:")]
     seen += [
-        (suffix.partition(":")[0] if suffix.startswith("dedupe") else suffix, sorted(items))
+        (suffix, sorted(items))
         for suffix, items in photo.sets.items()
         if suffix != "workers"
     ]

@@ -4,8 +4,33 @@
 -- tries:<type>  hash    ref -> `<attempts> <first ms> <reason>`
 -- stats:<type>  hash    counters: done, retried, dead, released, reaped
 
+local ERROR_HEAD = '{"k":"reply","e":true}'
+
+-- Text as JSON can hold it, whatever its bytes are.
+local function plain(words_) return (string.gsub(words_, '[^\32-\126]', '?')) end
+
+-- What broker/encoding/remote_errors.py reads as a DeadLetterError of broker/errors.py.
+local function error_body(agent_type, reason)
+  return cjson.encode({
+    type = 'callboard.broker.errors.DeadLetterError', args = { agent_type, reason }, trace = '', text = reason,
+    fields = { agent_type = agent_type, reason = reason } })
+end
+
+-- A request that is buried has no handler any more that would answer it. Nobody waits beyond its deadline, but a handler
+-- that runs again may ask again: then its reply is kept.
+local function answer_buried(agent_type, values, letter)
+  local head = read_head(letter.head or values[HEAD])
+  if head.k ~= 'request' or type(head.r) ~= 'string' then return end
+  local is_late = type(head.d) == 'number' and head.d < now()
+  if is_late and not head.j then return end
+  local reason = plain(letter.reason .. (letter.error and letter.error ~= '' and ': ' .. letter.error or ''))
+  -- guard: a request that is buried is answered
+  reply_to_call(head.r, head.j and values[ID] or '', values[ID], 'error', '', ERROR_HEAD, error_body(agent_type, reason))
+end
+
 -- `values` of an entry become a dead letter; `letter` has the reason, and what else is known.
 local function bury(agent_type, suffix, id, values, letter)
+  if values[ID] == '' then values[ID] = name_of(suffix, id) end
   local fields = { entry_fields(unpack(values)) }
   local function add(name, value) fields[#fields + 1], fields[#fields + 2] = name, value end
   add('reason', letter.reason)
@@ -25,6 +50,7 @@ local function bury(agent_type, suffix, id, values, letter)
   call('HDEL', P .. 'tries:' .. agent_type, suffix .. ' ' .. id)
   call('HINCRBY', P .. 'stats:' .. agent_type, 'dead', 1)
   event('dead', agent_type, values[ID], letter.reason)
+  if not letter.has_reply then answer_buried(agent_type, values, letter) end
 end
 
 -- A message that leaves with something else; where it can't go, it is a dead letter of `agent_type`.
@@ -39,9 +65,9 @@ local DEAD_BODY, DEAD_FIELD = 65536, 1024 -- bytes of an entry that is no messag
 
 -- What a worker can't be given becomes a letter at once.
 local function bury_junk(agent_type, suffix, id, flat, reason, worker)
-  local values = entry_values(flat) or { id, '', '', '', '', '', table.concat(flat, ' ', 1, math.min(#flat, 64)) }
-  if values[ID] == '' then values[ID] = id end
+  local values = entry_values(flat) or { '', '', '', '', '', '', table.concat(flat, ' ', 1, math.min(#flat, 64)) }
+  local head = values[HEAD]
   for i = 1, BODY do values[i] = string.sub(values[i], 1, i == BODY and DEAD_BODY or DEAD_FIELD) end
   call('XACK', P .. suffix, agent_type, id)
-  bury(agent_type, suffix, id, values, { reason = reason, worker = worker })
+  bury(agent_type, suffix, id, values, { reason = reason, worker = worker, head = head })
 end

@@ -1,10 +1,10 @@
 -- Timers that are due: delayed messages leave, agents that back off are ready.
 --
--- timers      zset  `m|<id>` (a message) or `k|<type>|<key>` (an agent that backs off) -> when it is due, server ms
--- timer:<id>  hash  `stream`, and the seven fields of the entry to come
+-- timers        zset  `m|<name>` (a message) or `k|<type>|<key>` (an agent that backs off) -> when it is due, server ms
+-- timer:<name>  hash  `stream`, and the seven fields of the entry to come; the name is of the namespace's clock
 
-local function fire_message(id)
-  local key = P .. 'timer:' .. id
+local function fire_message(name)
+  local key = P .. 'timer:' .. name
   local flat = call('HGETALL', key)
   local suffix, values = by_name(flat).stream, entry_values(flat)
   if not suffix or not values then return end

@@ -9,6 +9,13 @@
 -- What `own:<worker>` names: type, ref.
 local function split_own(field) return string.match(field, '^(%S+) (.*)$') end
 
+-- Whether a worker holds this entry no more: its message was committed or given back, or the worker was reaped. What a
+-- handler sends before its commit, and what it records, names both. Without them (it comes from outside) nothing is fenced.
+local function is_fenced(worker, held)
+  -- guard: a handler whose message is not its worker's any more writes nothing
+  return worker ~= '' and call('HEXISTS', P .. 'own:' .. worker, held) == 0
+end
+
 -- The limit that the agent type was declared with.
 local function max_attempts(agent_type)
   local line = call('HGET', P .. 'types', agent_type)
