@@ -127,6 +127,31 @@ async def test_one_id_asked_several_times_at_once_answers_all(runtimes: Runtimes
     await runtime.stop_when_idle()
 
 
+async def test_one_id_asked_by_several_processes_at_once_answers_all(runtimes: Runtimes) -> None:
+    counted: list[str] = []
+    go_on = asyncio.Event()
+
+    async def count(agent: ClosureContext, message: Ask, ctx: MessageContext) -> Answer:
+        counted.append(message.text)
+        await go_on.wait()
+        return Answer(text=str(len(counted)))
+
+    runtime, *others = await runtimes.started(), runtimes.new(), runtimes.new()
+    await closure(runtime, "counter", count)
+    calls = []
+    for one in (runtime, *others, runtime):
+        await one.open()
+        one.add_message_types([Answer])
+        calls.append(
+            asyncio.create_task(one.send_message(Ask(), AgentId("counter", "a"), message_id="order-1"))
+        )
+        await eventually(lambda one=one: one.transport.in_flight and not one.transport.publisher.in_flight)
+    await eventually(lambda: counted)
+    go_on.set()
+    assert await asyncio.gather(*calls) == [Answer(text="1")] * 4
+    assert counted == [""]
+
+
 # Cancelling
 
 

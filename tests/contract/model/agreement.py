@@ -39,9 +39,9 @@ def _check_work(reference: Reference, held: Held, photo: Photo) -> None:
     tries = [int(line.split(" ")[0]) for line in photo.hash(f"tries:{AGENT_TYPE}").values()]
     assert sorted(tries) == sorted(reference.attempts.values())
     delayed = timer_names(photo)
-    shown = {name: f"m|{id}" for id, name in delayed.items()}
+    shown = {name: f"m|{message}" for message, name in delayed.items()}
     assert {shown.get(member, member) for member in photo.sets.get("timers", set())} == reference.waits()
-    assert {f"m|{id}" for id in delayed} == set(reference.timers)
+    assert {f"m|{message}" for message in delayed} == set(reference.timers)
 
 
 def _check_effects(reference: Reference, photo: Photo) -> None:
