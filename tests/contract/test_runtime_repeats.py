@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 
-from callboard import AgentId, CancellationToken, ClosureContext, MessageContext, TopicId
+from callboard import AgentId, CancellationToken, ClosureContext, MessageContext, RedisAgentRuntime, TopicId
 from callboard.broker.errors import RequestTimeoutError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters, stored
@@ -127,6 +128,11 @@ async def test_one_id_asked_several_times_at_once_answers_all(runtimes: Runtimes
     await runtime.stop_when_idle()
 
 
+def _waits_for_a_reply(runtime: RedisAgentRuntime) -> bool:
+    """Its request is in the server."""
+    return bool(runtime.transport.in_flight) and not runtime.transport.publisher.in_flight
+
+
 async def test_one_id_asked_by_several_processes_at_once_answers_all(runtimes: Runtimes) -> None:
     counted: list[str] = []
     go_on = asyncio.Event()
@@ -145,7 +151,7 @@ async def test_one_id_asked_by_several_processes_at_once_answers_all(runtimes: R
         calls.append(
             asyncio.create_task(one.send_message(Ask(), AgentId("counter", "a"), message_id="order-1"))
         )
-        await eventually(lambda one=one: one.transport.in_flight and not one.transport.publisher.in_flight)
+        await eventually(partial(_waits_for_a_reply, one))
     await eventually(lambda: counted)
     go_on.set()
     assert await asyncio.gather(*calls) == [Answer(text="1")] * 4
