@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from .encoding.limits import DEFAULT, Limits
-from .envelope import Envelope, decode
+from .envelope import Envelope, Fence, decode
 from .errors import DecodeError
 
 RECEIPT: Final = 4  # values of a delivery before those of its entry: agent type, stream, entry id, tries
@@ -32,15 +32,22 @@ class Receipt:
         raw_key: key of the agent; made by other programs, it need not be UTF-8.
         tries: b"" or b"<attempts> <first ms> <deaths> <reason>" of earlier attempts, and of deaths of workers that held
             it among others; ends with b" cancelled" for a request that was cancelled before it was taken.
+        worker: name of the worker that it was given to.
     """
 
-    __slots__ = ("entry", "raw_key", "raw_type", "stream", "tries")
+    __slots__ = ("entry", "raw_key", "raw_type", "stream", "tries", "worker")
 
     raw_type: bytes
     stream: bytes
     entry: bytes
     raw_key: bytes
     tries: bytes
+    worker: str
+
+    @property
+    def fence(self) -> Fence:
+        """What has to be true when its handler sends or records something before its commit."""
+        return Fence(self.worker, b" ".join(self.reference))
 
     @property
     def reference(self) -> tuple[bytes, bytes, bytes]:
@@ -87,11 +94,13 @@ class Delivery(Receipt):
         raw_key: bytes,
         envelope: Envelope,
         broken: DecodeError | None = None,
+        worker: str = "",
     ) -> None:
         self.raw_type = raw_type
         self.stream = stream
         self.entry = entry
         self.tries = tries
+        self.worker = worker
         self.raw_key = raw_key
         self.envelope = envelope
         self.broken = broken
@@ -102,28 +111,40 @@ class Delivery(Receipt):
         self.mailbox: Holder | None = None
 
 
-def read_delivery(values: Sequence[bytes], limits: Limits = DEFAULT) -> Delivery:
+def read_delivery(values: Sequence[bytes], limits: Limits = DEFAULT, worker: str = "") -> Delivery:
     """A delivery from what the server gives. Never fails: junk becomes a delivery that is `broken`.
 
-    An entry that was added by hand may lack id and time: those in the entry's own id count then.
+    An entry that was added by hand may lack id and time: they are made of its stream and the entry's own id.
 
     Args:
         values: agent type, stream, entry id, tries, and the seven values of the entry, see envelope.py.
         limits: what a head may be.
+        worker: name of the worker that it is given to.
     """
     raw_type, stream, entry, tries = values[:RECEIPT]
     fields = values[RECEIPT:]
     if not fields[NAME] or not fields[AT]:
-        fields = _completed(entry, fields)
+        fields = _completed(stream, entry, fields)
     try:
-        return Delivery(raw_type, stream, entry, tries, fields[KEY], decode(fields, limits))
+        envelope = decode(fields, limits)
+        return Delivery(raw_type, stream, entry, tries, fields[KEY], envelope, None, worker)
     except DecodeError as error:
-        return Delivery(raw_type, stream, entry, tries, fields[KEY], _salvaged(fields, limits), error)
+        salvaged = _salvaged(fields, limits)
+        return Delivery(raw_type, stream, entry, tries, fields[KEY], salvaged, error, worker)
 
 
-def _completed(entry: bytes, fields: Sequence[bytes]) -> Sequence[bytes]:
+def name_of(stream: bytes, entry: bytes) -> bytes:
+    """The id of a message whose entry a person added without one. entries.lua says the same.
+
+    The entry's own id alone may stand in another stream as well, and two messages would share what is recorded for one.
+    """
+    return stream + b":" + entry
+
+
+def _completed(stream: bytes, entry: bytes, fields: Sequence[bytes]) -> Sequence[bytes]:
     name, message_type, raw_key, sender, at, head, body = fields
-    return name or entry, message_type, raw_key, sender, at or entry.split(b"-", 1)[0], head, body
+    at = at or entry.split(b"-", 1)[0]
+    return name or name_of(stream, entry), message_type, raw_key, sender, at, head, body
 
 
 def _salvaged(fields: Sequence[bytes], limits: Limits) -> Envelope:

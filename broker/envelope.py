@@ -67,6 +67,18 @@ class Envelope(NamedTuple):
     routes: Mapping[str, Route] | None = None
 
 
+class Fence(NamedTuple):
+    """What has to be true when a message leaves a handler before its commit: else another worker has its message.
+
+    Attributes:
+        worker: name of the worker.
+        held: what it has to hold, `<type> <stream> <entry id>`, as `own:<worker>` has it.
+    """
+
+    worker: str
+    held: bytes
+
+
 class Posting(NamedTuple):
     """An envelope with where and when it goes: what leaves through the publisher or with a commit.
 
@@ -78,6 +90,7 @@ class Posting(NamedTuple):
             none.
         waiting: name of the process that waits for the reply of a recorded request, or "".
         claim: the bytes that the body points to.
+        fence: of what leaves a handler before its commit.
     """
 
     envelope: Envelope
@@ -86,6 +99,7 @@ class Posting(NamedTuple):
     idempotency_id: str = ""
     waiting: str = ""
     claim: Claim | None = None
+    fence: Fence | None = None
 
 
 # The three below make an envelope that is about to be sent. They hand the tuple over whole: Envelope's own constructor

@@ -14,6 +14,7 @@ CallboardError
     ├── OverloadedError                         the server's memory is full
     │   └── BacklogError                        too much waits in a topic, or for one agent
     ├── FencedError                             this worker lost its lease
+    ├── DeadLetterError                         a request became a dead letter
     ├── DecodeError                             a message can't be read
     │   ├── UnknownMessageError                 its type is not registered here
     │   └── UnsupportedVersionError             its version is not accepted here
@@ -188,6 +189,23 @@ class FencedError(BrokerError):
     template = "the worker {worker} lost its lease; nothing that it did since counts"
 
     worker: str
+
+
+class DeadLetterError(BrokerError):
+    """A request became a dead letter, and its handler can't answer it any more.
+
+    Attributes:
+        agent_type: whose dead letter it is.
+        reason: why, as the dead letter says.
+    """
+
+    template = (
+        "the request became a dead letter of {agent_type} ({reason}): "
+        "see `callboard dead list`; it can be replayed, and sent again"
+    )
+
+    agent_type: str
+    reason: str
 
 
 class DecodeError(BrokerError):

@@ -15,6 +15,7 @@ class CancellableRequest:
     """A request that is being handled and may be cancelled from another process."""
 
     def __init__(self, execution: Execution) -> None:
+        self.message_id = execution.envelope.id
         self._task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._token = execution.context.cancellation_token
         self._is_cancelled = False
@@ -44,16 +45,18 @@ class CancellableRequests:
     """Those of one worker: what is being handled, and what was cancelled before its handler began."""
 
     def __init__(self) -> None:
-        self._running: dict[str, CancellableRequest] = {}
+        # Several of one id: a handler that goes on although its worker lost the lease, and the one that runs in its place.
+        self._running: dict[str, list[CancellableRequest]] = {}
         self._cancelled: deque[str] = deque(maxlen=MOST_CANCELLED)
 
     def cancel(self, message_id: str) -> None:
         """Ends the handler of a request, or keeps it from beginning."""
-        request = self._running.get(message_id)
-        if request is None:
+        requests = self._running.get(message_id)
+        if requests is None:
             # The order came by the stream `control`, ahead of the request, which still waits in its inbox or mailbox.
             self._cancelled.append(message_id)
-        else:
+            return
+        for request in tuple(requests):
             request.cancel()
 
     def is_cancelled(self, message_id: str) -> bool:
@@ -62,12 +65,17 @@ class CancellableRequests:
 
     def begin(self, execution: Execution) -> CancellableRequest:
         """The request whose handler begins in this task."""
-        request = self._running[execution.envelope.id] = CancellableRequest(execution)
+        request = CancellableRequest(execution)
+        self._running.setdefault(request.message_id, []).append(request)
         return request
 
-    def end(self, message_id: str) -> None:
+    def end(self, request: CancellableRequest) -> None:
         """It is not handled any more."""
-        self._running.pop(message_id).ends()
+        requests = self._running[request.message_id]
+        requests.remove(request)
+        if not requests:
+            del self._running[request.message_id]
+        request.ends()
 
 
 def is_being_cancelled() -> bool:

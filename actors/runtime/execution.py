@@ -11,9 +11,10 @@ from typing import Any, Protocol
 
 from callboard.broker import AgentId, MessageRegistry, TopicId
 from callboard.broker.consumer.interfaces import HandlingWorker
+from callboard.broker.delivery import Delivery, Receipt
 from callboard.broker.encoding.claims import Pointer
 from callboard.broker.encoding.limits import Limits
-from callboard.broker.envelope import Envelope, Posting
+from callboard.broker.envelope import Envelope, Fence, Posting
 from callboard.broker.ids import derived_id
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.cancellation import CancellationToken
@@ -54,6 +55,8 @@ class Execution:
         agent_id: the agent.
         envelope: the message.
         context: what the handler is told about it.
+        receipt: of the delivery that is handled, that of a nested request: of the delivery whose handler let it in. None:
+            of none.
         kept_with: id of the message with which its records are kept: its own, or that of the message whose handler
             let it in.
         outgoing: what leaves with the commit.
@@ -79,6 +82,7 @@ class Execution:
         "kept_with",
         "outgoing",
         "owner",
+        "receipt",
         "worker",
     )
 
@@ -88,12 +92,14 @@ class Execution:
         envelope: Envelope,
         context: MessageContext,
         owner: object = None,
+        receipt: Receipt | None = None,
         kept_with: str | None = None,
     ) -> None:
         self.agent_id = agent_id
         self.envelope = envelope
         self.context = context
         self.owner = owner
+        self.receipt = receipt
         self.kept_with = kept_with or envelope.id
         self.outgoing: list[Posting] = []
         self.has_sent = False
@@ -116,6 +122,11 @@ class Execution:
         recorder = self.context.recorder
         has_recorded = self.has_sent or (isinstance(recorder, Recorder) and recorder.used)
         return self.envelope.id if has_recorded else None
+
+    @property
+    def fence(self) -> Fence | None:
+        """What has to be true when something leaves before the commit."""
+        return None if self.receipt is None else self.receipt.fence
 
     def sends_at_once(self, name: str) -> str:
         """The idempotency id of a message that leaves before the commit: it leaves once however often this runs."""
@@ -228,27 +239,23 @@ class Executions:
         limits = Limits.of_claims(self.settings)
         return self.registry.decode(envelope.type, envelope.version, body, limits)
 
-    def begin(self, agent_id: AgentId, envelope: Envelope, attempt: int, stream: bytes) -> Execution:
-        """An execution of a message of the worker.
-
-        Args:
-            agent_id: the agent.
-            envelope: the message.
-            attempt: number of the attempt, from 1.
-            stream: suffix of the stream that it came from.
-        """
+    def begin(self, agent_id: AgentId, delivery: Delivery) -> Execution:
+        """An execution of a message of the worker by this agent."""
+        envelope = delivery.envelope
         is_rpc = envelope.kind == "request"
-        topic = None if is_rpc else TopicId(envelope.topic or self._topic_type(stream), envelope.key)
+        topic = None if is_rpc else TopicId(envelope.topic or self._topic_type(delivery.stream), envelope.key)
         token = self._token_of(envelope.id) if is_rpc else None
-        recorder = Recorder(self.transport, self.registry, agent_id.type, envelope.id)
-        context = self._context(agent_id.type, envelope, attempt, topic, token, recorder)
-        return Execution(agent_id, envelope, context, self.transport)
+        recorder = Recorder(self.transport, self.registry, agent_id.type, envelope.id, delivery)
+        context = self._context(agent_id.type, envelope, delivery.attempt, topic, token, recorder)
+        return Execution(agent_id, envelope, context, self.transport, delivery)
 
-    def begin_nested(self, agent_id: AgentId, envelope: Envelope, attempt: int, outer: str) -> Execution:
-        """An execution of a request that comes in while the handler of the message `outer` waits."""
-        recorder = Recorder(self.transport, self.registry, agent_id.type, outer, f"{envelope.id}:")
-        context = self._context(agent_id.type, envelope, attempt, None, None, recorder)
-        return Execution(agent_id, envelope, context, self.transport, kept_with=outer)
+    def begin_nested(self, agent_id: AgentId, envelope: Envelope, outer: Delivery) -> Execution:
+        """An execution of a request that comes in while the handler of the delivery `outer` waits."""
+        kept_with = outer.envelope.id
+        prefix = f"{envelope.id}:"
+        recorder = Recorder(self.transport, self.registry, agent_id.type, kept_with, outer, prefix)
+        context = self._context(agent_id.type, envelope, outer.attempt, None, None, recorder)
+        return Execution(agent_id, envelope, context, self.transport, outer, kept_with)
 
     def _context(
         self,

@@ -18,6 +18,7 @@ from callboard.broker.errors import (
     BrokerError,
     ConnectionLostError,
     DeadlineExceededError,
+    FencedError,
     UnknownMessageError,
     UnsupportedVersionError,
 )
@@ -176,7 +177,7 @@ class AgentHost:
         worker: HandlingWorker | None,
     ) -> Outcome:
         envelope = delivery.envelope
-        execution = self._executions.begin(live.agent_id, envelope, delivery.attempt, delivery.stream)
+        execution = self._executions.begin(live.agent_id, delivery)
         if execution.context.cancellation_token.is_cancelled():
             return self._called_off(envelope)
         execution.worker = worker
@@ -186,7 +187,7 @@ class AgentHost:
         try:
             handler = live.agent.on_message
             if not kind.is_plain:
-                handler = partial(self._guarded, kind, live, execution)
+                handler = partial(self._guarded, kind, live, delivery, execution)
             result = await execution.run(handler, message)
             if request is not None and request.ends():
                 raise asyncio.CancelledError("cancelled by its sender")
@@ -205,7 +206,7 @@ class AgentHost:
             return self._failed(kind, delivery, error, execution.record_of)
         finally:
             if request is not None:
-                self._requests.end(envelope.id)
+                self._requests.end(request)
 
     def _succeeded(self, kind: LocalAgentType, live: LiveAgent, execution: Execution, result: Any) -> Outcome:
         envelope, reply, state = execution.envelope, None, None
@@ -232,6 +233,10 @@ class AgentHost:
         self, kind: LocalAgentType, delivery: Delivery, error: BaseException, once_of: str | None = None
     ) -> Outcome:
         envelope, attempt = delivery.envelope, delivery.attempt
+        # Another worker has the message and makes its own outcome of it; nothing of this one would be written.
+        # guard: a fenced handler makes no outcome
+        if isinstance(error, FencedError):
+            return Release("another worker has it")
         info = ErrorInfo(type(error).__name__, text_of(error), trace_of(error)[-8000:])
         outcome = decided(kind.settings.retry_policy(self._retry), attempt, error, info)
         is_request = envelope.kind == "request"
@@ -257,10 +262,16 @@ class AgentHost:
     # Around the handler
 
     async def _guarded(
-        self, kind: LocalAgentType, live: LiveAgent, execution: Execution, message: Any, ctx: MessageContext
+        self,
+        kind: LocalAgentType,
+        live: LiveAgent,
+        delivery: Delivery,
+        execution: Execution,
+        message: Any,
+        ctx: MessageContext,
     ) -> Any:
         """Runs a handler with a limit of time, or with requests that come while it waits."""
-        reentry = self._reentry(kind, live, execution) if kind.reentrant else None
+        reentry = self._reentry(kind, live, delivery, execution) if kind.reentrant else None
         try:
             if kind.settings.max_runtime is None:
                 return await live.agent.on_message(message, ctx)
@@ -269,11 +280,12 @@ class AgentHost:
             if reentry is not None:
                 await reentry.close()
 
-    def _reentry(self, kind: LocalAgentType, live: LiveAgent, execution: Execution) -> Reentry:
-        worker = execution.worker.worker if execution.worker is not None else ""
-        place = Place(kind.type, live.agent_id.key, execution.envelope.id, worker)
+    def _reentry(
+        self, kind: LocalAgentType, live: LiveAgent, delivery: Delivery, execution: Execution
+    ) -> Reentry:
+        place = Place(kind.type, live.agent_id.key, delivery.envelope.id, delivery.fence)
         journal = Journal(self._transport, place)
-        outer = Outer(live, kind.persistent, place, journal, execution.context.attempt, self._executions)
+        outer = Outer(live, kind.persistent, place, journal, delivery, self._executions)
         reentry = Reentry(outer, execution)
         execution.door = reentry
         return reentry

@@ -16,13 +16,22 @@ from typing import Any
 import msgpack
 
 from callboard.broker import MessageRegistry
+from callboard.broker.delivery import Receipt
 from callboard.broker.encoding.limits import Limits
 from callboard.broker.errors import EncodeError
 from callboard.broker.redis.client.transport import RedisTransport
 
 
 class Recorder:
-    """The recorded results of one message at one agent. A prefix keeps those of a nested request apart.
+    """The recorded results of one message at one agent.
+
+    Args:
+        transport: the connection to the server.
+        registry: message classes.
+        agent_type: of the agent.
+        message_id: of the message.
+        receipt: of the delivery that is handled: another worker may have the message by now, and then nothing is done.
+        prefix: keeps the results of a nested request apart.
 
     Attributes:
         used: whether anything was recorded or looked up, so that the commit has to clear it away.
@@ -32,7 +41,7 @@ class Recorder:
         "_agent_type",
         "_message_id",
         "_prefix",
-        "_recorded",
+        "_receipt",
         "_registry",
         "_running",
         "_transport",
@@ -46,14 +55,15 @@ class Recorder:
         registry: MessageRegistry,
         agent_type: str,
         message_id: str,
+        receipt: Receipt | None = None,
         prefix: str = "",
     ) -> None:
         self._transport = transport
         self._registry = registry
         self._agent_type = agent_type
         self._message_id = message_id
+        self._receipt = receipt
         self._prefix = prefix
-        self._recorded: dict[str, bytes] | None = None
         self._running: dict[str, asyncio.Future[Any]] = {}
         self._waiting: dict[str, int] = {}
         self.used = False
@@ -78,17 +88,18 @@ class Recorder:
 
     async def _run(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         self.used = True
-        if self._recorded is None:
-            self._recorded = await self._transport.recorded(self._agent_type, self._message_id)
-        name = self._prefix + name
+        fence = None if self._receipt is None else self._receipt.fence
+        step = (fence, self._agent_type, self._message_id, self._prefix + name)
+        # Asked before every effect: a worker may be paused at any time, and find at its end that another one has the
+        # message, has made the same effect, and has committed.
+        recorded = await self._transport.recorded(*step)
         # guard: what was recorded is not done again
-        if name in self._recorded:
-            return self._decode(self._recorded[name], call)
+        if recorded is not None:
+            return self._decode(recorded, call)
         result = await call()
         data = self._encode(result)
         # guard: an effect is recorded before it is used
-        kept = await self._transport.record(self._agent_type, self._message_id, name, data)
-        self._recorded[name] = kept
+        kept = await self._transport.record(*step, data)
         return result if kept == data else self._decode(kept, call)
 
     def _encode(self, result: Any) -> bytes:

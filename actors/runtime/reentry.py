@@ -15,9 +15,10 @@ import contextlib
 import logging
 from dataclasses import dataclass
 
+from callboard.broker.delivery import Delivery
 from callboard.broker.encoding.limits import Limits
 from callboard.broker.envelope import Envelope, Posting, decode
-from callboard.broker.errors import DecodeError
+from callboard.broker.errors import DecodeError, FencedError
 from callboard.broker.redis.client.nested import Place
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.state import dump_state, restore_state
@@ -76,7 +77,7 @@ class Outer:
         is_persistent: it has a State.
         place: where such requests are kept.
         journal: those that are kept there.
-        attempt: number of the attempt at the message.
+        delivery: the message as its worker got it.
         executions: reads messages and runs handlers.
     """
 
@@ -84,7 +85,7 @@ class Outer:
     is_persistent: bool
     place: Place
     journal: Journal
-    attempt: int
+    delivery: Delivery
     executions: Executions
 
     @property
@@ -135,6 +136,7 @@ class Reentry:
             is_repeated: it was answered in an earlier run of the outer message: only what it does is needed.
 
         Raises:
+            FencedError: another worker runs the agent by now.
             Exception: a repeated one failed, which had not failed before.
         """
         outer = self.outer
@@ -146,9 +148,7 @@ class Reentry:
             if envelope.id in self._replies:
                 await self._answer(entry, "ok", None if is_repeated else self._replies[envelope.id])
                 return
-            nested = outer.executions.begin_nested(
-                outer.live.agent_id, envelope, outer.attempt, self.message_id
-            )
+            nested = outer.executions.begin_nested(outer.live.agent_id, envelope, outer.delivery)
             try:
                 reply = await self._run(nested)
             except (asyncio.CancelledError, KeyboardInterrupt):
@@ -217,13 +217,21 @@ class Serving:
 
     async def end(self) -> None:
         """Takes nothing more; a request that runs is cancelled, and what it changed is undone."""
-        self._nested.ignore(self._ask)
+        self._nested.ignore(self._ask, self._came)
         self._reentry.ended(self)
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):  # catch_up() has told of its failure
             await asyncio.wait({self._task})
 
     async def _run(self) -> None:
+        try:
+            await self._serve()
+        except FencedError:
+            # The handler that waits hears of it when it sends the next message, or when it is cancelled.
+            if not self._caught_up.is_set():
+                raise
+
+    async def _serve(self) -> None:
         while True:
             # Cleared before it reads: a request that comes while it reads sets the event again, and the wait below ends at
             # once. Cleared after it, the event of that request would be lost until LOOK_AGAIN.

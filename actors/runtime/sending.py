@@ -52,13 +52,20 @@ class Sender:
         self._ids = IdSource()
         self._limits = Limits.of(transport.settings)
         self._max_payload = transport.settings.max_payload
-        self._tokens: dict[str, CancellationToken] = {}
+        self._tokens: dict[str, list[CancellationToken]] = {}
         self._orders: set[asyncio.Future[bool]] = set()
         self.entering = 0
 
     def token_of(self, message_id: str) -> CancellationToken | None:
-        """The token of a request that was sent from this process."""
-        return self._tokens.get(message_id)
+        """The token of a request that was sent from this process; of one that was sent more than once, the first."""
+        tokens = self._tokens.get(message_id)
+        return tokens[0] if tokens else None
+
+    def _forget_token(self, message_id: str, token: CancellationToken) -> None:
+        tokens = self._tokens[message_id]
+        tokens.remove(token)
+        if not tokens:
+            del self._tokens[message_id]
 
     # Publishing
 
@@ -125,8 +132,9 @@ class Sender:
                 )
                 return None
             idempotency_id = idempotency_id or execution.sends_at_once(name)
+        fence = None if execution is None else execution.fence
         return self._transport.publisher.post(
-            Posting(envelope, keys.topic(topic_id.type), due, idempotency_id, "", claim)
+            Posting(envelope, keys.topic(topic_id.type), due, idempotency_id, "", claim, fence)
         )
 
     def _set_aside(self, body: bytes, claim_check: bool | None) -> tuple[bytes, Claim | None]:
@@ -189,7 +197,7 @@ class Sender:
         waiting = self._handed_in(posting, recipient, route)
         if token is not None:
             token.link_future(waiting)
-            self._tokens[name] = token
+            self._tokens.setdefault(name, []).append(token)
         timer = asyncio.get_running_loop().call_later(seconds, _time_out, waiting, recipient, seconds)
         worker = execution.worker if execution is not None else None
         if worker is not None:
@@ -210,7 +218,7 @@ class Sender:
             timer.cancel()
             self._transport.forget(name, waiting)
             if token is not None:
-                self._tokens.pop(name, None)
+                self._forget_token(name, token)
             if serving is not None:
                 await serving.end()
         return await self._response(reply, posting)
@@ -270,7 +278,8 @@ class Sender:
             routes,
         )
         waiting = self._transport.process if idempotency_id else ""
-        return Posting(envelope, keys.inbox(recipient.type), 0, idempotency_id, waiting, claim), route
+        fence = None if execution is None else execution.fence
+        return Posting(envelope, keys.inbox(recipient.type), 0, idempotency_id, waiting, claim, fence), route
 
     def _handed_in(
         self, posting: Posting, recipient: AgentId, route: Route | None

@@ -30,17 +30,16 @@ async def published(runtime: RedisAgentRuntime, topic: str | TopicId) -> list[An
     name, source = (topic.type, topic.source) if isinstance(topic, TopicId) else (topic, None)
     await runtime.open()
     transport = runtime.transport
-    raw = await transport.admin.command(
-        "XRANGE", transport.keys.of(topic_suffix(name)), "-", "+", "COUNT", ALL
-    )
-    messages = [await _message(runtime, item) for item in raw]
+    stream = topic_suffix(name)
+    raw = await transport.admin.command("XRANGE", transport.keys.of(stream), "-", "+", "COUNT", ALL)
+    messages = [await _message(runtime, stream, item) for item in raw]
     return [message for key, message in messages if source is None or key == source]
 
 
-async def _message(runtime: RedisAgentRuntime, raw: Sequence[Any]) -> tuple[str, Any]:
+async def _message(runtime: RedisAgentRuntime, stream: str, raw: Sequence[Any]) -> tuple[str, Any]:
     """The key that a message is for, and the message."""
     limits = Limits.of(runtime.settings)
-    envelope = read_envelope(raw[0].decode(), fields_of(raw[1]), limits)
+    envelope = read_envelope(stream, raw[0].decode(), fields_of(raw[1]), limits)
     body = envelope.body
     if envelope.claimed:
         body = await runtime.transport.claims.fetch(Pointer.read(body))

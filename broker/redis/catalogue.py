@@ -97,7 +97,7 @@ OF_THE_NAMESPACE = (
     KeyKind(
         "timers",
         "zset",
-        "`m|<id>`, a delayed message, or `k|<type>|<key>`, an agent that backs off -> when it is due, server ms",
+        "`m|<name>`, a delayed message, or `k|<type>|<key>`, an agent that backs off -> when it is due, server ms",
         publisher="zadd zcount",
     ),
     KeyKind("events", "stream", "what the runtime did, about the last 10,000: event, of, what, more"),
@@ -195,7 +195,7 @@ OF_ONE_THING = (
     ),
     KeyKind("own:<worker>", "hash", "`<type> <reference>` -> agent key: what the worker holds"),
     KeyKind(
-        "timer:<id>", "hash", "a delayed message: its stream, and the fields of its entry", publisher="hset"
+        "timer:<name>", "hash", "a delayed message: its stream, and the fields of its entry", publisher="hset"
     ),
     KeyKind(
         "blob:<name>",
@@ -204,11 +204,11 @@ OF_ONE_THING = (
         publisher="hset",
     ),
     KeyKind(
-        "dedupe:<bucket>",
-        "set",
-        "idempotency ids; two buckets take turns",
+        "dedupe",
+        "zset",
+        "idempotency id -> until when it is remembered, server ms",
         "two windows",
-        publisher="pexpire sadd sismember srem",
+        publisher="pexpire pttl zadd zrangebyscore zrem zscore",
     ),
     KeyKind(
         "once:<type>:<message>",
@@ -219,7 +219,7 @@ OF_ONE_THING = (
     KeyKind(
         "call:<id>",
         "hash",
-        "a request: the process that waits (`to`), and the reply once there is one",
+        "a request: the processes that wait (`to`), and the reply once there is one",
         "window",
         publisher="hmget hset pexpire",
     ),

@@ -21,7 +21,7 @@ KINDS: Final[tuple[tuple[str, Rule], ...]] = (
     (r"(topic|inbox|dead|streams|fresh|bell|cursor|stats):[^:]+", "stays"),
     (r"state:[^:]+:.+", "stays"),
     (r"worker:.+", "stays"),
-    (r"dedupe:\d+|sent:.+|call:.+|once:[^:]+:.+|reply:.+|rate:.+", "expires"),
+    (r"dedupe|sent:.+|call:.+|once:[^:]+:.+|reply:.+|rate:.+", "expires"),
     (r"(busy|parked|ready|suspects|early|tries):[^:]+", "goes"),
     (r"wait:[^:]+:.*|own:.+|timers|timer:.+", "goes"),
     (r"shelved:[^:]+|urgent(:[^:]+)?|newer:[^:]+|leaving|resumed", "goes"),

@@ -41,7 +41,7 @@ def good() -> Evidence:
         states={KEY: 3},
         consumers={"topic:jobs job": frozenset({WORKER, OTHER, "nobody"})},
         workers=2,
-        keys=(StoredKey("topic:jobs", None), StoredKey("dedupe:7", 60.0), StoredKey("state:job:k", None)),
+        keys=(StoredKey("topic:jobs", None), StoredKey("dedupe", 60.0), StoredKey("state:job:k", None)),
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.broker.errors import UndeliverableError
+from callboard.broker.errors import CommandError, UndeliverableError
 from callboard.broker.redis.client.transport import Declared
 from callboard.broker.redis.marks import Mark
 from tests.helpers.eventually import eventually
 from tests.helpers.server_driver import ServerDriver, bodies, posting, topic
 
 WINDOW = 86_400_000  # ms
+FAR = 9_000_000_000_000  # a time of the server's clock, ms
 
 
 def _values(stream: str, body: str, *, once: str = "", due: int = 0, id: str = "m") -> tuple[object, ...]:
@@ -20,10 +21,10 @@ def _values(stream: str, body: str, *, once: str = "", due: int = 0, id: str = "
 async def test_a_batch_that_is_sent_again_adds_nothing(driver: ServerDriver) -> None:
     await driver.declare(topic("counter", "visits"))
     for _ in range(3):
-        await driver.run("publish", "p1", 1, WINDOW, 1000, 0, 0, 1, *_values("topic:visits", "1"))
-    await driver.run("publish", "p1", 2, WINDOW, 1000, 0, 0, 1, *_values("topic:visits", "2"))
-    await driver.run("publish", "p1", 1, WINDOW, 1000, 0, 0, 1, *_values("topic:visits", "1"))
-    await driver.run("publish", "p2", 1, WINDOW, 1000, 0, 0, 1, *_values("topic:visits", "3"))
+        await driver.run("publish", "p1", 1, WINDOW, 1000, 0, 0, 1, 0, *_values("topic:visits", "1"))
+    await driver.run("publish", "p1", 2, WINDOW, 1000, 0, 0, 1, 0, *_values("topic:visits", "2"))
+    await driver.run("publish", "p1", 1, WINDOW, 1000, 0, 0, 1, 0, *_values("topic:visits", "1"))
+    await driver.run("publish", "p2", 1, WINDOW, 1000, 0, 0, 1, 0, *_values("topic:visits", "3"))
     assert [entry["body"] for entry in await driver.entries("topic:visits")] == [b"1", b"2", b"3"]
 
 
@@ -37,44 +38,50 @@ async def test_an_idempotency_id_is_added_once(driver: ServerDriver) -> None:
     assert [entry["body"] for entry in await driver.entries("topic:visits")] == [b"0", b"x"]
 
 
-async def test_an_id_is_forgotten_after_two_windows_at_most(driver: ServerDriver) -> None:
+async def test_an_id_may_come_again_when_its_window_is_over(driver: ServerDriver) -> None:
     await driver.declare(topic("counter", "visits"))
     number = 0
 
     async def added_again() -> bool:
         nonlocal number
         number += 1
-        answer = await driver.run(
-            "publish", "p", number, 100, 1000, 0, 0, 1, *_values("topic:visits", str(number), once="x")
-        )
-        return len(answer) == 2
+        values = _values("topic:visits", str(number), once="x")
+        return len(await driver.run("publish", "p", number, 100, 1000, 0, 0, 1, 0, *values)) == 2
 
     assert await added_again()
-    assert not await added_again()
     await eventually(added_again, within=20)
+    assert await driver.command("ZCARD", "dedupe") == 1
 
 
-async def test_an_id_is_known_over_the_turn_of_a_window(driver: ServerDriver) -> None:
-    """At least a whole window, whenever it began."""
+async def test_processes_with_different_windows_know_each_others_ids(driver: ServerDriver) -> None:
+    """As in a rolling deploy that changes `dedupe_window`: an id stays as long as who sent it first has said."""
     await driver.declare(topic("counter", "visits"))
-    window = 1500  # ms; far longer than what happens between two of the looks below
+    hour = 3_600_000
+    for number, (window, once) in enumerate(
+        [(24 * hour, "long"), (hour, "long"), (hour, "short"), (24 * hour, "short")]
+    ):
+        values = _values("topic:visits", str(number), once=once)
+        await driver.run("publish", f"p{number}", 1, window, 1000, 0, 0, 1, 0, *values)
+    assert [entry["body"] for entry in await driver.entries("topic:visits")] == [b"0", b"2"]
+    assert await driver.command("PTTL", "dedupe") > 24 * hour
 
-    async def bucket() -> int:
-        seconds, micros = await driver.transport.admin.command("TIME")
-        return (int(seconds) * 1000 + int(micros) // 1000) // window
 
-    async def publish(number: int) -> int:
-        values = _values("topic:visits", str(number), once="x")
-        return len(await driver.run("publish", "p", number, window, 1000, 0, 0, 1, *values))
+async def test_what_is_forgotten_goes_with_what_comes(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    old = [value for i in range(100) for value in (1 + i, f"old-{i}")]
+    await driver.command("ZADD", "dedupe", *old)
+    for number in range(30):
+        await driver.publish(posting("topic:visits", "a", str(number), idempotency_id=f"new-{number}"))
+    assert await driver.command("ZCARD", "dedupe") == 30
+    assert await driver.publish(posting("topic:visits", "a", "x", idempotency_id="new-0")) == [False]
 
-    began = await bucket()
-    assert await publish(1) == 2
 
-    async def turned() -> bool:
-        return await bucket() != began
-
-    await eventually(turned, within=20)
-    assert await publish(2) == 4, "known in the next bucket too"
+async def test_an_id_that_could_not_be_used_is_free(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    await driver.command("SET", "topic:broken", "x")
+    with pytest.raises(CommandError, match="nothing can be added"):
+        await driver.publish(posting("topic:broken", "a", idempotency_id="x"))
+    assert await driver.publish(posting("topic:visits", "a", idempotency_id="x")) == [True]
 
 
 async def test_a_request_to_an_unknown_agent_type_is_refused(driver: ServerDriver) -> None:
@@ -88,7 +95,7 @@ async def test_a_topic_without_subscribers_keeps_its_newest_and_says_so(driver: 
     full = b""
     for number in range(30):
         batch = [value for i in range(100) for value in _values("topic:lonely", str(i))]
-        answer = await driver.run("publish", "p", number + 1, WINDOW, 500, 0, 0, 100, *batch)
+        answer = await driver.run("publish", "p", number + 1, WINDOW, 500, 0, 0, 100, 0, *batch)
         full = full or answer[1]
     assert full == b"lonely"
     assert 500 <= await driver.command("XLEN", "topic:lonely") <= 700
@@ -165,6 +172,35 @@ async def test_a_delayed_message_comes_when_it_is_due(driver: ServerDriver) -> N
     assert await driver.command("EXISTS", "timers") == 0
 
 
+async def test_delayed_messages_with_one_id_come_both(driver: ServerDriver) -> None:
+    """The id is used again after its window, in another topic."""
+    await driver.declare(topic("counter", "visits"), topic("counter", "orders"))
+    worker = await driver.worker("counter")
+    await driver.publish(posting("topic:visits", "a", "first", due=50, id="m1"))
+    await driver.publish(posting("topic:orders", "a", "second", due=50, id="m1"))
+    assert await driver.command("ZCARD", "timers") == 2
+    taken: list[str] = []
+
+    async def all_taken() -> bool:
+        taken.extend(bodies(await worker.take()))
+        return len(taken) == 2
+
+    await eventually(all_taken, within=20)
+    assert taken == ["first", "second"]
+
+
+async def test_what_is_due_at_the_same_time_comes_in_the_order_of_publishing(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    worker = await driver.worker("counter")
+    numbers = [str(number) for number in range(30)]
+    await driver.publish(
+        *(posting("topic:visits", "a", one, due=FAR, id=f"m{99 - int(one)}") for one in numbers)
+    )
+    for member in await driver.command("ZRANGE", "timers", 0, -1):
+        await driver.command("ZADD", "timers", 1, member)
+    assert bodies(await worker.take(50)) == numbers
+
+
 async def test_a_time_in_the_past_is_now(driver: ServerDriver) -> None:
     await driver.declare(topic("counter", "visits"))
     await driver.publish(posting("topic:visits", "a", "1", due=1_500_000_000_000))
@@ -203,7 +239,7 @@ async def test_entries_added_by_hand_are_taken_in_their_place(driver: ServerDriv
     taken = await worker.take()
     assert bodies(taken) == ["1", '{"title":"x"}', "3", "4"]
     assert [one.raw_key for one in taken] == [b"a", b"a", b"default", b"a"]
-    assert taken[1].envelope.id == taken[1].entry.decode()
+    assert taken[1].envelope.id == f"topic:visits:{taken[1].entry.decode()}"
 
 
 async def test_a_hand_made_id_in_the_future_stops_nobody(driver: ServerDriver) -> None:

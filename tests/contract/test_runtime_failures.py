@@ -141,6 +141,25 @@ async def test_a_handler_past_its_limit_is_cancelled_tried_again_and_dead_at_las
     assert "max_runtime=0.05" in letter["error"]
 
 
+async def test_two_types_with_a_limit_may_handle_one_message_at_once(runtimes: Runtimes) -> None:
+    seen: list[str] = []
+    both = asyncio.Barrier(2)
+
+    async def work(agent: ClosureContext, message: Note, ctx: MessageContext) -> None:
+        await both.wait()
+        seen.append(agent.id.type)
+
+    app = App("limits")
+    for name in ("one", "two"):
+        app.closure(name, topics=["work"], max_runtime=60, max_attempts=1)(work)
+    runtime = runtimes.of(app)
+    runtime.start()
+    await runtime.publish_message(Note(), TopicId("work", "a"))
+    await runtime.stop_when_idle()
+    assert sorted(seen) == ["one", "two"]
+    assert [await letters(runtime, name) for name in ("one", "two")] == [[], []]
+
+
 async def test_a_request_past_the_limit_is_an_error_of_who_asked(runtimes: Runtimes) -> None:
     started: list[int] = []
     runtime = runtimes.of(_hanging(started))

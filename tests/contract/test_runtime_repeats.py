@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 
-from callboard import AgentId, CancellationToken, ClosureContext, MessageContext, TopicId
+from callboard import AgentId, CancellationToken, ClosureContext, MessageContext, RedisAgentRuntime, TopicId
 from callboard.broker.errors import RequestTimeoutError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters, stored
@@ -125,6 +126,36 @@ async def test_one_id_asked_several_times_at_once_answers_all(runtimes: Runtimes
     assert await asyncio.gather(*calls) == [Answer(text="1")] * 3
     assert counted == [""]
     await runtime.stop_when_idle()
+
+
+def _waits_for_a_reply(runtime: RedisAgentRuntime) -> bool:
+    """Its request is in the server."""
+    return bool(runtime.transport.in_flight) and not runtime.transport.publisher.in_flight
+
+
+async def test_one_id_asked_by_several_processes_at_once_answers_all(runtimes: Runtimes) -> None:
+    counted: list[str] = []
+    go_on = asyncio.Event()
+
+    async def count(agent: ClosureContext, message: Ask, ctx: MessageContext) -> Answer:
+        counted.append(message.text)
+        await go_on.wait()
+        return Answer(text=str(len(counted)))
+
+    runtime, *others = await runtimes.started(), runtimes.new(), runtimes.new()
+    await closure(runtime, "counter", count)
+    calls = []
+    for one in (runtime, *others, runtime):
+        await one.open()
+        one.add_message_types([Answer])
+        calls.append(
+            asyncio.create_task(one.send_message(Ask(), AgentId("counter", "a"), message_id="order-1"))
+        )
+        await eventually(partial(_waits_for_a_reply, one))
+    await eventually(lambda: counted)
+    go_on.set()
+    assert await asyncio.gather(*calls) == [Answer(text="1")] * 4
+    assert counted == [""]
 
 
 # Cancelling

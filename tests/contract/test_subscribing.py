@@ -165,7 +165,7 @@ async def test_publishers_do_not_wait_for_a_type_that_left(driver: ServerDriver)
 async def _statuses(driver: ServerDriver, key: str, max_backlog: int) -> list[bytes]:
     """What a publisher with this limit is told about one message."""
     values = ("topic:visits", 0, "", "", "m", "Note", key, "", b"", b"")
-    answer = await driver.run("publish", f"p{max_backlog}", 1, 60_000, 100_000, max_backlog, 0, 1, *values)
+    answer = await driver.run("publish", f"p{max_backlog}", 1, 60_000, 100_000, max_backlog, 0, 1, 0, *values)
     return list(answer[3::2])
 
 
@@ -174,14 +174,14 @@ async def test_a_topic_that_nobody_reads_any_more_keeps_what_is_in_hand(driver: 
     await _leave(driver)
     values = [("topic:visits", 0, "", "", f"n{n}", "Note", "b", "", b"", b"new") for n in range(500)]
     flat = [value for one in values for value in one]
-    answer = await driver.run("publish", "p", 1, 60_000, 100, 0, 0, len(values), *flat)
+    answer = await driver.run("publish", "p", 1, 60_000, 100, 0, 0, len(values), 0, *flat)
     assert answer[1] == b"visits", "its publishers are told"
     for _ in range(3):
         await worker.beat(max_unclaimed=100)
     assert await _hand_over(worker) == BODIES
     for _ in range(3):
         await worker.beat(max_unclaimed=100)
-    await driver.run("publish", "p", 2, 60_000, 100, 0, 0, 1, *values[0])
+    await driver.run("publish", "p", 2, 60_000, 100, 0, 0, 1, 0, *values[0])
     assert await driver.command("XLEN", "topic:visits") <= 200
     assert await _groups(driver) == set()
 
@@ -241,7 +241,7 @@ async def test_the_bytes_of_what_is_in_hand_stay(driver: ServerDriver) -> None:
     worker, audit = await driver.worker("counter"), await driver.worker("audit")
     pointer = b'{"claim":"blob:large","bytes":3}'
     values = ("topic:visits", 0, "", "", "m1", "Note", "a", "", b"", pointer, "blob:large", b"abc")
-    await driver.run("publish", "p", 1, 60_000, 1000, 0, 0, 1, *values)
+    await driver.run("publish", "p", 1, 60_000, 1000, 0, 0, 1, 0, *values)
     await worker.take()
     await _leave(driver)
     (one,) = await audit.take()

@@ -6,7 +6,8 @@ import asyncio
 from typing import Any, Final
 
 from callboard.broker import BrokerSettings
-from callboard.broker.envelope import Envelope, Posting
+from callboard.broker.envelope import Envelope, Fence, Posting
+from callboard.broker.errors import FencedError
 
 NOW: Final = 1_763_700_000_000
 
@@ -21,6 +22,7 @@ class FakeTransport:
         orders: arguments of every order; each is obeyed when `obeys` is set, unless `error` is.
         records: results of `ctx.once` by name; `reads` says for which agent type and message they were read.
         is_down: recording fails.
+        is_fenced: another worker has the message that is handled; `fences` are those that were named.
         stored: version and bytes of the State of any agent; `loads` counts how often it was read.
     """
 
@@ -37,7 +39,8 @@ class FakeTransport:
         self.error: Exception | None = None
         self.records: dict[str, bytes] = {}
         self.reads: list[tuple[str, str]] = []
-        self.is_down = False
+        self.is_down = self.is_fenced = False
+        self.fences: list[Fence | None] = []
         self.stored: tuple[int, bytes] = (0, b"")
         self.loads = 0
 
@@ -69,14 +72,25 @@ class FakeTransport:
 
     # Handling
 
-    async def recorded(self, agent_type: str, message_id: str) -> dict[str, bytes]:
+    async def recorded(
+        self, fence: Fence | None, agent_type: str, message_id: str, name: str
+    ) -> bytes | None:
         self.reads.append((agent_type, message_id))
-        return dict(self.records)
+        self._check(fence)
+        return self.records.get(name)
 
-    async def record(self, agent_type: str, message_id: str, name: str, result: bytes) -> bytes:
+    async def record(
+        self, fence: Fence | None, agent_type: str, message_id: str, name: str, result: bytes
+    ) -> bytes:
+        self._check(fence)
         if self.is_down:
             raise ConnectionError("down")
         return self.records.setdefault(name, result)
+
+    def _check(self, fence: Fence | None) -> None:
+        self.fences.append(fence)
+        if self.is_fenced and fence is not None:
+            raise FencedError(fence.worker)
 
     async def load_state(self, agent_type: str, key: str) -> tuple[int, bytes]:
         self.loads += 1

@@ -173,3 +173,53 @@ class Helper(RoutedAgent):
         count: Count = await self.send_message(CountOne(), AgentId("asker", self.id.key))
         await asyncio.sleep(message.seconds)
         return count
+
+
+class Purchase(BaseModel):
+    """Something to be paid: `seconds` between its first step and what follows. Number `seq` of its key."""
+
+    seq: int
+    seconds: float
+
+
+class Charge(BaseModel):
+    """The request to the till."""
+
+    seq: int
+
+
+@app.agent("payer", topics=["purchases"])
+class Payer(RoutedAgent):
+    """Makes effects of every kind before its commit: steps, a request, and an event that leaves at once."""
+
+    @event
+    async def on_purchase(self, message: Purchase, ctx: MessageContext) -> None:
+        key, seq = self.id.key, message.seq
+
+        async def write(what: str) -> None:
+            note(what, key, seq, ctx.attempt)
+
+        note("start", key, seq, ctx.attempt)
+        await ctx.once("order", write, "order")
+        await asyncio.sleep(message.seconds)
+        count: Count = await self.send_message(Charge(seq=seq), AgentId("till", key))
+        await ctx.once("mail", write, "mail")
+        effect = Effect(key=key, seq=seq, count=count.total)
+        await self.publish_message(effect, TopicId("effects", key), now=True)
+        note("end", key, seq, ctx.attempt)
+
+
+@app.agent("till")
+class Till(RoutedAgent):
+    """Counts what it was asked to charge."""
+
+    class State(BaseModel):
+        """How often it charged."""
+
+        charged: int = 0
+
+    @rpc
+    async def on_charge(self, message: Charge, ctx: MessageContext) -> Count:
+        note("charge", self.id.key, message.seq, ctx.attempt)
+        self.state.charged += 1
+        return Count(total=self.state.charged)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 
+from callboard import TopicId
 from tests.helpers.eventually import eventually
+from tests.helpers.jobs import Purchase
 from tests.helpers.worker_fleet import WorkerFleet
 
 LEASE = 1.0  # seconds, see SHORT_LEASE
@@ -33,6 +35,28 @@ async def test_a_worker_that_was_stopped_for_three_leases_is_refused_says_so_and
     assert paused.is_alive
     later = [one.pid for one in fleet.ledger.executions()[16:]]
     assert paused.pid in later, "it works again"
+
+
+async def test_what_a_stopped_handler_does_after_others_committed_its_message_does_not_count(
+    fleet: WorkerFleet,
+) -> None:
+    """Stopped between a step and a request: the request, the next step and the event were all made by then."""
+    await fleet.ready_worker("till")
+    paused = await fleet.ready_worker("payer")
+    for number in range(4):
+        purchase = Purchase(seq=0, seconds=0.5)
+        await fleet.publisher.publish_message(purchase, TopicId("purchases", f"k{number}"))
+    await eventually(lambda: len(fleet.ledger.executions("order")) == 4)
+    paused.signal(signal.SIGSTOP)
+    await fleet.ready_worker("payer")
+    await fleet.effects(4)
+    await fleet.settled("payer", "till")
+    paused.signal(signal.SIGCONT)
+    await eventually(lambda: len(paused.lines("fenced")) >= 4, what=paused.output)
+    await fleet.settled("payer", "till")
+    counted = {what: len(fleet.ledger.executions(what)) for what in ("order", "charge", "mail", "end")}
+    assert counted == {"order": 4, "charge": 4, "mail": 4, "end": 4}
+    assert [effect.total for effect in fleet.ledger.effects()] == [1] * 4
 
 
 async def test_stopping_and_continuing_again_and_again_under_load(fleet: WorkerFleet) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 from .change import always, becomes, ignored, never, removed, twice, when, with_part
 from .mutation import (
     COMMIT,
+    FENCES,
     FENCING,
     LOSS,
     ON,
@@ -118,14 +119,44 @@ OF_PUBLISHING: Final = (
     Mutation(
         "dedupe off",
         "an idempotency id is accepted once",
-        ignored,
+        never,
         (f"{PUBLISH}test_an_idempotency_id_is_added_once{ON}",),
     ),
     Mutation(
-        "dedupe forgets at the turn of a window",
-        "an idempotency id is known over the turn of a window",
+        "a short window ends the ids of others",
+        "ids stay as long as each of them is remembered",
+        when("true"),
+        (f"{PUBLISH}test_processes_with_different_windows_know_each_others_ids{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a delayed message takes the place of one with its id",
+        "a delayed message takes the place of no other",
+        becomes("local name = id"),
+        (f"{PUBLISH}test_delayed_messages_with_one_id_come_both{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a zombie's handler sends and records",
+        "a handler whose message is not its worker's any more writes nothing",
+        becomes("return false"),
+        (
+            f"{FENCES}test_messages_of_a_handler_are_refused_and_those_beside_them_are_not[{{backend}}-reaped]",
+            f"{FENCES}test_records_of_a_handler_are_refused_and_not_found[{{backend}}-committed]",
+        ),
+    ),
+    Mutation(
+        "who asks again takes the place of who waits",
+        "who asks again takes nobody's place",
+        becomes("local to = process"),
+        (f"{COMMIT}test_a_reply_to_a_recorded_call_goes_to_all_who_ask{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a buried request is not answered",
+        "a request that is buried is answered",
         removed,
-        (f"{PUBLISH}test_an_id_is_known_over_the_turn_of_a_window{ON}",),
+        ("contract/test_buried_requests.py::test_whose_process_died_each_time[{backend}-False]",),
         quick=False,
     ),
     Mutation(

@@ -21,6 +21,7 @@ COPIED = ("actors", "broker", "memory", "tests")
 LINK = "callboard"
 BACKEND = "redis-unix" if binary("redis") else "embedded-tcp"
 FENCING = "contract/test_fencing.py::"
+FENCES = "contract/test_fences.py::"
 ACTIVATION = "contract/test_activation.py::"
 COMMIT = "contract/test_commit.py::"
 REAPING = "contract/test_reaping.py::"

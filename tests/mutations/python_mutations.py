@@ -321,6 +321,22 @@ PYTHON_MUTATIONS: Final = (
         quick=False,
     ),
     Mutation(
+        "what a handler sends at once has no fence",
+        "what leaves a handler before its commit is fenced",
+        becomes("pass"),
+        (
+            "contract/test_fences.py::test_messages_of_a_handler_are_refused_and_those_beside_them_are_not[{backend}-reaped]",
+        ),
+        quick=False,
+    ),
+    Mutation(
+        "a fenced handler is tried again, or answers",
+        "a fenced handler makes no outcome",
+        never,
+        (f"{HOST}test_a_handler_that_was_fenced_is_given_back",),
+        quick=False,
+    ),
+    Mutation(
         "an effect is used and not recorded",
         "an effect is recorded before it is used",
         becomes("kept = data"),

@@ -109,7 +109,7 @@ def _outgoing(postings: Sequence[Posting], extras: list[Any], window: int) -> st
         if posting.idempotency_id:
             return _identified(postings, extras, window)
     extras.append(len(postings))
-    for envelope, stream, due, _, _, _ in postings:
+    for envelope, stream, due, _, _, _, _ in postings:
         extras += (stream, due)
         extras += encode(envelope)
     return OUTGOING

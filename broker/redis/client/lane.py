@@ -133,7 +133,7 @@ class WorkerLane:
 
     def _read(self, answer: Any, asked: float) -> Turn:
         _, now, due, flags, flat, states = answer
-        deliveries = _deliveries(flat, self._limits)
+        deliveries = _deliveries(flat, self._limits, self.worker)
         for i in range(0, len(states), 3):
             delivery = deliveries[states[i]]
             delivery.state_version = int(states[i + 1])
@@ -163,7 +163,7 @@ class WorkerLane:
         answer = await self._link.run("resync", (worker, self._calls, acknowledged))
         self._check(answer)
         self._acknowledge()
-        held = _deliveries(answer[1], self._limits)
+        held = _deliveries(answer[1], self._limits, self.worker)
         for delivery in held:
             delivery.state_unknown = True
         return held
@@ -229,8 +229,8 @@ def is_sendable(done: Done) -> bool:
     return True
 
 
-def _deliveries(flat: list[Any], limits: Limits) -> list[Delivery]:
-    return [read_delivery(flat[i : i + WIDTH], limits) for i in range(0, len(flat), WIDTH)]
+def _deliveries(flat: list[Any], limits: Limits, worker: str) -> list[Delivery]:
+    return [read_delivery(flat[i : i + WIDTH], limits, worker) for i in range(0, len(flat), WIDTH)]
 
 
 def _add_commits(arguments: list[Argument], done: Sequence[Done]) -> None:

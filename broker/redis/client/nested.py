@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from callboard.broker.envelope import FIELDS, Posting, Route, encode
-from callboard.broker.errors import NotWaitingError
+from callboard.broker.envelope import FIELDS, Fence, Posting, Route, encode
+from callboard.broker.errors import FencedError, NotWaitingError
 
 from .commits import reply_values
 from .connection import Link
@@ -15,15 +15,16 @@ from .endpoint import Argument
 
 BATCH: Final = 100  # requests in one read
 START: Final = "0-0"  # before the first one
+NO_FENCE: Final = ("", "")
 
 
 class Place(NamedTuple):
-    """An activation: type and key of the agent, the message that it handles, and the worker that runs it."""
+    """An activation: type and key of the agent, the message that it handles, and what its worker holds of it."""
 
     agent_type: str
     key: str
     message_id: str
-    worker: str
+    fence: Fence
 
 
 class NestedRequests:
@@ -35,7 +36,7 @@ class NestedRequests:
     def __init__(self, link: Link, process: str) -> None:
         self._link = link
         self._process = process
-        self._listening: dict[str, asyncio.Event] = {}
+        self._listening: dict[str, list[asyncio.Event]] = {}
 
     # Who asks
 
@@ -44,11 +45,13 @@ class NestedRequests:
 
         Raises:
             NotWaitingError: it does not wait any more.
+            FencedError: another worker has the message of the handler that asks.
             OverloadedError: the server's memory is full.
         """
         message_id, ask = route
         window = int(self._link.settings.dedupe_window * 1000)
         arguments: list[Argument] = [
+            *(posting.fence or NO_FENCE),
             window,
             posting.idempotency_id,
             self._process,
@@ -58,23 +61,35 @@ class NestedRequests:
         ]
         arguments += encode(posting.envelope)
         arguments += posting.claim or ()
-        if await self._run("nest", arguments) == b"gone":
+        status = await self._run("nest", arguments)
+        if status == b"gone":
             raise NotWaitingError(f"{agent_type}/{posting.envelope.key}")
+        if status == b"FENCED" and posting.fence is not None:
+            raise FencedError(posting.fence.worker)
 
     # Who is asked
 
     def listen(self, ask: str) -> asyncio.Event:
-        """An event that is set when something came for an ask of this process; `ignore` ends it."""
-        return self._listening.setdefault(ask, asyncio.Event())
+        """An event that is set when something came for an ask of this process; `ignore` ends it.
 
-    def ignore(self, ask: str) -> None:
-        """The handler does not listen for this ask any more."""
-        self._listening.pop(ask, None)
+        Several may listen for one ask at once, each with an event of its own: an id that a person chose may be asked by
+        two handlers.
+        """
+        event = asyncio.Event()
+        self._listening.setdefault(ask, []).append(event)
+        return event
+
+    def ignore(self, ask: str, event: asyncio.Event) -> None:
+        """Whoever listens with this event does so no more."""
+        everybody = self._listening.get(ask, [])
+        if event in everybody:
+            everybody.remove(event)
+        if not everybody:
+            self._listening.pop(ask, None)
 
     def notify(self, ask: str) -> None:
         """Something came for an ask."""
-        event = self._listening.get(ask)
-        if event is not None:
+        for event in self._listening.get(ask, ()):
             event.set()
 
     async def read(self, place: Place, after: str) -> list[tuple[str, list[bytes]]]:
@@ -98,7 +113,7 @@ class NestedRequests:
         found = await self._link.patiently(lambda: self._link.command("HGET", key, f"!{entry}"))
         return found.decode() if found else ""
 
-    async def answer(self, place: Place, entry: str, ending: str, reply: Posting) -> bool:
+    async def answer(self, place: Place, entry: str, ending: str, reply: Posting) -> None:
         """Ends an entry: keeps how it ended, and sends the reply to the requester.
 
         Args:
@@ -107,15 +122,16 @@ class NestedRequests:
             ending: "ok" or "failed".
             reply: the answer to it.
 
-        Returns:
-            False when another worker runs the agent now: nothing was written.
+        Raises:
+            FencedError: another worker has the message of the activation: nothing was written.
         """
-        agent_type, key, message_id, worker = place
+        agent_type, _, message_id, fence = place
         window = int(self._link.settings.dedupe_window * 1000)
-        arguments: list[Argument] = [worker, agent_type, key, message_id, entry, ending, window]
+        arguments: list[Argument] = [*fence, agent_type, message_id, entry, ending, window]
         process, _, *values = reply_values(reply)
         arguments += (process, *values, *(reply.claim or ()))
-        return bool(await self._run("answer", arguments) != b"FENCED")
+        if await self._run("answer", arguments) == b"FENCED":
+            raise FencedError(fence.worker)
 
     async def _run(self, name: str, arguments: list[Argument]) -> Any:
         return await self._link.patiently(lambda: self._link.run(name, arguments))

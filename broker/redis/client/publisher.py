@@ -13,6 +13,7 @@ from callboard.broker.errors import (
     CommandError,
     ConnectionLostError,
     EncodeError,
+    FencedError,
     NotReplicatedError,
     ServerUnavailableError,
     UndeliverableError,
@@ -27,6 +28,11 @@ from .waiting_room import WaitingRoom
 LARGEST_BATCH = 500  # messages in one call
 LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5  # seconds before a batch is sent again that was refused or lost
+FENCES, FIRST, WIDTH = (
+    7,
+    8,
+    10,
+)  # arguments of publish.lua: number of fences, the first message, values of each
 
 
 class Publisher:
@@ -56,9 +62,9 @@ class Publisher:
         Returns:
             A future: True when it was added, False when its idempotency id was seen before. It fails with
             UndeliverableError (unknown agent type), OverloadedError (the server's memory is full; BacklogError: the
-            stream or the agent has too much to do), EncodeError (a value can't be written), CommandError (nothing can
-            be added to the stream) or ServerUnavailableError (no server within `socket_timeout`; it may or may not
-            have been added).
+            stream or the agent has too much to do), FencedError (another worker has the message of the handler that
+            sends it), EncodeError (a value can't be written), CommandError (nothing can be added to the stream) or
+            ServerUnavailableError (no server within `socket_timeout`; it may or may not have been added).
         """
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._queue.append((posting, future))
@@ -180,13 +186,21 @@ class Publisher:
             settings.max_backlog,
             settings.max_backlog_per_key,
             len(batch),
+            0,
         ]
+        fences: list[Argument] = []
         claims: list[Argument] = []
-        for (envelope, stream, due, idempotency_id, waiting, claim), _ in batch:
+        for (envelope, stream, due, idempotency_id, waiting, claim, fence), _ in batch:
+            if fence is not None:
+                # guard: what leaves a handler before its commit is fenced
+                fences += ((len(arguments) - FIRST) // WIDTH, *fence)
             arguments += (stream, due, idempotency_id, waiting)
             arguments += encode(envelope)
             if claim is not None:
                 claims += claim
+        if fences:
+            arguments[FENCES] = len(fences) // 3
+        arguments += fences
         arguments += claims
         return arguments
 
@@ -242,6 +256,8 @@ def _error(posting: Posting, status: bytes) -> Exception:
         return UndeliverableError(posting.stream.partition(":")[2])
     if status == b"full":
         return BacklogError(stream=posting.stream)
+    if status == b"fenced" and posting.fence is not None:
+        return FencedError(posting.fence.worker)
     reason = "its key holds something else, or the last possible id was used"
     return CommandError(f"nothing can be added to {posting.stream}: {reason}")
 

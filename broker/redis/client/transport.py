@@ -14,11 +14,12 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from callboard.broker.encoding.limits import Limits
-from callboard.broker.envelope import FIELDS, Envelope, Posting, Route, decode
+from callboard.broker.envelope import FIELDS, Envelope, Fence, Posting, Route, decode
 from callboard.broker.errors import (
     CommandError,
     ConnectionLostError,
     DecodeError,
+    FencedError,
     SettingsError,
     is_refused_right,
 )
@@ -33,7 +34,7 @@ from .follower import StreamFollower
 from .heartbeat import Heartbeat, Pulse
 from .keeper import Keeper, Watch, can_keep
 from .lane import WorkerLane, as_words
-from .nested import NestedRequests
+from .nested import NO_FENCE, NestedRequests
 from .publisher import Publisher
 
 logger = logging.getLogger("callboard.broker")
@@ -308,21 +309,39 @@ class RedisTransport:
 
     # Results of ctx.once
 
-    async def recorded(self, agent_type: str, message_id: str) -> dict[str, bytes]:
-        """The results that earlier attempts at a message recorded, by the name of the step."""
-        flat = await self.admin.command("HGETALL", self.keys.of(f"once:{agent_type}:{message_id}"))
-        names = flat[::2]
-        return {name[1:].decode(): flat[2 * i + 1] for i, name in enumerate(names) if name.startswith(b".")}
+    async def recorded(
+        self, fence: Fence | None, agent_type: str, message_id: str, name: str
+    ) -> bytes | None:
+        """The result of a step that another run of the handler recorded; None when none did.
 
-    async def record(self, agent_type: str, message_id: str, name: str, result: bytes) -> bytes:
+        Raises:
+            FencedError: another worker has the message.
+        """
+        arguments = (*(fence or NO_FENCE), agent_type, message_id, name)
+        found: bytes | None = self._unless_fenced(await self.admin.run("recall", arguments), fence)
+        return found
+
+    async def record(
+        self, fence: Fence | None, agent_type: str, message_id: str, name: str, result: bytes
+    ) -> bytes:
         """Keeps a result until the message is committed, at most for the dedupe window.
 
         Returns:
             The result that is kept: another one when another worker was first.
+
+        Raises:
+            FencedError: another worker has the message; nothing was kept.
         """
         window = int(self.settings.dedupe_window * 1000)
-        kept: bytes = await self.admin.run("record", (agent_type, message_id, name, result, window))
+        arguments = (*(fence or NO_FENCE), agent_type, message_id, name, result, window)
+        kept: bytes = self._unless_fenced(await self.admin.run("record", arguments), fence)
         return kept
+
+    @staticmethod
+    def _unless_fenced(answer: list[Any], fence: Fence | None) -> Any:
+        if answer[0] == b"FENCED" and fence is not None:
+            raise FencedError(fence.worker)
+        return answer[1]
 
     async def stored_keys(self, agent_type: str) -> list[str]:
         """The keys of the persistent agents of a type."""

@@ -1,17 +1,15 @@
 -- The end of a nested request, see nest.lua: its reply, and whether another run of the activation has to run it again.
 -- What it changed is committed with the activation, by turn/commit.lua.
 --
--- busy:<type>             hash    only the worker that runs the agent may answer
 -- once:<type>:<message>   hash    `!<entry>`: 'ok' or 'failed', how the nested request ended
 --
--- ARGV: worker, type, key and message of the activation, entry, 'ok' or 'failed', dedupe window (ms),
---   process, id, type, from, head, body of the reply, and when the body points to its bytes: blob, bytes
+-- ARGV: worker, what it holds of the activation (see workers.lua), type and message of it, entry, 'ok' or 'failed',
+--   dedupe window (ms), process, id, type, from, head, body of the reply, and when the body points to its bytes: blob, bytes
 -- Returns 'sent', 'late' (the request is over), 'again' (it was answered before) or 'FENCED'.
 
 local function answer()
-  local worker, agent_type, key, message, entry, ending = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-  local id = ARGV[9]
-  if call('HGET', P .. 'busy:' .. agent_type, key) ~= worker then return 'FENCED' end
+  local agent_type, message, entry, ending, id = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[9]
+  if is_fenced(ARGV[1], ARGV[2]) then return 'FENCED' end
   local once, record = P .. 'once:' .. agent_type .. ':' .. message, P .. 'call:' .. id
   call('HSET', once, '!' .. entry, ending)
   call('PEXPIRE', once, ARGV[7])

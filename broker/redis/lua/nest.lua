@@ -2,16 +2,18 @@
 -- activation that waits, not to the inbox, where it would wait for that activation to end.
 --
 -- nested:<type>:<message>  stream  the requests that came to the activation of that message, in order; goes with its commit
--- call:<ask>               hash    the request that the activation waits for; `to` is its process, also after it moved
+-- call:<ask>               hash    the request that the activation waits for; `to` are its processes, also after it moved
 -- reply:<process>          stream  the activation's process gets a notice: id of the ask, type `nested`
 --
--- ARGV: dedupe window (ms), idempotency id, waiting process, type and message of the activation, ask,
+-- ARGV: worker of the asker and what it holds (see workers.lua), or '' and '', dedupe window (ms), idempotency id,
+--   waiting process, type and message of the activation, ask,
 --   id, type, key, from, head, body of the request, and when the body points to its bytes: blob, bytes
--- Returns 'added', 'duplicate' (it was sent before: the reply comes again), or 'gone' (the ask is over).
+-- Returns 'added', 'duplicate' (it was sent before: the reply comes again), 'gone' (the ask is over), or 'FENCED'.
 
 local function nest()
-  local window, idem, process, agent_type, message, ask = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-  local id, body = ARGV[7], ARGV[12]
+  if is_fenced(ARGV[1], ARGV[2]) then return 'FENCED' end
+  local window, idem, process, agent_type, message, ask = tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+  local id, body = ARGV[9], ARGV[14]
   if seen(idem, window) then
     wait_again(id, process, window)
     return 'duplicate'
@@ -19,14 +21,14 @@ local function nest()
   -- An agent that asks itself waits for this very request.
   local to = ask == id and process or call('HGET', P .. 'call:' .. ask, 'to')
   if not to then
-    unsee(idem, window)
+    unsee(idem)
     return 'gone'
   end
   begin_call(id, process, window)
-  if ARGV[13] then this.claims = { [ARGV[13]] = ARGV[14] } end
+  if ARGV[15] then this.claims = { [ARGV[15]] = ARGV[16] } end
   local suffix = 'nested:' .. agent_type .. ':' .. message
   local entry = call('XADD', P .. suffix, '*',
-    entry_fields(id, ARGV[8], ARGV[9], ARGV[10], text(now()), ARGV[11], body))
+    entry_fields(id, ARGV[10], ARGV[11], ARGV[12], text(now()), ARGV[13], body))
   call('PEXPIRE', P .. suffix, text(window))
   if this.claims then keep_claim(body, suffix .. ' ' .. entry) end
   send_notice(to, ask)

@@ -5,14 +5,16 @@
 -- call:<id>, reply:<process>  see replies.lua
 --
 -- ARGV: producer, batch number, dedupe window (ms), max_unclaimed, max_backlog, max_backlog_per_key (0: no limit), count,
---   then for each message ten values:
+--   number of fences, then for each message ten values:
 --   stream suffix, due (ms or 0), idempotency id or '', waiting process or '', id, type, key, from, head, body
+--   then for each fence, which a message has that leaves a handler before its commit, three values:
+--   number of the message from 0, worker, what it has to hold (see workers.lua)
 --   and at the end two values for each body that points to its bytes: blob, bytes
 -- Returns {server ms, topic that is full or '', index, status, index, status, ...} for messages that were not added:
---   'duplicate', 'undeliverable', 'full': too much of its stream or agent is not handled yet, or 'unwritable': the key
+--   'duplicate', 'undeliverable', 'fenced', 'full': too much of its stream or agent is not handled yet, or 'unwritable': the key
 --   holds something else, or its last possible id was used
 
-local FIRST, WIDTH = 8, 10
+local FIRST, WIDTH = 9, 10
 
 -- What belongs to one batch. deliverable: by stream suffix, whether its agent type is declared; room: messages that a
 -- stream still takes; counted: whether they were counted exactly.
@@ -87,11 +89,11 @@ local function publish_one(batch, at)
     return 'duplicate'
   end
   if batch.is_limited and due == 0 and is_full(batch, suffix, ARGV[at + 6]) then
-    if idem ~= '' then unsee(idem, batch.window) end
+    if idem ~= '' then unsee(idem) end
     return 'full'
   end
   if try_send(suffix, due, ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7], ARGV[at + 8], ARGV[at + 9]) then
-    if idem ~= '' then unsee(idem, batch.window) end
+    if idem ~= '' then unsee(idem) end
     return 'unwritable'
   end
   if process ~= '' then begin_call(ARGV[at + 4], process, batch.window) end
@@ -108,7 +110,14 @@ local function answer_again(number)
   return result
 end
 
--- The bytes of large bodies, which follow the messages.
+-- By the number of the message: whether it comes from a handler whose worker lost the message that it handles.
+local function read_fences(at, count)
+  local fenced = {}
+  for i = at, at + 3 * count - 1, 3 do fenced[tonumber(ARGV[i])] = is_fenced(ARGV[i + 1], ARGV[i + 2]) end
+  return fenced
+end
+
+-- The bytes of large bodies, which come last.
 local function read_claims(at)
   if #ARGV < at then return end
   this.claims = {}
@@ -116,16 +125,19 @@ local function read_claims(at)
 end
 
 local function publish()
-  local producer, number, max_unclaimed, count = ARGV[1], ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[7])
+  local producer, number, max_unclaimed = ARGV[1], ARGV[2], tonumber(ARGV[4])
+  local count, fences = tonumber(ARGV[7]), tonumber(ARGV[8])
   -- The connection broke before the answer came: the batch was added, and comes a second time.
   local known = answer_again(number)
   -- guard: a batch is added once
   if known then return known end
   this.max_unclaimed = max_unclaimed
   local batch, result = new_batch(), { text(now()), '' }
-  read_claims(FIRST + count * WIDTH)
+  local behind = FIRST + count * WIDTH
+  local fenced = read_fences(behind, fences)
+  read_claims(behind + 3 * fences)
   for i = 0, count - 1 do
-    local status = publish_one(batch, FIRST + i * WIDTH)
+    local status = fenced[i] and 'fenced' or publish_one(batch, FIRST + i * WIDTH)
     if status then
       result[#result + 1] = i
       result[#result + 1] = status

@@ -1,16 +1,17 @@
--- Keeps a result of ctx.once until its message is committed, at most for the dedupe window. The first one stays: a worker
--- that was paused past its lease must not replace what the next one has used meanwhile.
+-- Keeps a result of ctx.once until its message is committed, at most for the dedupe window. The first one stays: another
+-- worker may have used it meanwhile.
 --
 -- once:<type>:<message>  hash  `.<name>` -> result
 --
--- ARGV: agent type, message id, name, result, dedupe window (ms)
--- Returns the result that is kept.
+-- ARGV: worker and what it holds (see workers.lua), or '' and '', agent type, message id, name, result, dedupe window (ms)
+-- Returns {'OK', the result that is kept}, or {'FENCED'}.
 
 local function record()
-  local key = P .. 'once:' .. ARGV[1] .. ':' .. ARGV[2]
-  local is_first = call('HSETNX', key, '.' .. ARGV[3], ARGV[4]) == 1
-  call('PEXPIRE', key, ARGV[5])
-  return is_first and ARGV[4] or call('HGET', key, '.' .. ARGV[3])
+  if is_fenced(ARGV[1], ARGV[2]) then return { 'FENCED' } end
+  local key, field, result = P .. 'once:' .. ARGV[3] .. ':' .. ARGV[4], '.' .. ARGV[5], ARGV[6]
+  local is_first = call('HSETNX', key, field, result) == 1
+  call('PEXPIRE', key, ARGV[7])
+  return { 'OK', is_first and result or call('HGET', key, field) }
 end
 
 register('record', record)

@@ -190,7 +190,7 @@ def _head_for_replay(raw: Sequence[Any], transport: RedisTransport) -> bytes:
     """The head with the topic that the stream's name said until now, and without the deadline."""
     fields = fields_of(raw[1])
     try:
-        envelope = read_envelope(raw[0].decode(), fields, Limits.of(transport.settings))
+        envelope = read_envelope("", raw[0].decode(), fields, Limits.of(transport.settings))
     except DecodeError:
         # It can't be read now and will fail again; the operator who asked for it finds the same letter once more.
         return fields.get("head", b"")

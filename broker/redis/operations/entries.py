@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from callboard.broker.delivery import name_of
 from callboard.broker.encoding.limits import DEFAULT, Limits, unpack
 from callboard.broker.envelope import Envelope, decode
 from callboard.broker.errors import ConnectionLostError, DecodeError, ServerUnavailableError
@@ -52,7 +53,7 @@ def fields_of(flat: Sequence[bytes]) -> dict[str, bytes]:
     return {flat[i].decode(errors="replace"): flat[i + 1] for i in range(0, len(flat) - 1, 2)}
 
 
-def read_envelope(entry: str, fields: Mapping[str, bytes], limits: Limits = DEFAULT) -> Envelope:
+def read_envelope(stream: str, entry: str, fields: Mapping[str, bytes], limits: Limits = DEFAULT) -> Envelope:
     """The envelope of an entry; what a person left out is filled in as the worker does.
 
     Raises:
@@ -61,7 +62,7 @@ def read_envelope(entry: str, fields: Mapping[str, bytes], limits: Limits = DEFA
     if not fields.get("type"):
         raise DecodeError("the entry has no field `type`")
     filled = {
-        "id": entry.encode(),
+        "id": name_of(stream.encode(), entry.encode()),
         "key": b"default",
         "at": entry.split("-", 1)[0].encode(),
         **{name: value for name, value in fields.items() if value or name == "key"},
@@ -73,7 +74,7 @@ def read_entry(stream: str, raw: Sequence[Any], limits: Limits = DEFAULT) -> Str
     """An entry from the server's answer: id, then its fields."""
     entry, fields = raw[0].decode(), fields_of(raw[1] or ())
     try:
-        envelope = read_envelope(entry, fields, limits)
+        envelope = read_envelope(stream, entry, fields, limits)
     except DecodeError as error:
         return StreamEntry(stream=stream, entry=entry, envelope=None, problem=str(error), fields=fields)
     return StreamEntry(stream=stream, entry=entry, envelope=envelope, problem="", fields=fields)

@@ -246,7 +246,10 @@ async def timers(transport: RedisTransport, n: int = 20) -> tuple[Timer, ...]:
             agent = name.replace("|", "/", 1)
             found.append(Timer(due=due, stream=None, message_type="", message_id="", agent=agent))
             continue
-        values = await admin.command("HMGET", of(f"timer:{name}"), "stream", "type", "key")
-        stream, message_type, key = (value.decode(errors="replace") if value else "" for value in values)
-        found.append(Timer(due=due, stream=stream, message_type=message_type, message_id=name, agent=key))
+        values = await admin.command("HMGET", of(f"timer:{name}"), "stream", "type", "id", "key")
+        texts = [value.decode(errors="replace") if value else "" for value in values]
+        stream, message_type, message_id, key = texts
+        found.append(
+            Timer(due=due, stream=stream, message_type=message_type, message_id=message_id, agent=key)
+        )
     return tuple(found)

@@ -19,6 +19,11 @@ def check(reference: Reference, held: Held, photo: Photo) -> None:
     _check_entries(reference, photo)
 
 
+def timer_names(photo: Photo) -> dict[str, str]:
+    """The member of `timers` by the id of the message that waits there."""
+    return {fields["id"].decode(): f"m|{name}" for name, fields in photo.starting_with("timer:").items()}
+
+
 def _check_work(reference: Reference, held: Held, photo: Photo) -> None:
     busy = photo.hash(f"busy:{AGENT_TYPE}")
     assert {key: name for key, name in busy.items() if name} == reference.holder
@@ -36,8 +41,10 @@ def _check_work(reference: Reference, held: Held, photo: Photo) -> None:
     assert sorted((int(line[0]), int(line[2])) for line in lines) == sorted(
         (reference.attempts.get(one, 0), reference.deaths.get(one, 0)) for one in tried
     )
-    assert photo.sets.get("timers", set()) == reference.waits()
-    assert set(photo.starting_with("timer:")) == {member[2:] for member in reference.timers}
+    delayed = timer_names(photo)
+    shown = {name: f"m|{message}" for message, name in delayed.items()}
+    assert {shown.get(member, member) for member in photo.sets.get("timers", set())} == reference.waits()
+    assert {f"m|{message}" for message in delayed} == set(reference.timers)
 
 
 def _check_effects(reference: Reference, photo: Photo) -> None:
@@ -53,7 +60,7 @@ def _check_effects(reference: Reference, photo: Photo) -> None:
     once = {entry_id: set(names) for entry_id, names in photo.starting_with(f"once:{AGENT_TYPE}:").items()}
     assert once == {entry_id: set(names) for entry_id, names in reference.once.items() if names}
     calls = {
-        entry_id: (fields["to"].decode(), "body" in fields)
+        entry_id: (tuple(fields["to"].decode().split()), "body" in fields)
         for entry_id, fields in photo.starting_with("call:").items()
     }
     assert calls == reference.calls

@@ -221,7 +221,11 @@ def publish_arguments(
         settings.max_backlog,
         settings.max_backlog_per_key,
         len(postings),
+        sum(one.fence is not None for one in postings),
     ]
     for one in postings:
         arguments += (one.stream, one.due, one.idempotency_id, one.waiting, *encode(one.envelope))
+    for number, one in enumerate(postings):
+        if one.fence is not None:
+            arguments += (number, *one.fence)
     return arguments

@@ -153,11 +153,7 @@ def _essence(photo: Photo, names: dict[str, str]) -> list[Any]:
                 )
             )
     seen += [(suffix, items) for suffix, items in photo.lists.items() if not suffix.startswith("bell:")]
-    seen += [
-        (suffix.partition(":")[0] if suffix.startswith("dedupe") else suffix, sorted(items))
-        for suffix, items in photo.sets.items()
-        if suffix != "workers"
-    ]
+    seen += [(suffix, sorted(items)) for suffix, items in photo.sets.items() if suffix != "workers"]
     seen += [(suffix, text) for suffix, text in photo.strings.items() if suffix != "epoch"]
     seen += [(suffix, _stream(suffix, stream, names)) for suffix, stream in photo.streams.items()]
     return sorted(seen, key=repr)

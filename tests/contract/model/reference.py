@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from .audit import Audit
 
+from callboard.broker.envelope import Fence
+
 AGENT_TYPE = "counter"
 EFFECTS = "topic:effects"  # nobody subscribes: what commits sent stays there in its order
 
@@ -29,12 +31,16 @@ class Item(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A message on its way: when it is due (0: now), its idempotency id, the process that waits for a reply."""
+    """A message on its way: when it is due (0: now), its idempotency id, the process that waits for a reply.
+
+    What a handler sends before its commit has a fence.
+    """
 
     item: Item
     due: int = 0
     once: str = ""
     waiting: str = ""
+    fence: Fence | None = None
 
 
 class Ending(NamedTuple):
@@ -101,7 +107,7 @@ class Reference:
         self.paused: set[str] = set()
         self.audit: Audit | None = None
         self.effects: list[str] = []
-        self.calls: dict[str, tuple[str, bool]] = {}
+        self.calls: dict[str, tuple[tuple[str, ...], bool]] = {}
         self.replies: list[tuple[str, str]] = []
         self.states: dict[str, StateOf] = {}
         self.once: dict[str, dict[str, str]] = {}
@@ -132,7 +138,7 @@ class Reference:
             return "duplicate"
         self._send(sent)
         if sent.waiting:
-            self.calls[sent.item.id] = (sent.waiting, False)
+            self.calls[sent.item.id] = ((sent.waiting,), False)
         return None
 
     def _is_new(self, once: str) -> bool:
@@ -147,8 +153,8 @@ class Reference:
         return is_new
 
     def _ask_again(self, id: str, process: str) -> None:
-        _, is_answered = self.calls.get(id, ("", False))
-        self.calls[id] = (process, is_answered)
+        waiting, is_answered = self.calls.get(id, ((), False))
+        self.calls[id] = (tuple(dict.fromkeys((*waiting, process))), is_answered)
         if is_answered:
             self.replies.append((process, id))
 
@@ -220,10 +226,10 @@ class Reference:
             version = self.states.get(item.key, NO_STATE).version + 1
             self.states[item.key] = StateOf(version, ending.state, worker)
         if ending.reply:
-            to, _ = self.calls.get(item.id, (ending.reply, False))
+            to, _ = self.calls.get(item.id, ((ending.reply,), False))
             if item.id in self.calls:
                 self.calls[item.id] = (to, True)
-            self.replies.append((to, item.id))
+            self.replies += [(process, item.id) for process in to]
         for sent in ending.outgoing:
             if not sent.once or self._is_new(sent.once):
                 self._send(sent)
@@ -240,12 +246,10 @@ class Reference:
 
     def fire(self) -> None:
         """Whatever is due happens, as in every turn and beat."""
-        for member in sorted(self.ripe):
-            item = self.timers.pop(member, None)
-            if item is not None:
-                self._send(Sent(item))
-            else:
-                self.resting.discard(member.split("|", 2)[2])
+        for member in [one for one in self.timers if one in self.ripe]:  # in the order in which they came
+            self._send(Sent(self.timers.pop(member)))
+        for member in self.ripe:
+            self.resting.discard(member.partition("|")[2].partition("|")[2])
         self.ripe.clear()
 
     def lose(self, worker: str, is_crash: bool) -> None:

@@ -15,7 +15,7 @@ from callboard.broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Rel
 from callboard.broker.redis.client.commits import Done, as_done
 from callboard.broker.redis.client.lane import WorkerLane
 
-from .agreement import check
+from .agreement import check, timer_names
 from .audit import Auditing
 from .bus import LEASE, Bus, at_once, publish_arguments
 from .reference import AGENT_TYPE, EFFECTS, NO_STATE, Ending, Item, Letter, Reference, Sent
@@ -332,6 +332,20 @@ class World:
         assert self.bus.run("beat", hand.name, 60_000, 0, 1000, 0, 0) == [b"FENCED"]
         if hand.last is not None:
             assert self.bus.run(*hand.last) == [b"FENCED"]
+        for one in held:
+            self._handler_of_zombie(one)
+
+    def _handler_of_zombie(self, delivery: Delivery) -> None:
+        """Its handler sends and records what it would have before its commit."""
+        message = delivery.envelope.id
+        step = (*delivery.fence, AGENT_TYPE, message, "pay")
+        assert self.bus.run("recall", *step) == [b"FENCED"]
+        assert self.bus.run("record", *step, "zombie", 60_000) == [b"FENCED"]
+        once = f">{AGENT_TYPE}:{message}|zombie"
+        ask = posting(Sent(Item("zombie", "a", EFFECTS), once=once, waiting="zombie", fence=delivery.fence))
+        arguments = publish_arguments(self.bus.settings, "zombie", 1, [ask])
+        assert self.bus.run("publish", *arguments)[3] == b"fenced"
+        self.bus.command("DEL", "sent:zombie")
 
     def overtaken(self, hand: Hand) -> None:
         """A turn that a later call has overtaken does not look like one that was carried out."""
@@ -403,15 +417,20 @@ class World:
 
     def record(self, hand: Hand, key: str, name: str) -> None:
         """ctx.once keeps a result, and finds it again."""
-        message = hand.held[key][0].envelope.id
-        self.bus.run("record", AGENT_TYPE, message, name, f"{message} {name}", 60_000)
+        delivery = hand.held[key][0]
+        message, step = delivery.envelope.id, (*delivery.fence, AGENT_TYPE, delivery.envelope.id, name)
+        known = self.reference.once.get(message, {}).get("." + name)
+        assert self.bus.run("recall", *step) == [b"OK", None if known is None else known.encode()]
+        assert self.bus.run("record", *step, f"{message} {name}", 60_000)[0] == b"OK"
         self.reference.once.setdefault(message, {})["." + name] = f"{message} {name}"
 
     def send_now(self, hand: Hand, key: str, name: str) -> None:
         """A handler sends before its commit: however often it runs, the message leaves once."""
-        message = hand.held[key][0].envelope.id
+        delivery = hand.held[key][0]
+        message = delivery.envelope.id
         sent_id = f"{message}!{name}"
-        self.publish(Sent(Item(sent_id, key, EFFECTS), once=f">{AGENT_TYPE}:{message}|{sent_id}"))
+        once = f">{AGENT_TYPE}:{message}|{sent_id}"
+        self.publish(Sent(Item(sent_id, key, EFFECTS), once=once, fence=delivery.fence))
 
     def cancel(self, message: str) -> None:
         """Somebody cancels a request: nothing of it may happen from now on."""
@@ -455,7 +474,8 @@ class World:
 
     def ripen(self, member: str) -> None:
         """The time of a timer has come; the next turn or beat fires it."""
-        assert self.bus.command("ZADD", "timers", "XX", "CH", 1, member) == 1
+        name = timer_names(self.bus.photo()).get(member.removeprefix("m|"), member)
+        assert self.bus.command("ZADD", "timers", "XX", "CH", 1, name) == 1
         self.reference.ripe.add(member)
 
     def replay(self, letter: Letter) -> None:
@@ -511,7 +531,7 @@ def posting(sent: Sent) -> Posting:
     envelope = Envelope(item.id, "Note", item.key, None, 0, item.id.encode())
     if item.asked:
         envelope = envelope._replace(kind="request")
-    return Posting(envelope, item.stream, sent.due, sent.once, sent.waiting)
+    return Posting(envelope, item.stream, sent.due, sent.once, sent.waiting, None, sent.fence)
 
 
 def lane_arguments(lane: Any, done: Sequence[Done], pull: Pull) -> list[Any]:

@@ -1,7 +1,7 @@
 -- Large bodies (claim checks): an entry holds a pointer to a blob, and the blob stays while some place needs it.
 --
 -- blob:<name>  hash  `body`: the bytes; every other field is a place that points to them: `topic:visits <id>`,
---                    `dead:counter <id>`, `timer:<id>`. A reply's has no places: it expires
+--                    `dead:counter <id>`, `timer:<name>`. A reply's has no places: it expires
 -- blobs        zset  blob -> when to look again whether a place still needs it, server ms
 
 local LOOK_AGAIN = 600000 -- ms between two looks at whether a blob is still needed

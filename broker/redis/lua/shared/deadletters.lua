@@ -4,8 +4,33 @@
 -- tries:<type>  hash    see tries.lua
 -- stats:<type>  hash    counters: done, retried, dead, released, reaped
 
+local ERROR_HEAD = '{"k":"reply","e":true}'
+
+-- Text as JSON can hold it, whatever its bytes are.
+local function plain(words_) return (string.gsub(words_, '[^\32-\126]', '?')) end
+
+-- What broker/encoding/remote_errors.py reads as a DeadLetterError of broker/errors.py.
+local function error_body(agent_type, reason)
+  return cjson.encode({
+    type = 'callboard.broker.errors.DeadLetterError', args = { agent_type, reason }, trace = '', text = reason,
+    fields = { agent_type = agent_type, reason = reason } })
+end
+
+-- A request that is buried has no handler any more that would answer it. Nobody waits beyond its deadline, but a handler
+-- that runs again may ask again: then its reply is kept.
+local function answer_buried(agent_type, values, letter)
+  local head = read_head(letter.head or values[HEAD])
+  if head.k ~= 'request' or type(head.r) ~= 'string' then return end
+  local is_late = type(head.d) == 'number' and head.d < now()
+  if is_late and not head.j then return end
+  local reason = plain(letter.reason .. (letter.error and letter.error ~= '' and ': ' .. letter.error or ''))
+  -- guard: a request that is buried is answered
+  reply_to_call(head.r, head.j and values[ID] or '', values[ID], 'error', '', ERROR_HEAD, error_body(agent_type, reason))
+end
+
 -- `values` of an entry become a dead letter; `letter` has the reason, and what else is known. An error where it can't be kept.
 local function bury(agent_type, suffix, id, values, letter)
+  if values[ID] == '' then values[ID] = name_of(suffix, id) end
   local fields = { entry_fields(unpack(values)) }
   local function add(name, value) fields[#fields + 1], fields[#fields + 2] = name, value end
   add('reason', letter.reason)
@@ -25,6 +50,7 @@ local function bury(agent_type, suffix, id, values, letter)
   call('HDEL', P .. 'tries:' .. agent_type, suffix .. ' ' .. id)
   call('HINCRBY', P .. 'stats:' .. agent_type, 'dead', 1)
   event('dead', agent_type, values[ID], letter.reason)
+  if not letter.has_reply then answer_buried(agent_type, values, letter) end
 end
 
 -- The same, without an error: whether the letter is kept.
@@ -56,28 +82,25 @@ end
 
 local SEND_AGAIN = 30000 -- ms after which what could neither be sent nor buried is sent again
 
--- A message that can't leave is a dead letter of `agent_type`. Returns whether it can't be that either, and waits to be sent
--- again.
+-- A message that can't leave is a dead letter of `agent_type`; where it can't be that either, it is sent again later.
 local function bury_message(wrong, agent_type, suffix, id, kind, key, from, head, body)
   local values = { id, kind, key, from, text(now()), head, body }
-  if try_bury(agent_type, suffix, '', values, { reason = 'unsendable', error = wrong }) then return false end
-  local waits = pcall(remember_timer, id, now() + SEND_AGAIN, suffix, entry_fields(unpack(values)))
-  if not waits then event('lost', agent_type, id, wrong) end
-  return waits
+  if try_bury(agent_type, suffix, '', values, { reason = 'unsendable', error = wrong }) then return end
+  if try_send(suffix, now() + SEND_AGAIN, id, kind, key, from, head, body) then event('lost', agent_type, id, wrong) end
 end
 
--- A message that leaves with something else. Returns as bury_message() does.
+-- A message that leaves with something else.
 local function send_or_bury(agent_type, suffix, due, id, kind, key, from, head, body)
   local wrong = try_send(suffix, due, id, kind, key, from, head, body)
-  return wrong ~= nil and bury_message(wrong, agent_type, suffix, id, kind, key, from, head, body)
+  if wrong then bury_message(wrong, agent_type, suffix, id, kind, key, from, head, body) end
 end
 
 local DEAD_BODY, DEAD_FIELD = 65536, 1024 -- bytes of an entry that is no message, or too large, that its letter keeps
 
 -- What a worker can't be given becomes a letter at once.
 local function bury_junk(agent_type, suffix, id, flat, reason, worker)
-  local values = entry_values(flat) or { id, '', '', '', '', '', table.concat(flat, ' ', 1, math.min(#flat, 64)) }
-  if values[ID] == '' then values[ID] = id end
+  local values = entry_values(flat) or { '', '', '', '', '', '', table.concat(flat, ' ', 1, math.min(#flat, 64)) }
+  local head = values[HEAD]
   for i = 1, BODY do values[i] = string.sub(values[i], 1, i == BODY and DEAD_BODY or DEAD_FIELD) end
-  bury_entry(agent_type, suffix, id, values, { reason = reason, worker = worker })
+  bury_entry(agent_type, suffix, id, values, { reason = reason, worker = worker, head = head })
 end

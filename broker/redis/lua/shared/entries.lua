@@ -62,4 +62,8 @@ local function values_or_blank(suffix, id)
   return flat and entry_values(flat) or { '', '', '', '', '', '', '' }
 end
 
+-- The id of a message whose entry a person added without one. The entry's own id may stand in another stream as well.
+-- broker/delivery.py says the same.
+local function name_of(suffix, entry_id) return suffix .. ':' .. entry_id end
+
 local function split_ref(ref) return string.match(ref, '^(%S+) (%S+)$') end

@@ -1,9 +1,10 @@
 -- Requests and their replies.
 --
 -- reply:<process>  stream  replies to one process
--- call:<id>        hash    a request that may be sent again: its requester's process (`to`), the reply once there is one
+-- call:<id>        hash    a request that may be sent again: the processes that wait (`to`), the reply once there is one
 
 local REPLY_KEPT = 60 -- seconds
+local MOST_WAITING = 16 -- processes that may wait for the reply to one request; of more, the last ones
 
 local function send_to_process(process, id, kind, key, from, head, body)
   local stream = P .. 'reply:' .. process
@@ -15,19 +16,32 @@ local function send_reply(process, id, kind, from, head, body)
   send_to_process(process, id, kind, '', from, head, body)
 end
 
--- Tells a process that something came for a request it waits for; what has a key is no reply.
-local function send_notice(process, ask) send_to_process(process, ask, 'nested', ask, '', '', '') end
+-- Tells those that wait for a request that something came for it; what has a key is no reply.
+local function send_notice(to, ask)
+  for _, process in ipairs(words(to)) do send_to_process(process, ask, 'nested', ask, '', '', '') end
+end
 
-local function begin_call(id, process, window)
-  call('HSET', P .. 'call:' .. id, 'to', process)
+local function begin_call(id, to, window)
+  call('HSET', P .. 'call:' .. id, 'to', to)
   call('PEXPIRE', P .. 'call:' .. id, text(window))
 end
 
--- A handler that runs again asks again: it gets the recorded reply, or takes the place of the attempt that waited.
+-- Those that wait, and one more. A handler that runs again in another process leaves the place of the first there: nobody
+-- can tell whether it still waits, and a reply to a process that is gone expires with its stream.
+local function with_process(to, process)
+  local waiting = words(to or '')
+  if not contains(waiting, process) then waiting[#waiting + 1] = process end
+  return table.concat(waiting, ' ', math.max(1, #waiting - MOST_WAITING + 1))
+end
+
+-- The same request is asked again, by a handler that runs again or by another process: both get the reply, which may be
+-- there already.
 local function wait_again(id, process, window)
-  begin_call(id, process, window)
-  local reply = call('HMGET', P .. 'call:' .. id, 'id', 'type', 'from', 'head', 'body')
-  if reply[1] then send_reply(process, unpack(reply)) end
+  local known = call('HMGET', P .. 'call:' .. id, 'to', 'id', 'type', 'from', 'head', 'body')
+  -- guard: who asks again takes nobody's place
+  local to = with_process(known[1], process)
+  begin_call(id, to, window)
+  if known[2] then send_reply(process, unpack(known, 2, 6)) end
 end
 
 -- A reply; with a call id it is kept for another attempt of the requester.
@@ -39,9 +53,9 @@ local function reply_to_call(process, call_id, id, kind, from, head, body)
     -- Without a record its time is over, or the requester's message is committed: nothing asks again, and nothing
     -- would end a record made now.
     if to then call('HSET', record, 'id', id, 'type', kind, 'from', from, 'head', head, 'body', body) end
-    process = to or process
+    process = to or process -- several, with spaces between
     if this.claims then kept_for = math.max(kept_for, call('PTTL', record)) end
   end
   if this.claims then lend_claim(body, kept_for) end
-  send_reply(process, id, kind, from, head, body)
+  for _, each in ipairs(words(process)) do send_reply(each, id, kind, from, head, body) end
 end

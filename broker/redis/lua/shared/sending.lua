@@ -1,16 +1,16 @@
 -- Messages that leave: to a stream, now or later, each once.
 --
--- timers, timer:<id>     zset, hashes  what is due later
--- dedupe:<bucket>        set           idempotency ids, two rotating buckets
+-- timers, timer:<name>   zset, hashes  what is due later, see timers.lua
+-- dedupe                 zset          idempotency id -> until when it is remembered, server ms
 -- once:<type>:<message>  hash          `><id>`: what the handler of that message sent at once, before its commit
 
 -- A time to come: 0 is now, below ABSOLUTE it counts ms from now, above it is a time of the server's clock.
 local ABSOLUTE = 100000000000
 
-local function remember_timer(id, due, suffix, ...)
-  must('HSET', P .. 'timer:' .. id, 'stream', suffix, ...)
+local function remember_timer(name, due, suffix, ...)
+  must('HSET', P .. 'timer:' .. name, 'stream', suffix, ...)
   local is_first = must('ZCOUNT', P .. 'timers', '-inf', text(due)) == 0
-  call('ZADD', P .. 'timers', text(due), 'm|' .. id)
+  call('ZADD', P .. 'timers', text(due), 'm|' .. name)
   -- Idle workers sleep until the next timer they know of: one that is due earlier has to wake them.
   if is_first then
     local types = receivers(suffix)
@@ -23,8 +23,12 @@ local function send(suffix, due, id, kind, key, from, head, body)
   if due > 0 and due < ABSOLUTE then due = now() + due end
   -- guard: what is due later waits
   if due > now() then
-    remember_timer(id, due, suffix, entry_fields(id, kind, key, from, text(now()), head, body))
-    if this.claims then keep_claim(body, 'timer:' .. id) end
+    -- By the clock of the namespace, not by the message: its id may come again, once it is forgotten. What is due at the
+    -- same time leaves in the order of these names.
+    -- guard: a delayed message takes the place of no other
+    local name = sortable(next_id())
+    remember_timer(name, due, suffix, entry_fields(id, kind, key, from, text(now()), head, body))
+    if this.claims then keep_claim(body, 'timer:' .. name) end
     return
   end
   touch(suffix)
@@ -41,8 +45,26 @@ local function try_send(suffix, ...)
   return failure(wrong) or tostring(wrong)
 end
 
--- Whether something with this idempotency id was sent before; an error where that can't be known. The id of a person or program counts in the whole
--- namespace, for the window (ms). `><type>:<message>|<id>` counts among what one handler sends at once, until the
+local FORGOTTEN = 4 -- ids whose time is over that go with each new one: more than come, and few enough for a call
+
+-- Whether an id is remembered; from now on it is, for this window (ms). How long is said with each id, since processes may
+-- have different windows while a deployment rolls.
+local function is_remembered(idem, window)
+  local ids, over = P .. 'dedupe', now() + window
+  -- guard: an idempotency id is accepted once
+  if must('ZADD', ids, 'NX', text(over), idem) == 0 then
+    if tonumber(call('ZSCORE', ids, idem)) > now() then return true end
+    call('ZADD', ids, text(over), idem)
+  end
+  bulk('ZREM', ids, call('ZRANGEBYSCORE', ids, '-inf', text(now()), 'LIMIT', 0, FORGOTTEN))
+  -- It may never be shorter than what another process asked for.
+  -- guard: ids stay as long as each of them is remembered
+  if call('PTTL', ids) < window then call('PEXPIRE', ids, text(2 * window)) end
+  return false
+end
+
+-- Whether something with this idempotency id was sent before; an error where that can't be known. The id of a person or
+-- program counts in the whole namespace, for the window (ms). `><type>:<message>|<id>` counts among what one handler sends at once, until the
 -- message it handles is committed.
 local function seen(idem, window)
   local scope, id = string.match(idem, '^>(.*)|([^|]*)$')
@@ -52,20 +74,12 @@ local function seen(idem, window)
     call('PEXPIRE', P .. 'once:' .. scope, text(window))
     return false
   end
-  local bucket = math.floor(now() / window)
-  local current, last = P .. 'dedupe:' .. text(bucket), P .. 'dedupe:' .. text(bucket - 1)
-  -- An id that came a moment before the turn of the window stands in the last bucket only.
-  -- guard: an idempotency id is known over the turn of a window
-  if must('SISMEMBER', last, idem) == 1 then return true end
-  -- guard: an idempotency id is accepted once
-  if must('SADD', current, idem) == 0 then return true end
-  call('PEXPIRE', current, text(window * 2))
-  return false
+  return is_remembered(idem, window)
 end
 
 -- What was seen could not be sent: it may come again.
-local function unsee(idem, window)
+local function unsee(idem)
   local scope, id = string.match(idem, '^>(.*)|([^|]*)$')
   if scope then return call('HDEL', P .. 'once:' .. scope, '>' .. id) end
-  call('SREM', P .. 'dedupe:' .. text(math.floor(now() / window)), idem)
+  call('ZREM', P .. 'dedupe', idem)
 end

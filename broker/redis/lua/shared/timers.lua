@@ -1,21 +1,18 @@
 -- Timers that are due: delayed messages leave, agents that back off are ready.
 --
--- timers      zset  `m|<id>` (a message) or `k|<type>|<key>` (an agent that backs off) -> when it is due, server ms
--- timer:<id>  hash  `stream`, and the seven fields of the entry to come
+-- timers        zset  `m|<name>` (a message) or `k|<type>|<key>` (an agent that backs off) -> when it is due, server ms
+-- timer:<name>  hash  `stream`, and the seven fields of the entry to come; the name is of the namespace's clock
 
--- Returns whether it could neither leave nor be buried, and is to be tried again later.
-local function fire_message(id)
-  local key = P .. 'timer:' .. id
+-- Where it can neither leave nor be buried, there is another timer for it afterwards.
+local function fire_message(name)
+  local key = P .. 'timer:' .. name
   local flat = call('HGETALL', key)
   local suffix, values = by_name(flat).stream, entry_values(flat)
-  if not suffix or not values then return false end
+  if not suffix or not values then return end
   local sender = string.match(values[FROM], '^([^/]+)/') or string.match(suffix, ':(.*)$')
   -- guard: a timer fires once
-  if send_or_bury(sender, suffix, 0, values[ID], values[TYPE], values[KEY], values[FROM], values[HEAD], values[BODY]) then
-    return true
-  end
+  send_or_bury(sender, suffix, 0, values[ID], values[TYPE], values[KEY], values[FROM], values[HEAD], values[BODY])
   call('DEL', key)
-  return false
 end
 
 local function next_due()
@@ -32,16 +29,15 @@ local function fire_due()
   local due = call('ZRANGEBYSCORE', P .. 'timers', '-inf', text(now()), 'LIMIT', 0, 100)
   for i = 1, #due do
     local kind, rest = string.match(due[i], '^(%a)|(.*)$')
-    local is_later = false
     if kind == 'm' then
-      is_later = fire_message(rest)
+      fire_message(rest)
     elseif kind == 'k' then
       local agent_type, key = string.match(rest, '^([^|]*)|(.*)$')
       -- The agent may run again already, if it was mended while it backed off: it is not made ready twice.
       if call('HGET', P .. 'busy:' .. agent_type, key) == '' then make_ready(agent_type, key) end
     end
     -- guard: a timer that fired is gone
-    if not is_later then call('ZREM', P .. 'timers', due[i]) end
+    call('ZREM', P .. 'timers', due[i])
   end
   first = next_due()
   return first and text(first) or ''

@@ -10,6 +10,13 @@
 -- What `own:<worker>` names: type, ref.
 local function split_own(field) return string.match(field, '^(%S+) (.*)$') end
 
+-- Whether a worker holds this entry no more: its message was committed or given back, or the worker was reaped. What a
+-- handler sends before its commit, and what it records, names both. Without them (it comes from outside) nothing is fenced.
+local function is_fenced(worker, held)
+  -- guard: a handler whose message is not its worker's any more writes nothing
+  return worker ~= '' and call('HEXISTS', P .. 'own:' .. worker, held) == 0
+end
+
 local function bury_crashed(agent_type, ref, attempts, first, worker)
   local suffix, id = split_ref(ref)
   local values = values_or_blank(suffix, id)

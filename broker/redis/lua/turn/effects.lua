@@ -41,7 +41,7 @@ local WRITERS = {}
 
 WRITERS[DEAD_LETTER] = function(turn, i)
   local letter = { reason = read(turn), error = read(turn), traceback = read(turn), attempts = read(turn), first = read(turn),
-    worker = turn.worker }
+    worker = turn.worker, has_reply = string.find(turn.commits.mode[i], REPLY, 1, true) }
   local group, id = turn.commits.group[i], turn.commits.id[i]
   local values = values_or_blank(group.suffix, id)
   if values[TYPE] == '' then values[KEY] = turn.commits.key[i] end

@@ -16,7 +16,7 @@ from callboard.broker.delivery import Delivery, read_delivery
 from callboard.broker.encoding.remote_errors import decode_error
 from callboard.broker.envelope import Envelope, Posting, head_of
 from callboard.broker.errors import DeadlineExceededError, DecodeError, UnknownMessageError
-from callboard.broker.outcome import Commit, DeadLetter, Retry, Wait
+from callboard.broker.outcome import Commit, DeadLetter, Release, Retry, Wait
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.retry import RetryPolicy
 from callboard.broker.telemetry import Dropped, attach
@@ -176,10 +176,10 @@ async def test_the_context_of_an_event() -> None:
     assert (ctx.message_id, ctx.attempt, ctx.deadline) == ("m1", 3, None)
 
 
-async def test_an_entry_added_by_hand_has_the_id_of_its_entry() -> None:
+async def test_an_entry_added_by_hand_has_an_id_of_its_own() -> None:
     fixture = HostFixture()
     await fixture.host.handle(fixture.delivery(Note(), id=b"", body=b'{"text":"by hand"}'))
-    assert [(ctx.message_id, ctx.sender) for ctx in Worker.contexts] == [("5-0", None)]
+    assert [(ctx.message_id, ctx.sender) for ctx in Worker.contexts] == [("topic:work:5-0", None)]
 
 
 async def test_a_response() -> None:
@@ -456,6 +456,33 @@ async def test_one_message_may_run_twice_at_once_within_its_limits() -> None:
     outcomes = await asyncio.gather(*both)
     assert [type(one) for one in outcomes] == [Commit, Commit]
     assert fixture.host.limits.board[0] == 0.0
+
+
+async def test_a_handler_that_was_fenced_is_given_back() -> None:
+    """No attempt, no error for who asked: another worker makes the outcome."""
+    fixture = HostFixture(max_attempts=1)
+    fixture.transport.is_fenced = True
+    for delivery in (
+        fixture.delivery(Note(text="once")),
+        fixture.delivery(Ask(text="once"), head=request_head(NOW + 1000)),
+    ):
+        assert isinstance(await fixture.host.handle(delivery), Release)
+    assert fixture.host.failed == 0
+    assert {fence.held for fence in fixture.transport.fences if fence} == {b"worker topic:work 5-0"}
+
+
+async def test_two_runs_of_one_request_are_cancelled_and_end_each_for_itself() -> None:
+    """One goes on although its worker lost the lease, and the other is its next run in this process."""
+    fixture = HostFixture()
+    head = head_of(EVENT._replace(kind="request", reply_to="p1", deadline=NOW + 1000, cancellable=True))
+    runs = [
+        asyncio.ensure_future(fixture.host.handle(fixture.delivery(Ask(text="hang"), head=head)))
+        for _ in range(2)
+    ]
+    await eventually(lambda: len(Worker.contexts) == 2)
+    fixture.host.cancel("m1")
+    outcomes = await asyncio.wait_for(asyncio.gather(*runs), 10)
+    assert [isinstance(outcome, Commit) and outcome.reply is not None for outcome in outcomes] == [True, True]
 
 
 async def test_a_worker_that_is_told_to_end_ends_the_handler() -> None:

@@ -54,7 +54,7 @@ async def test_the_result_is_recorded_and_found_in_the_next_attempt(transport: F
     assert first.used
     second = _recorder(transport)
     assert await second("pay", effect) == 1
-    assert (effect.made, other.made, transport.reads) == (1, 1, [("worker", "m1")] * 2)
+    assert (effect.made, other.made, transport.reads) == (1, 1, [("worker", "m1")] * 4)
 
 
 async def test_of_two_workers_that_made_an_effect_both_use_the_result_that_was_first(

@@ -248,6 +248,21 @@ async def test_the_token_of_a_request_is_known_while_it_is_under_way() -> None:
     assert fixture.sender.token_of("r1") is None
 
 
+async def test_one_id_sent_twice_with_two_tokens() -> None:
+    fixture = SenderFixture()
+    first, second = CancellationToken(), CancellationToken()
+    calls = [fixture.send(token=token, message_id="r1") for token in (first, second)]
+    await fixture.asked(2)
+    assert fixture.sender.token_of("r1") is first
+    fixture.transport.obeys.set()
+    first.cancel()
+    await asyncio.wait(calls[:1])
+    assert fixture.sender.token_of("r1") is second
+    second.cancel()
+    await asyncio.wait(calls)
+    assert fixture.sender.token_of("r1") is None
+
+
 async def test_a_cancelled_token_reaches_the_server_before_the_caller_goes_on() -> None:
     fixture = SenderFixture()
     token = CancellationToken()

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from callboard.broker.envelope import Envelope, Posting
-from callboard.broker.errors import NotWaitingError
+from callboard.broker.envelope import Envelope, Fence, Posting
+from callboard.broker.errors import FencedError, NotWaitingError
 from callboard.broker.redis.client.nested import Place
 from callboard.broker.redis.client.transport import RedisTransport
 from tests.helpers.eventually import eventually
@@ -26,9 +26,9 @@ def _ask(name: str, scope: str) -> Posting:
 async def _place(driver: WorkerDriver) -> Place:
     """A message of counter/ada that is being handled, and has asked somebody."""
     await driver.publish("topic:visits", "ada", id="outer")
-    await driver.take("counter")
+    (done,) = await driver.take("counter")
     await driver.transport.publisher.post(_ask("ask1", "counter:outer"))
-    return Place("counter", "ada", "outer", driver.lane.worker)
+    return Place("counter", "ada", "outer", done.delivery.fence)
 
 
 def _nested(name: str = "n1") -> Posting:
@@ -73,8 +73,11 @@ async def test_a_notice_wakes_whoever_listens(transport: RedisTransport) -> None
     assert not came.is_set()
     transport._on_reply((b"ask1", b"nested", b"ask1", b"", b"5", b"", b""))
     assert came.is_set()
-    transport.nested.ignore("ask1")
-    assert transport.nested.listen("ask1") is not came
+    other = transport.nested.listen("ask1")
+    transport.nested.ignore("ask1", came)
+    came.clear()
+    transport.nested.notify("ask1")
+    assert (came.is_set(), other.is_set()) == (False, True), "each listens for itself"
     assert transport.late_replies == 0
 
 
@@ -86,15 +89,19 @@ async def test_it_is_answered_once_and_remembered(driver: WorkerDriver) -> None:
     entry = found[0][0]
     assert await transport.nested.ending(place, entry) == ""
     for body in (b"first", b"second"):
-        assert await transport.nested.answer(place, entry, "ok", _reply(transport.process, body))
+        await transport.nested.answer(place, entry, "ok", _reply(transport.process, body))
     assert (await asyncio.wait_for(waiting, 5)).body == b"first"
     assert await transport.nested.ending(place, entry) == "ok"
 
 
-async def test_only_the_worker_that_runs_the_agent_answers(driver: WorkerDriver) -> None:
+async def test_only_the_worker_that_holds_the_message_asks_and_answers(driver: WorkerDriver) -> None:
     place, nested = await _place(driver), driver.transport.nested
     await nested.send(_nested(), "counter", ROUTE)
     ((entry, _),) = await nested.read(place, "0-0")
-    other = place._replace(worker="host:1:0")
-    assert not await nested.answer(other, entry, "ok", _reply("me", b"x"))
+    other = Fence("host:1:0", place.fence.held)
+    with pytest.raises(FencedError, match="host:1:0 lost its lease"):
+        await nested.answer(place._replace(fence=other), entry, "ok", _reply("me", b"x"))
+    with pytest.raises(FencedError, match="host:1:0 lost its lease"):
+        await nested.send(_nested("n2")._replace(fence=other), "counter", ROUTE)
+    assert len(await nested.read(place, "0-0")) == 1
     assert await nested.ending(place, entry) == ""

@@ -27,7 +27,7 @@ from callboard.broker.redis.keys import Keys
 from tests.helpers.eventually import eventually
 from tests.helpers.servers import ServerProcess
 
-FIRST_VALUE, WIDTH = 7, 10
+FIRST_VALUE, WIDTH = 8, 10
 
 
 def note(number: object, stream: str = "topic:visits", **rest: Any) -> Posting:

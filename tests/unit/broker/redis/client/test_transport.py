@@ -7,10 +7,11 @@ import time
 import pytest
 
 from callboard.broker import BrokerSettings
-from callboard.broker.envelope import Envelope, Posting
+from callboard.broker.envelope import Envelope, Fence, Posting
 from callboard.broker.errors import (
     ConnectionLostError,
     DecodeError,
+    FencedError,
     SettingsError,
     UndeliverableError,
 )
@@ -180,11 +181,19 @@ async def test_states_are_kept_by_version(transport: RedisTransport) -> None:
 
 
 async def test_recorded_results_are_kept_by_name_and_expire(transport: RedisTransport) -> None:
-    assert await transport.recorded("counter", "m1") == {}
-    await transport.record("counter", "m1", "pay", b"\x01")
-    await transport.record("counter", "m1", "mail", b"\x02")
-    assert await transport.record("counter", "m1", "pay", b"\x03") == b"\x01", "the first one stays"
-    assert await transport.recorded("counter", "m1") == {"pay": b"\x01", "mail": b"\x02"}
+    assert await transport.recorded(None, "counter", "m1", "pay") is None
+    await transport.record(None, "counter", "m1", "pay", b"\x01")
+    await transport.record(None, "counter", "m1", "mail", b"\x02")
+    assert await transport.record(None, "counter", "m1", "pay", b"\x03") == b"\x01", "the first one stays"
+    assert await transport.recorded(None, "counter", "m1", "pay") == b"\x01"
+    assert await transport.recorded(None, "counter", "m1", "mail") == b"\x02"
+    fence = Fence("host:1:0", b"counter topic:visits 1-1")
+    for call in (
+        transport.recorded(fence, "counter", "m1", "pay"),
+        transport.record(fence, "counter", "m1", "other", b"x"),
+    ):
+        with pytest.raises(FencedError, match="host:1:0 lost its lease"):
+            await call
     left = await transport.admin.command("PTTL", transport.keys.of("once:counter:m1"))
     assert 0 < left <= 86_400_000
 

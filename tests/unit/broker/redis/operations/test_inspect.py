@@ -215,7 +215,7 @@ async def test_an_entry_added_by_hand_is_read_like_any_other(driver: WorkerDrive
     (entry,) = await inspect.recent(driver.transport, "topic:visits")
 
     assert entry.envelope is not None
-    assert entry.envelope.id == entry.entry
+    assert entry.envelope.id == f"{entry.stream}:{entry.entry}"
     assert entry.envelope.key == "default"
     assert entry.envelope.at == int(entry.entry.split("-")[0])
     assert entry.payload() == {"name": "Ada"}
