@@ -344,6 +344,20 @@ async def test_no_agent_is_given_away_while_nobody_knows_who_runs_it(driver: Ser
     assert bodies(await second.take()) == ["1", "2"]
 
 
+async def test_what_was_paused_goes_on_beside_agents_that_can_not_be_found_any_more(
+    driver: ServerDriver,
+) -> None:
+    await driver.declare(topic("counter", "visits"))
+    worker = await driver.worker("counter")
+    await driver.command("SET", "shelved:counter", "somebody's own")
+    await driver.command("HSET", "resumed", "counter", "7")
+    await driver.note("topic:visits", "a", "1")
+    assert bodies(await worker.take()) == ["1"]
+    assert await driver.command("EXISTS", "resumed") == 0
+    await driver.command("SET", "leaving", "somebody's own")
+    assert (await worker.beat())[0] == b"OK"
+
+
 async def test_what_may_be_a_duplicate_is_refused(driver: ServerDriver) -> None:
     await driver.declare(topic("counter", "visits"))
     await driver.command("SET", "dedupe", "somebody's own")

@@ -69,7 +69,7 @@ local function is_unusable(suffix) return this.unusable ~= nil and this.unusable
 
 -- What such a key gives instead: no values, nothing, or else 0.
 local LISTS = { HGETALL = true, HKEYS = true, HVALS = true, HMGET = true, SMEMBERS = true, LRANGE = true, ZRANGE = true,
-  ZRANGEBYSCORE = true, HSCAN = true, ZRANGEBYLEX = true, XRANGE = true, XPENDING = true }
+  ZRANGEBYSCORE = true, ZRANGEBYLEX = true, XRANGE = true, XPENDING = true }
 local VALUES = { GET = true, HGET = true, LINDEX = true, LPOP = true, LPOS = true, ZSCORE = true, XADD = true }
 
 -- A command; a key of the wrong type is like one that is not there, and told of. Any other error ends the call: the command
@@ -81,6 +81,7 @@ local function soft(command, key, ...)
   if not is_wrong_type(wrong) then return redis.call(command, key, ...) end
   note_unusable(key, wrong)
   if LISTS[command] then return {} end
+  if command == 'HSCAN' then return { '0', {} } end
   if VALUES[command] then return nil end
   return 0
 end
