@@ -121,7 +121,12 @@ OF_STREAMS = (
 
 OF_A_TYPE = (
     KeyKind("streams:<type>", "set", "streams that the type reads, as suffixes", publisher="writes"),
-    KeyKind("fresh:<type>", "set", "those of them that may hold unread entries", publisher="writes"),
+    KeyKind(
+        "fresh:<type>",
+        "zset",
+        "those of them that may hold unread entries -> a time (ms) that no unread entry is before",
+        publisher="writes",
+    ),
     KeyKind("cursor:<type>", "hash", "stream -> last id that its group was given", publisher="reads"),
     KeyKind("bell:<type>", "list", "tokens: one wakes one idle worker", publisher="writes"),
     KeyKind(

@@ -20,6 +20,7 @@ SHARED = (
     "lists",
     "clock",
     "entries",
+    "chores",
     "topics",
     "claims",
     "sending",

@@ -26,7 +26,7 @@ local function subscribe_topic(agent_type, topic, start)
   if not added then return end
   if start == '' then start = first and (call('HGET', P .. 'cursor:' .. agent_type, 'topic:' .. topic) or '0') or '$' end
   create_group('topic:' .. topic, agent_type, start)
-  call('SADD', P .. 'fresh:' .. agent_type, 'topic:' .. topic)
+  mark_fresh(agent_type, { 'topic:' .. topic }, 0, 'CH')
 end
 
 local function subscribe_prefix(agent_type, prefix, start)

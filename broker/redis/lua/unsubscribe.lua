@@ -19,7 +19,7 @@ local function unsubscribe()
   if kind == 'prefix' then return remove_word(P .. 'prefixes', name, agent_type) and 1 or 0 end
   if not remove_word(P .. 'topics', name, agent_type) then return 0 end
   call('SREM', P .. 'streams:' .. agent_type, 'topic:' .. name)
-  call('SREM', P .. 'fresh:' .. agent_type, 'topic:' .. name)
+  call('ZREM', P .. 'fresh:' .. agent_type, 'topic:' .. name)
   redis.pcall('XGROUP', 'DESTROY', P .. 'topic:' .. name, agent_type)
   return 1
 end

@@ -92,7 +92,7 @@ local NO_WORKER = 'nobody' -- consumer that stands for no worker: what is parked
 
 -- What a consumer leaves in the pending lists moves to another, so that redis-cli still shows it.
 local function move_pending(agent_type, suffix, worker)
-  for _ = 1, 20 do
+  for _ = 1, STEP / CHUNK do
     local pending = redis.pcall('XPENDING', P .. suffix, agent_type, '-', '+', CHUNK, worker)
     if failure(pending) or #pending == 0 then break end
     local ids = {}
@@ -102,21 +102,44 @@ local function move_pending(agent_type, suffix, worker)
   end
 end
 
--- Makes an entry pending although no worker holds it, so that trimming spares it.
-local function claim_for_none(agent_type, suffix, id)
-  redis.pcall('XCLAIM', P .. suffix, agent_type, NO_WORKER, 0, id, 'FORCE', 'JUSTID')
+-- Makes entries pending although no worker holds them, so that trimming spares them.
+local function claim_for_none(agent_type, suffix, ids)
+  for i = 1, #ids, CHUNK do
+    local part = { unpack(ids, i, math.min(i + CHUNK - 1, #ids)) }
+    part[#part + 1], part[#part + 2] = 'FORCE', 'JUSTID'
+    redis.pcall('XCLAIM', P .. suffix, agent_type, NO_WORKER, 0, unpack(part))
+  end
+end
+
+-- Returns whether the consumer is gone.
+local function end_consumer(agent_type, suffix, worker)
+  -- guard: what a consumer has pending stays when it goes
+  move_pending(agent_type, suffix, worker)
+  -- With the consumer its pending entries would go, and trimming must not take what is still parked.
+  local left = redis.pcall('XPENDING', P .. suffix, agent_type, '-', '+', 1, worker)
+  if failure(left) then return true end
+  if #left > 0 then return false end
+  redis.pcall('XGROUP', 'DELCONSUMER', P .. suffix, agent_type, worker)
+  return true
+end
+
+local CONSUMERS = 250 -- streams of which a worker's consumer is taken away in one step
+
+-- A worker's consumers, in the streams of a type: `<worker> <type>`.
+STEPS.leave = function(what, place)
+  local worker, agent_type = string.match(what, '^(%S+) (%S+)$')
+  local found = call('SSCAN', P .. 'streams:' .. agent_type, place, 'COUNT', CONSUMERS)
+  local all_gone = true
+  for _, suffix in ipairs(found[2]) do
+    -- guard: a consumer with much pending goes later
+    if not end_consumer(agent_type, suffix, worker) then all_gone = false break end
+  end
+  if not all_gone then return place end
+  return found[1] ~= '0' and found[1] or nil
 end
 
 local function forget_consumer(worker, types)
-  for _, agent_type in ipairs(types) do
-    for _, suffix in ipairs(call('SMEMBERS', P .. 'streams:' .. agent_type)) do
-      -- guard: what a consumer has pending stays when it goes
-      move_pending(agent_type, suffix, worker)
-      -- With the consumer its pending entries would go, and trimming must not take what is still parked.
-      local left = redis.pcall('XPENDING', P .. suffix, agent_type, '-', '+', 1, worker)
-      if not failure(left) and #left == 0 then redis.pcall('XGROUP', 'DELCONSUMER', P .. suffix, agent_type, worker) end
-    end
-  end
+  for _, agent_type in ipairs(types) do take_step('leave', worker .. ' ' .. agent_type, '0') end
 end
 
 -- Ends a worker: everything it held goes back in front, in order; it can never commit again.

@@ -48,14 +48,6 @@ local function up_to_pause(turn, agent_type, key, refs)
   return list
 end
 
-local function without_paused(turn, suffixes)
-  local list = {}
-  for i = 1, #suffixes do
-    if not turn.paused[suffixes[i]] then list[#list + 1] = suffixes[i] end
-  end
-  return list
-end
-
 -- Whether the worker knows the message that the first entry of an agent waits for.
 local function is_known(turn, line)
   turn.accepts = turn.accepts or versions_of(call('HGET', P .. 'worker:' .. turn.worker, 'accepts') or '')

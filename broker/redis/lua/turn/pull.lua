@@ -3,19 +3,38 @@
 -- ready:<type>, suspects:<type>  list    agents whose parked entries may be taken; suspects are tried alone
 -- rate:<type>                    string  `<tokens> <ms>`: what is left of the type's rate limit
 
+local STREAMS = 256 -- most streams that are read in one turn
+
+-- The streams with the oldest unread entries. Where there are more, also the order from which on those may hold some.
+local function oldest_fresh(turn, agent_type)
+  local suffixes, from, found = {}, 0
+  repeat
+    found = call('ZRANGE', P .. 'fresh:' .. agent_type, from, from + STREAMS, 'WITHSCORES')
+    for i = 1, #found, 2 do
+      -- guard: streams that are not read yet hold back what is newer
+      if #suffixes == STREAMS then return suffixes, string.format('%016.0f', tonumber(found[i + 1])) end
+      if not turn.paused or not turn.paused[found[i]] then suffixes[#suffixes + 1] = found[i] end
+    end
+    from = from + STREAMS + 1
+  until #found <= 2 * STREAMS
+  return suffixes
+end
+
+local function earlier(a, b) return a and (not b or a < b) and a or b end
+
 local function pull_new(turn, agent_type, count)
   if turn.scan then freshen(agent_type) end
-  local suffixes = call('SMEMBERS', P .. 'fresh:' .. agent_type)
-  if turn.paused then suffixes = without_paused(turn, suffixes) end
+  local suffixes, horizon = oldest_fresh(turn, agent_type)
   local early = call('EXISTS', P .. 'early:' .. agent_type) == 1
   if #suffixes == 0 and not early then return end
   local bound = nil
   if early and #suffixes > 0 then suffixes, bound = behind_early(turn, agent_type, suffixes, count) end
-  local each = #suffixes > 1 and math.max(8, math.ceil(2 * count / #suffixes)) or count
+  local each = #suffixes > 1 and math.max(4, math.ceil(2 * count / #suffixes)) or count
   local streams = #suffixes > 0 and read_streams(turn, agent_type, each, suffixes) or {}
   local list, cutoff = gather(turn, agent_type, streams, each, suffixes)
-  if bound and (not cutoff or bound < cutoff) then cutoff = bound end
-  if #streams > 1 or early or #list > count then
+  if horizon then turn.more = true end
+  cutoff = earlier(earlier(cutoff, bound), horizon)
+  if #streams > 1 or early or horizon or #list > count then
     admit_merged(turn, agent_type, list, cutoff, count)
   else
     admit(turn, agent_type, list)

@@ -1,6 +1,6 @@
 -- Reading new entries of streams. What can't be given to a worker becomes a dead letter on the way.
 --
--- fresh:<type>   set   streams that may hold unread entries
+-- fresh:<type>   zset  streams that may hold unread entries, see topics.lua
 -- cursor:<type>  hash  suffix -> last id that the group was given
 
 local MAX_KEY, MAX_HEAD = 1024, 65536 -- bytes
@@ -64,15 +64,16 @@ end
 -- Everything that was read, as {suffix, id, values}. Also the lowest last id of the streams that returned as much as was
 -- asked for: they may hold more, so what lies above it has to wait.
 local function gather(turn, agent_type, streams, count, suffixes)
-  local list, cutoff, drained, cursor, max_body = {}, nil, {}, {}, turn.max_body
+  local list, cutoff, drained, cursor, max_body, left, read_from = {}, nil, {}, {}, turn.max_body, {}, {}
   for i = 1, #suffixes do drained[P .. suffixes[i]] = suffixes[i] end
   for _, stream in ipairs(streams) do
     local suffix, entries = string.sub(stream[1], #P + 1), stream[2]
     local last = entries[#entries][1]
-    cursor[#cursor + 1] = suffix
+    cursor[#cursor + 1], read_from[#read_from + 1] = suffix, suffix
     cursor[#cursor + 1] = last
     if #entries >= count then
       drained[stream[1]] = nil
+      left[#left + 1], left[#left + 2] = string.match(last, '^%d+'), suffix
       turn.more = true
       if not cutoff or sortable(last) < cutoff then cutoff = sortable(last) end
     end
@@ -87,7 +88,10 @@ local function gather(turn, agent_type, streams, count, suffixes)
   end
   local empty = {}
   for _, suffix in pairs(drained) do empty[#empty + 1] = suffix end
-  bulk('SREM', P .. 'fresh:' .. agent_type, empty)
+  bulk('ZREM', P .. 'fresh:' .. agent_type, empty)
+  -- guard: a stream that holds more is looked at again
+  bulk('ZADD', P .. 'fresh:' .. agent_type, left)
   bulk('HSET', P .. 'cursor:' .. agent_type, cursor)
+  bulk('SADD', P .. 'grown', read_from)
   return list, cutoff
 end

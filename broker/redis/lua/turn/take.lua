@@ -43,7 +43,8 @@ local function take_one(turn, agent_type, key, ref)
     bury_junk(agent_type, suffix, id, flat, wrong, turn.worker)
     return 0
   end
-  redis.pcall('XCLAIM', P .. suffix, agent_type, turn.worker, 0, id, 'JUSTID')
+  -- guard: what is taken is pending, also while its group is being mended
+  redis.pcall('XCLAIM', P .. suffix, agent_type, turn.worker, 0, id, 'FORCE', 'JUSTID')
   values[KEY] = key
   deliver(turn, agent_type, suffix, id, call('HGET', P .. 'tries:' .. agent_type, ref) or '', values)
   return 1
