@@ -64,7 +64,7 @@ OF_THE_NAMESPACE = (
     KeyKind(
         "config",
         "hash",
-        "`shards`: fixed for the namespace; `sweep:<stream>`: where trimming goes on",
+        "`shards`: fixed for the namespace; `sweep:<stream>`, `scan <type>`, `trim <type>`, `chore`: where looking at everything goes on",
         publisher="writes",
     ),
     KeyKind("topics", "hash", "topic -> agent types that subscribe, with spaces between", publisher="writes"),
@@ -76,6 +76,13 @@ OF_THE_NAMESPACE = (
         "message -> highest version that some process ever said it knows",
         publisher="writes",
     ),
+    KeyKind(
+        "chores",
+        "hash",
+        "what takes more than one call, `<kind> <what>`: leave, adopt, unshelve, subscribe -> how far it is",
+        publisher="writes",
+    ),
+    KeyKind("grown", "set", "streams that were read from since a beat looked whether to trim them"),
     KeyKind("workers", "zset", "worker -> when its lease ends, server ms"),
     KeyKind(
         "timers",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -46,6 +47,7 @@ class Gauge:
     @contextmanager
     def during(self, doing: str) -> Iterator[None]:
         """What is called in the block is noted."""
+        print(f"limits: {doing}", file=sys.stderr, flush=True)
         self.doing = doing
         try:
             yield

@@ -7,7 +7,6 @@ call after the other, and the server's processor time is read before and after e
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -59,7 +58,7 @@ class Place:
         self.site = site
         self.sizes = sizes
         self.gauge = Gauge(site.redis)
-        settings = BrokerSettings(namespace="limits", lease=LEASE)
+        settings = BrokerSettings(namespace="limits", lease=LEASE, socket_timeout=600.0, connect_timeout=600.0)
         self.driver = ServerDriver(site.url, settings)
         self.driver.transport = measured(site.url, settings, self.gauge)
         self.prefix = self.driver.transport.keys.prefix
@@ -311,7 +310,8 @@ async def _measured(site: Site, sizes: Sizes) -> Gauge:
         _say("measuring")
         await place.measure()
     finally:
-        await asyncio.shield(place.driver.close())
+        site.redis.flushall()
+        await place.driver.close()
     return place.gauge
 
 

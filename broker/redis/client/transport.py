@@ -124,6 +124,8 @@ class RedisTransport:
             arguments += subscription
         arguments.append(as_words(accepts or {}))
         answer = await self.admin.run("declare", arguments)
+        while answer == b"MORE":
+            answer = await self.admin.run("declare", arguments)
         if isinstance(answer, list):
             raise SettingsError(
                 f"the namespace {self.settings.namespace!r} has {int(answer[1])} shards and this process is set to "
@@ -250,7 +252,10 @@ class RedisTransport:
 
     async def idle(self) -> tuple[int, int, int, bytes]:
         """The work left in the namespace: unread streams, held keys, due timers; and a mark of the last message."""
-        unread, pending, due, mark = await self.admin.run("idle", ())
+        unread, pending, due, mark, place = await self.admin.run("idle", ("",))
+        while place and not unread:
+            # The mark stays that of the first look: a message that came since is seen by whoever looks twice.
+            unread, pending, due, _, place = await self.admin.run("idle", (place,))
         return unread, pending, due, mark
 
     # States of persistent agents

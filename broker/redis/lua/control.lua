@@ -33,11 +33,26 @@ local function pause()
   return 1
 end
 
+STEPS.unshelve = function(agent_type, place)
+  local name = P .. 'shelved:' .. agent_type
+  local found = call('HSCAN', name, place, 'COUNT', STEP)
+  local shelved, back = found[2], {}
+  for i = 1, #shelved, 2 do
+    local queue = shelved[i + 1]
+    back[queue] = back[queue] or {}
+    table.insert(back[queue], shelved[i])
+  end
+  for queue, keys in pairs(back) do
+    bulk('RPUSH', P .. queue .. agent_type, keys)
+    bulk('HDEL', name, keys)
+  end
+  ring(agent_type, 4)
+  return found[1] ~= '0' and found[1] or nil
+end
+
 -- Everything that was put aside is looked at again; what is still paused for another reason is put aside again.
 local function unshelve(agent_type)
-  local shelved = call('HGETALL', P .. 'shelved:' .. agent_type)
-  for i = 1, #shelved, 2 do call('RPUSH', P .. shelved[i + 1] .. agent_type, shelved[i]) end
-  call('DEL', P .. 'shelved:' .. agent_type)
+  take_step('unshelve', agent_type, '0')
   freshen(agent_type)
   ring(agent_type, 4)
 end

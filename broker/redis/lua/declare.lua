@@ -7,7 +7,7 @@
 -- ARGV: shards, number of types, then for each: type, settings as JSON,
 --   number of subscriptions, then for each: type, 'topic' or 'prefix', name, start ('' default, '0', '$' or an id),
 --   and the messages that the process knows (`<message> <version> <message> <version> ...`)
--- Returns 'OK' or {'MISMATCH', shards of the namespace}.
+-- Returns 'OK', 'MORE' (the same call goes on with the topics of a prefix) or {'MISMATCH', shards of the namespace}.
 
 local function add_word(key, field, word)
   local types = words(call('HGET', key, field) or '')
@@ -19,21 +19,40 @@ end
 
 -- Without a start given: the first group of a topic begins at its first entry, or where the type was when it ended an
 -- earlier subscription; a later group begins at the end.
-local function subscribe_topic(agent_type, topic, start)
+local TOPICS = 500 -- topics that one call subscribes to by a prefix
+
+local function subscribe_topic(agent_type, topic, start, since)
   local known = call('HEXISTS', P .. 'topics', topic) == 1
   if not known then subscribers(topic) end
   local added, first = add_word(P .. 'topics', topic, agent_type)
   if not added then return end
-  if start == '' then start = first and (call('HGET', P .. 'cursor:' .. agent_type, 'topic:' .. topic) or '0') or '$' end
+  if start == '' then start = first and (call('HGET', P .. 'cursor:' .. agent_type, 'topic:' .. topic) or '0') or since or '$' end
   create_group('topic:' .. topic, agent_type, start)
   mark_fresh(agent_type, { 'topic:' .. topic }, 0, 'CH')
 end
 
-local function subscribe_prefix(agent_type, prefix, start)
-  if not add_word(P .. 'prefixes', prefix, agent_type) then return end
-  for _, topic in ipairs(call('HKEYS', P .. 'topics')) do
-    if string.sub(topic, 1, #prefix) == prefix then subscribe_topic(agent_type, topic, start) end
+-- The topics that are there when a type subscribes to a prefix: `<type> <prefix>`. Where the topics are many, what is
+-- published while they are gone through is later than the id that was the last when it began.
+STEPS.subscribe = function(what, place)
+  local agent_type, prefix = string.match(what, '^(%S+) (.*)$')
+  local cursor, since, start = string.match(place, '^(%d+) (%S+) ?(.*)$')
+  local found = call('HSCAN', P .. 'topics', cursor, 'COUNT', TOPICS)
+  for i = 1, #found[2], 2 do
+    local topic = found[2][i]
+    if string.sub(topic, 1, #prefix) == prefix then subscribe_topic(agent_type, topic, start, since) end
   end
+  return found[1] ~= '0' and found[1] .. ' ' .. since .. ' ' .. start or nil
+end
+
+-- Returns whether topics are left, for another call or the beats.
+local function subscribe_prefix(agent_type, prefix, start)
+  local what = agent_type .. ' ' .. prefix
+  local place = '0 ' .. (call('GET', P .. 'clock') or '0-0') .. ' ' .. start
+  if not add_word(P .. 'prefixes', prefix, agent_type) then
+    place = call('HGET', P .. 'chores', 'subscribe ' .. what)
+    if not place then return false end
+  end
+  return take_step('subscribe', what, place)
 end
 
 local function declare()
@@ -47,16 +66,17 @@ local function declare()
     call('HSET', P .. 'types', agent_type, settings)
     create_group('inbox:' .. agent_type, agent_type, '0')
   end
+  local is_more = false
   for _ = 1, tonumber(read()) do
     local agent_type, kind, name, start = read(), read(), read(), read()
     if kind == 'prefix' then
-      subscribe_prefix(agent_type, name, start)
+      is_more = subscribe_prefix(agent_type, name, start) or is_more
     else
       subscribe_topic(agent_type, name, start)
     end
   end
   remember_accepted(read() or '')
-  return 'OK'
+  return is_more and 'MORE' or 'OK'
 end
 
 register('declare', declare)
