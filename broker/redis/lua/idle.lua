@@ -42,7 +42,7 @@ local function idle()
   for _, agent_type in ipairs(types) do
     pending = pending + call('HLEN', P .. 'busy:' .. agent_type) + call('ZCARD', P .. 'early:' .. agent_type)
   end
-  local unread, place = count_unread(types, ARGV[1])
+  local unread, place = count_unread(types, ARGV[1] or '')
   local due = call('ZCOUNT', P .. 'timers', '-inf', text(now()))
   return { unread, pending, due, call('GET', P .. 'clock') or '', place }
 end

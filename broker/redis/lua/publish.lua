@@ -6,7 +6,7 @@
 --
 -- ARGV: producer, batch number, dedupe window (ms), max_unclaimed, max_backlog, max_backlog_per_key (0: no limit), count,
 --   then for each message ten values:
---   stream suffix, due (ms or 0), idempotency id or '', waiting process or '', id, type, key, from, head, body
+--   stream suffix, due (see sending.lua), idempotency id or '', waiting process or '', id, type, key, from, head, body
 --   and at the end two values for each body that points to its bytes: blob, bytes
 -- Returns {server ms, topic that is full or '', index, status, index, status, ...} for messages that were not added:
 --   'duplicate', 'undeliverable', 'full': too much of its stream or agent is not handled yet, or 'unwritable': the key

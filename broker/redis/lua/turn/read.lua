@@ -3,7 +3,7 @@
 -- fresh:<type>   zset  streams that may hold unread entries, see topics.lua
 -- cursor:<type>  hash  suffix -> last id that the group was given
 
-local MAX_KEY, MAX_HEAD = 1024, 65536 -- bytes
+-- MOST_NAME, MOST_SENDER, MOST_HEAD: bytes; they stand in broker/envelope.py, where publishers are refused.
 
 local function read_group(turn, agent_type, count, suffixes)
   local arguments = { 'GROUP', agent_type, turn.worker, 'COUNT', count, 'STREAMS' }
@@ -48,16 +48,23 @@ local function read_streams(turn, agent_type, count, suffixes)
   return all
 end
 
+local function has_long_name(values)
+  return #values[KEY] > MOST_NAME or #values[ID] > MOST_NAME or #values[TYPE] > MOST_NAME or #values[AT] > MOST_NAME
+    or #values[FROM] > MOST_SENDER
+end
+
 -- The values of an entry that a worker may be given; else nil, and why not.
 local function checked_values(max_body, flat)
   local values, wrong = entry_values(flat)
   if not values then return nil, wrong end
   -- guard: an entry that is too large reaches no worker
   if #values[BODY] > max_body then return nil, 'the payload has ' .. #values[BODY] .. ' bytes, the limit is ' .. max_body end
-  if #values[KEY] > MAX_KEY or #values[TYPE] + #values[ID] + #values[FROM] + #values[AT] > MAX_KEY then
-    return nil, 'the entry has a key, id, type or sender longer than 1024 bytes'
+  local together = #values[KEY] + #values[ID] + #values[TYPE] + #values[FROM] + #values[AT]
+  -- guard: an entry with a long name reaches no worker
+  if together > MOST_NAME and has_long_name(values) then
+    return nil, 'the entry has a key, id or type longer than ' .. MOST_NAME .. ' bytes, or such a sender'
   end
-  if #values[HEAD] > MAX_HEAD then return nil, 'the entry has a head longer than 65536 bytes' end
+  if #values[HEAD] > MOST_HEAD then return nil, 'the entry has a head longer than ' .. MOST_HEAD .. ' bytes' end
   return values
 end
 
