@@ -42,6 +42,7 @@ class Gauge:
     functions: dict[str, Worst] = field(default_factory=dict[str, Worst])
     commands: dict[str, Worst] = field(default_factory=dict[str, Worst])
     doing: str = ""
+    _last: float = 0.0
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @contextmanager
@@ -52,16 +53,17 @@ class Gauge:
         try:
             yield
         finally:
-            self.doing = ""
+            self.doing, self._last = "", 0.0
 
     async def note(self, worst: dict[str, Worst], name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         """Awaits the call."""
         if not self.doing:
             return await call()
         async with self._turn:
-            before = self._busy()
+            before = self._last or self._busy()
             answer = await call()
-            ms = (self._busy() - before) * 1e3
+            self._last = self._busy()
+            ms = (self._last - before) * 1e3
         if name not in worst or worst[name].ms < ms:
             worst[name] = Worst(ms, self.doing)
         return answer
