@@ -117,6 +117,11 @@ class BrokerSettings:
     passivate_after: Seconds = Field(
         default=300.0, description="After which an idle persistent agent leaves the memory."
     )
+    max_idle_agents: Annotated[Count, Unit("agents")] = Field(
+        default=10_000,
+        description="Idle agents without State that one process keeps of each type. Beyond, those that were idle longest "
+        "leave the memory, with all that a handler left in their attributes.",
+    )
     max_memory: BytesOrZero = Field(
         default=0,
         description="Resident memory after which a worker process drains and is replaced. 0: no limit.",
