@@ -33,6 +33,7 @@ SHARED = (
     "versions",
     "workers",
     "groups",
+    "forgetting",
     "functions",
 )
 """The files of `lua/shared/`, each of which may use those before it."""

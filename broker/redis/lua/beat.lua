@@ -5,7 +5,7 @@
 -- config                     hash  `sweep:<suffix>`: where the sweep of a stream goes on
 -- grown                      set   streams that were read from since a beat looked at them
 --
--- ARGV: worker, lease (ms), retain (entries), max_unclaimed, held, running
+-- ARGV: worker, lease (ms), retain (entries), max_unclaimed, held, running, forget_topics_after (ms, 0: never)
 -- Returns {'OK', server ms, workers reaped, 1 when there is more to do soon} or {'FENCED'}.
 
 local MOST_RETURNED = 400 -- entries, for another worker to be reaped
@@ -138,7 +138,11 @@ local function look_at_streams(tidy, types)
     freshen(agent_type)
     if tidy.streams > 0 then
       local streams = some_of('streams:' .. agent_type, 'trim ' .. agent_type, STREAMS)
-      for i = 1, #streams do trim(tidy, streams[i]) end
+      for i = 1, #streams do
+        if not trim(tidy, streams[i]) and tidy.forget > 0 and not tidy.adopted[streams[i]] then
+          forget_topic(streams[i], now() - tidy.forget)
+        end
+      end
       tidy.streams = tidy.streams - #streams
     end
   end
@@ -162,7 +166,7 @@ local function beat()
   fire_due()
   local left = do_chores()
   local tidy = { retain = retain, full = memory_is_full(), entries = SWEEP, bytes = MOST_BYTES, streams = 4 * STREAMS,
-    adopted = being_adopted() }
+    adopted = being_adopted(), forget = tonumber(ARGV[7] or 0) }
   look_at_streams(tidy, words(call('HGET', P .. 'worker:' .. worker, 'types') or ''))
   look_at_claims()
   announce(max_unclaimed)

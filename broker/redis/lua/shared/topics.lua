@@ -13,9 +13,8 @@ local function create_group(suffix, agent_type, start)
   call('SADD', P .. 'streams:' .. agent_type, suffix)
 end
 
--- A topic that is seen for the first time gets the agent types whose prefix subscription fits: one lookup per
--- prefix length, however many subscriptions there are.
-local function admit_topic(topic)
+-- The agent types whose prefix subscription fits: one lookup per prefix length, however many subscriptions there are.
+local function prefix_subscribers(topic)
   local candidates = {}
   for length = 0, math.min(#topic, 200) do candidates[length + 1] = string.sub(topic, 1, length) end
   local found = call('HMGET', P .. 'prefixes', unpack(candidates))
@@ -25,6 +24,12 @@ local function admit_topic(topic)
       if not contains(types, agent_type) then types[#types + 1] = agent_type end
     end
   end
+  return types
+end
+
+-- A topic that is seen for the first time.
+local function admit_topic(topic)
+  local types = prefix_subscribers(topic)
   call('HSET', P .. 'topics', topic, table.concat(types, ' '))
   for i = 1, #types do create_group('topic:' .. topic, types[i], '0') end
   return types
