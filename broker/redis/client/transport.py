@@ -312,7 +312,11 @@ class RedisTransport:
 
     async def delete_namespace(self) -> None:
         """Removes every key of the namespace."""
-        names = await self._keys_after(self.keys.prefix)
+        await self.delete_keys(self.keys.prefix)
+
+    async def delete_keys(self, prefix: str) -> None:
+        """Removes every Redis key that begins with this, a part of them with each command."""
+        names = await self._keys_after(prefix)
         for start in range(0, len(names), DELETED_AT_ONCE):
             await self.admin.command("UNLINK", *names[start : start + DELETED_AT_ONCE])
 
