@@ -96,7 +96,6 @@ local function gather(turn, agent_type, streams, count, suffixes)
   local empty = {}
   for _, suffix in pairs(drained) do empty[#empty + 1] = suffix end
   bulk('ZREM', P .. 'fresh:' .. agent_type, empty)
-  -- guard: a stream that holds more is looked at again
   bulk('ZADD', P .. 'fresh:' .. agent_type, left)
   bulk('HSET', P .. 'cursor:' .. agent_type, cursor)
   bulk('SADD', P .. 'grown', read_from)
