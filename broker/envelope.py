@@ -23,7 +23,9 @@ Route = tuple[str, str]
 MOST_NAME: Final = 1024  # bytes of an agent's key, of a message's id, of the name of its class
 MOST_SENDER: Final = 2 * MOST_NAME + 1  # bytes of type/key
 MOST_HEAD: Final = 65536  # bytes
-SHORT_NAMES_AT_MOST: Final = MOST_NAME // 4  # characters of all of them together: then none is too long in any encoding
+SHORT_NAMES_AT_MOST: Final = (
+    MOST_NAME // 4
+)  # characters of all of them together: then none is too long in any encoding
 
 
 class Envelope(NamedTuple):

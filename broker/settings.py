@@ -108,8 +108,8 @@ class BrokerSettings:
     )
     forget_topics_after: SecondsOrZero = Field(
         default=604_800.0,
-        description="After which a topic is forgotten that only a prefix subscription made known, when all of it is handled and "
-        "nothing came since. 0: never.",
+        description="After which a topic is forgotten that only a prefix subscription made known, when all of it is "
+        "handled and nothing came since. 0: never.",
     )
     dedupe_window: Seconds = Field(default=86_400.0, description="How long an idempotency id is remembered.")
     drain_grace: SecondsOrZero = Field(

@@ -7,6 +7,7 @@ call after the other, and the server's processor time is read before and after e
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -21,7 +22,7 @@ from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.client.transport import Declared
 from callboard.broker.redis.marks import Mark
 from callboard.broker.redis.operations import deadletters, inspect
-from callboard.broker.redis.operations.repair.mending import find, repair
+from callboard.broker.redis.operations.repair import find
 from callboard.cli.sessions import run
 from tests.helpers.server_driver import LEASE, DrivenWorker, ServerDriver, plain, posting, topic
 
@@ -58,7 +59,9 @@ class Place:
         self.site = site
         self.sizes = sizes
         self.gauge = Gauge(site.redis)
-        settings = BrokerSettings(namespace="limits", lease=LEASE, socket_timeout=600.0, connect_timeout=600.0)
+        settings = BrokerSettings(
+            namespace="limits", lease=LEASE, socket_timeout=600.0, connect_timeout=600.0
+        )
         self.driver = ServerDriver(site.url, settings)
         self.driver.transport = measured(site.url, settings, self.gauge)
         self.prefix = self.driver.transport.keys.prefix
@@ -147,6 +150,8 @@ class Place:
         await self._operate()
         await self._lose_group()
         await self._end_workers()
+        with self.gauge.during("looking for faults"):
+            await find(self.driver.transport)
 
     async def _work(self) -> None:
         driver, gauge = self.driver, self.gauge
@@ -174,7 +179,9 @@ class Place:
         with gauge.during("a worker of persistent agents"):
             await driver.publish(*(posting("inbox:counter", f"new{i}") for i in range(2 * AT_ONCE)))
             while got := (await self.counter.turn(count=AT_ONCE, persistent=True)).deliveries:
-                ends = [Done(one[0], one[1] + Mark.STATE, (2, b"x" * 50)) for one in plain(got, self.counter.held)]
+                ends = [
+                    Done(one[0], one[1] + Mark.STATE, (2, b"x" * 50)) for one in plain(got, self.counter.held)
+                ]
                 await self.counter.turn(*ends)
         self.wide = wide
 
@@ -226,12 +233,12 @@ class Place:
         with during("callboard doctor, top and stop_when_idle"):
             await inspect.overview(transport)
             await transport.idle()
-        with during("looking for faults"):
-            await find(transport)
         with during("small calls"):
             await transport.record("counter", "m1", "step", b"x")
             await self.driver.run("nest", 1000, "i", "p", "counter", "m1", "ask", "id", "t", "k", "", "", "")
-            await self.driver.run("answer", self.counter.name, "counter", "k1", "m1", "e", "ok", 1000, "p", *"itfhb")
+            await self.driver.run(
+                "answer", self.counter.name, "counter", "k1", "m1", "e", "ok", 1000, "p", *"itfhb"
+            )
 
     async def _lose_group(self) -> None:
         driver, name = self.driver, self.prefix + "topic:queue"
@@ -271,8 +278,12 @@ class Place:
             for _ in range(300):
                 await other.beat()
         with gauge.during("mending faults"):
-            self.site.redis.delete(self.prefix + "busy:paused")
-            await repair(driver.transport)
+            faults = [("key", "paused", f"k{i}", "") for i in range(50)]
+            faults += [("consumer", "wide", "topic:t-1", "gone:1:1")] * 50 + [("timer", "m|gone", "", "")]
+            self.site.redis.hdel(self.prefix + "busy:paused", *(key for _, _, key, _ in faults[:50]))
+            await driver.run("repair", "mend", *(value for fault in faults for value in fault))
+            self.site.redis.hset(self.prefix + "parked:slow", "one", 1)
+            await driver.run("repair", "mend", "key", "slow", "one", "")
 
 
 async def _handle(worker: DrivenWorker) -> None:
@@ -281,10 +292,8 @@ async def _handle(worker: DrivenWorker) -> None:
 
 
 async def _leave(worker: DrivenWorker) -> None:
-    try:
+    with contextlib.suppress(FencedError):
         await worker.lane.leave()
-    except FencedError:
-        pass
 
 
 def _parts(numbers: Sequence[int]) -> Iterable[Sequence[int]]:
@@ -319,7 +328,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the measurement; 1 when a call of a function was longer than it may be."""
     parser = argparse.ArgumentParser(prog="scripts/bench limits", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
-    parser.add_argument("--quick", action="store_true", help="a hundredth of everything: a look, not a record")
+    parser.add_argument(
+        "--quick", action="store_true", help="a hundredth of everything: a look, not a record"
+    )
     options = parser.parse_args(arguments)
     with Site() as site:
         site.redis = redis.Redis.from_url(site.url)

@@ -64,7 +64,7 @@ async def test_calls_do_not_get_longer_with_more_topics(driver: ServerDriver) ->
             "turn": await _commands(driver, lambda: worker.turn(count=10, scan=True)),
             "idle": await _commands(driver, lambda: driver.run("idle", "")),
             "census": await _commands(driver, lambda: driver.run("census")),
-            "leave": await _commands(driver, lambda: other.lane.leave()),
+            "leave": await _commands(driver, other.lane.leave),
         }
 
     await _topics(driver, 0, 2500)

@@ -11,9 +11,13 @@ local function split_own(field) return string.match(field, '^(%S+) (.*)$') end
 
 -- The limit that the agent type was declared with.
 local function max_attempts(agent_type)
-  local line = call('HGET', P .. 'types', agent_type)
-  local is_json, settings = pcall(cjson.decode, line or '')
-  return is_json and type(settings) == 'table' and tonumber(settings.max_attempts) or 3
+  this.limits = this.limits or {}
+  if not this.limits[agent_type] then
+    local line = call('HGET', P .. 'types', agent_type)
+    local is_json, settings = pcall(cjson.decode, line or '')
+    this.limits[agent_type] = is_json and type(settings) == 'table' and tonumber(settings.max_attempts) or 3
+  end
+  return this.limits[agent_type]
 end
 
 -- One more attempt for an entry whose worker died. Returns the number of attempts and the time of the first.
@@ -123,7 +127,7 @@ local function end_consumer(agent_type, suffix, worker)
   return true
 end
 
-local CONSUMERS = 250 -- streams of which a worker's consumer is taken away in one step
+local CONSUMERS = 100 -- streams of which a worker's consumer is taken away in one step
 
 -- A worker's consumers, in the streams of a type: `<worker> <type>`.
 STEPS.leave = function(what, place)
