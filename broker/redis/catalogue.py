@@ -64,7 +64,7 @@ OF_THE_NAMESPACE = (
     KeyKind(
         "config",
         "hash",
-        "`shards`: fixed for the namespace; `sweep:<stream>`, `scan <type>`, `trim <type>`, `chore`: where a look at all goes on",
+        "`shards`: fixed for the namespace; `sweep:<stream>`, `scan <type>`, `trim <type>`, `chore`: where to go on",
         publisher="writes",
     ),
     KeyKind("topics", "hash", "topic -> agent types that subscribe, with spaces between", publisher="writes"),

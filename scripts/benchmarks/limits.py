@@ -55,10 +55,10 @@ class Sizes:
 class Place:
     """A namespace that is filled, then measured."""
 
-    def __init__(self, site: Site, sizes: Sizes) -> None:
+    def __init__(self, site: Site, sizes: Sizes, gauge: Gauge) -> None:
         self.site = site
         self.sizes = sizes
-        self.gauge = Gauge(site.redis)
+        self.gauge = gauge
         settings = BrokerSettings(
             namespace="limits", lease=LEASE, socket_timeout=600.0, connect_timeout=600.0
         )
@@ -311,8 +311,8 @@ def _rows(title: str, worst: dict[str, Worst]) -> list[str]:
     return lines
 
 
-async def _measured(site: Site, sizes: Sizes) -> Gauge:
-    place = Place(site, sizes)
+async def _measured(site: Site, sizes: Sizes, gauge: Gauge) -> None:
+    place = Place(site, sizes, gauge)
     try:
         _say("filling")
         await place.fill()
@@ -321,7 +321,6 @@ async def _measured(site: Site, sizes: Sizes) -> Gauge:
     finally:
         site.redis.flushall()
         await place.driver.close()
-    return place.gauge
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -334,7 +333,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     with Site() as site:
         site.redis = redis.Redis.from_url(site.url)
-        gauge = run(_measured(site, Sizes.quick() if options.quick else Sizes()))
+        gauge = Gauge(site.redis)
+        # Ctrl-C ends it early, with what was measured so far: looking for faults alone takes minutes.
+        with contextlib.suppress(KeyboardInterrupt):
+            run(_measured(site, Sizes.quick() if options.quick else Sizes(), gauge))
     if options.json:
         print(json.dumps({"functions": gauge.functions, "commands": gauge.commands}, indent=2))
     else:
