@@ -151,7 +151,7 @@ class AgentHost:
             return None
         if envelope.sender is not None and envelope.sender == f"{kind.type}/{envelope.key}":
             return NOTHING
-        # A retry is not dropped: its handler began in time.
+        # A retry is not dropped: its handler began in time, or may have begun in a worker that died.
         if envelope.expires_in is not None and not delivery.tries and self._is_late(envelope):
             return self._drop("expired")
         return None

@@ -12,6 +12,7 @@ from typing import Any
 from callboard.broker.consumer.consumer import Consumer
 from callboard.broker.consumer.interfaces import ConsumedType, Turn
 from callboard.broker.delivery import Delivery
+from callboard.broker.redis.client.heartbeat import Pulse
 from callboard.broker.retry import RetryPolicy
 
 from .execution import Executions
@@ -90,7 +91,7 @@ class LocalWorker:
             await asyncio.wait({passivating})
             await heartbeat.end()
 
-    def _pulse(self) -> tuple[str, int, int]:
+    def _pulse(self) -> Pulse:
         """Called in the heartbeat's thread."""
         overdue = self.host.overdue()
         if overdue < STUCK_AFTER:
@@ -101,7 +102,10 @@ class LocalWorker:
         elif not self._complained:
             self._complained = True
             logger.error("a handler blocks the event loop past its max_runtime and can't be cancelled")
-        return self.consumer.worker, self.consumer.held, self.consumer.running
+        # guard: a worker that is cut off lets its lease end
+        if self.consumer.is_cut_off:
+            return Pulse("", 0, 0, 0)
+        return Pulse(*self.consumer.incarnation, held=self.consumer.held, running=self.consumer.running)
 
     def _obey(self, order: str, what: str) -> None:
         if order == "cancel":

@@ -12,13 +12,14 @@ import logging
 from collections.abc import Callable, Iterable
 
 from callboard.broker.delivery import Delivery
-from callboard.broker.errors import EncodeError, FencedError
+from callboard.broker.errors import BrokerError, EncodeError, FencedError
 from callboard.broker.retry import RetryPolicy
 from callboard.broker.settings import BrokerSettings
 
 from .intake import Intake
-from .interfaces import ConsumedType, Handler, Lane, Turn
-from .mailbox import Mailboxes
+from .interfaces import ConsumedType, Handler, Incarnation, Lane, Turn
+from .mailbox import Finished, Mailboxes
+from .outage import Outage
 from .places import Places
 from .recovery import REFUSED, Recovery
 from .runners import Runners
@@ -54,6 +55,7 @@ class Consumer:
         self._recovery = Recovery(
             lane, self._boxes, self._intake, self._runners, handler, settings.socket_timeout, self._join
         )
+        self._outage = Outage(settings.lease)
         self.joined = asyncio.Event()
 
     # The loop
@@ -97,14 +99,19 @@ class Consumer:
         pull = self._intake.next_pull()
         try:
             turn = await self._lane.turn(endings, pull)
-        except FencedError:
-            await self._recovery.start_again(sent)
-        except EncodeError as error:
-            await self._recovery.find_out(self._recovery.without_unsendable(sent, error), error)
-        except REFUSED as error:
-            await self._recovery.find_out(sent, error)
+        except (FencedError, EncodeError, *REFUSED) as error:
+            with self._outage:
+                await self._recover(sent, error)
         else:
             self._receive(turn, pull.room)
+
+    async def _recover(self, sent: list[Finished], error: BrokerError) -> None:
+        if isinstance(error, FencedError):
+            await self._recovery.start_again(sent)
+        elif isinstance(error, EncodeError):
+            await self._recovery.find_out(self._recovery.without_unsendable(sent, error), error)
+        else:
+            await self._recovery.find_out(sent, error)
 
     def _receive(self, turn: Turn, room: int) -> None:
         # An agent that finished while this turn was under way, and of which the turn brings more, still has its
@@ -133,6 +140,16 @@ class Consumer:
     def worker(self) -> str:
         """Name of the current incarnation."""
         return self._lane.worker
+
+    @property
+    def incarnation(self) -> Incarnation:
+        """The current incarnation, as the heartbeat tells of it."""
+        return self._lane.incarnation
+
+    @property
+    def is_cut_off(self) -> bool:
+        """It has tried for longer than a lease to get an answer of the server: others should have what it holds."""
+        return self._outage.is_too_long
 
     @property
     def held(self) -> int:

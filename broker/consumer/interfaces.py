@@ -67,6 +67,7 @@ class Turn(NamedTuple):
         more: there is more to take at once.
         suspects_wait: a suspect waits for a worker that holds nothing.
         full_topic: a topic whose stream is full, so that a delayed message could not be delivered; "" for none.
+        suspicion: deaths of workers that held the suspect among others since it is one.
     """
 
     deliveries: list[Delivery]
@@ -75,6 +76,20 @@ class Turn(NamedTuple):
     more: bool
     suspects_wait: bool
     full_topic: str
+    suspicion: int = 0
+
+
+class Incarnation(NamedTuple):
+    """A worker from one join to the next.
+
+    Attributes:
+        worker: its name; "" before the first join.
+        acknowledged: number of its last call that was answered. A server that knows only of earlier ones has lost the
+            others, and with them what this worker believes to hold.
+    """
+
+    worker: str = ""
+    acknowledged: int = 0
 
 
 class Lane(Protocol):
@@ -83,6 +98,11 @@ class Lane(Protocol):
     @property
     def worker(self) -> str:
         """Name of the incarnation that joined last; "" before."""
+        ...
+
+    @property
+    def incarnation(self) -> Incarnation:
+        """The one that joined last. Also read by the heartbeat's thread."""
         ...
 
     async def join(self, agent_types: Sequence[str], accepts: Mapping[str, int]) -> None:
@@ -95,7 +115,8 @@ class Lane(Protocol):
         """Commits how deliveries ended and takes new ones.
 
         Raises:
-            FencedError: the lease is lost; nothing of the turn was carried out.
+            FencedError: the lease is lost, or the server lost what this worker was answered, or does not hold what it
+                commits; nothing of the turn was carried out.
             EncodeError: an ending cannot be written, see `can_send`; nothing of the turn left this process.
             ServerUnavailableError, CommandError, OverloadedError: whether the turn was carried out has to be asked
                 by `resync`.
@@ -110,7 +131,7 @@ class Lane(Protocol):
         """The deliveries that this worker holds as the server sees it; older turns that still arrive are refused.
 
         Raises:
-            FencedError: the lease is lost.
+            FencedError: as of `turn`.
         """
         ...
 

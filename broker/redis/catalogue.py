@@ -64,12 +64,18 @@ OF_THE_NAMESPACE = (
     KeyKind(
         "config",
         "hash",
-        "`shards`: fixed for the namespace; `sweep:<stream>`, `scan <type>`, `trim <type>`, `chore`: where to go on",
+        "`shards`: fixed for the namespace; and where to go on: `sweep:<stream>`, `leaving`, `scan <type>`, `trim <type>`, `chore`",
         publisher="writes",
     ),
     KeyKind("topics", "hash", "topic -> agent types that subscribe, with spaces between", publisher="writes"),
     KeyKind("prefixes", "hash", "prefix of topics -> agent types that subscribe", publisher="writes"),
     KeyKind("types", "hash", "agent type -> JSON of its settings", publisher="writes"),
+    KeyKind(
+        "leaving",
+        "hash",
+        "stream -> agent types that ended their subscription and have entries of it in hand",
+        publisher="writes",
+    ),
     KeyKind(
         "accepts",
         "hash",
@@ -79,11 +85,17 @@ OF_THE_NAMESPACE = (
     KeyKind(
         "chores",
         "hash",
-        "what takes more than one call, `<kind> <what>`: leave, adopt, unshelve, subscribe -> how far it is",
+        "what takes more than one call, `<kind> <what>`: leave, adopt, subscribe -> how far it is",
         publisher="writes",
     ),
     KeyKind("grown", "set", "streams that were read from since a beat looked whether to trim them"),
     KeyKind("workers", "zset", "worker -> when its lease ends, server ms"),
+    KeyKind(
+        "beats",
+        "hash",
+        "`last`: when a worker last beat or joined; `patience`: until when no lease that ended is taken for a death; "
+        "`since`: when that began; ms",
+    ),
     KeyKind(
         "timers",
         "zset",
@@ -101,6 +113,11 @@ OF_THE_NAMESPACE = (
         "paused",
         "hash",
         "`type <type>`, `key <type>/<key>` or `topic <topic>` -> when (ms) and by whom",
+    ),
+    KeyKind(
+        "resumed",
+        "hash",
+        "agent type -> where the look at its shelved agents goes on, after something was resumed",
     ),
     KeyKind(
         "cancelled", "zset", "id of a cancelled request -> until when it matters, ms", "window", "writes"
@@ -134,7 +151,7 @@ OF_A_TYPE = (
         "those of them that may hold unread entries -> a time (ms) that no unread entry is before",
         publisher="writes",
     ),
-    KeyKind("cursor:<type>", "hash", "stream -> last id that its group was given", publisher="reads"),
+    KeyKind("cursor:<type>", "hash", "stream -> last id that its group was given", publisher="writes"),
     KeyKind("bell:<type>", "list", "tokens: one wakes one idle worker", publisher="writes"),
     KeyKind(
         "busy:<type>", "hash", "agent key -> worker that runs it, or empty while parked entries wait for one"
@@ -142,12 +159,16 @@ OF_A_TYPE = (
     KeyKind("wait:<type>:<key>", "list", "references parked behind an agent, in order"),
     KeyKind("parked:<type>", "hash", "agent key -> how many entries are parked", publisher="reads"),
     KeyKind("ready:<type>", "list", "agents whose parked entries any worker may take"),
-    KeyKind("suspects:<type>", "list", "agents whose first entry has ended workers: tried alone"),
+    KeyKind("suspects:<type>", "list", "agents whose first entry may have ended workers: tried alone"),
     KeyKind(
         "shelved:<type>", "hash", "agent key -> queue that it belongs in, while something of it is paused"
     ),
     KeyKind("early:<type>", "zset", "entries read ahead of another stream: `<sortable id>|<reference>`"),
-    KeyKind("tries:<type>", "hash", "reference -> attempts, first attempt (ms), reason"),
+    KeyKind(
+        "tries:<type>",
+        "hash",
+        "reference -> attempts, first attempt (ms), deaths of workers that held it among others, reason",
+    ),
     KeyKind("stats:<type>", "hash", "counters: done, retried, dead, released, reaped"),
     KeyKind("rate:<type>", "string", "what is left of the type's rate limit: tokens, ms", "hour"),
 )

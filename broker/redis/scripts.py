@@ -28,6 +28,7 @@ SHARED = (
     "sending",
     "replies",
     "parked",
+    "tries",
     "deadletters",
     "timers",
     "versions",

@@ -149,7 +149,8 @@ async def _limit_memory(driver: ServerDriver, too_much: int) -> None:
 async def _forget(worker: DrivenWorker, *, after: int = 1) -> None:
     """Beats that forget what is older than so many ms."""
     for _ in range(3):
-        await worker.driver.run("beat", worker.name, 3_600_000, RETAIN, 0, 0, 0, after)
+        told = worker.lane.incarnation.acknowledged
+        await worker.driver.run("beat", worker.name, 3_600_000, RETAIN, 0, 0, 0, told, after)
 
 
 async def _topics(driver: ServerDriver) -> set[str]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from callboard.broker import BrokerSettings
 from callboard.broker.consumer.consumer import Consumer
-from callboard.broker.consumer.interfaces import ConsumedType, Ending, HandlingWorker, Pull, Turn
+from callboard.broker.consumer.interfaces import ConsumedType, Ending, HandlingWorker, Incarnation, Pull, Turn
 from callboard.broker.delivery import Delivery
 from callboard.broker.envelope import Envelope
 from callboard.broker.outcome import Commit, Outcome
@@ -67,7 +67,7 @@ class FakeLane:
         committed, buried, returned: bodies, in the order in which they came.
         answering: while it is not set, turns are carried out and not answered.
         failures, resync_errors, reconnect_errors, join_errors, leave_error: what goes wrong next.
-        suspects_wait: flag of the answers.
+        suspects_wait, suspicion: of the answers.
     """
 
     def __init__(self) -> None:
@@ -87,6 +87,7 @@ class FakeLane:
         self.join_errors: deque[Exception] = deque()
         self.leave_error: Exception | None = None
         self.suspects_wait = False
+        self.suspicion = 0
         self.next_due_ms: int | None = None
         self.most_held = 0
         self.joins = 0
@@ -100,6 +101,10 @@ class FakeLane:
 
     def offer(self, *entries: Delivery) -> None:
         self.queue.extend(entries)
+
+    @property
+    def incarnation(self) -> Incarnation:
+        return Incarnation(self.worker)
 
     async def join(self, agent_types: Sequence[str], accepts: Mapping[str, int]) -> None:
         if self.join_errors:
@@ -120,7 +125,8 @@ class FakeLane:
         self._end(done)
         given = [delivery for name in wants for delivery in self._take(name, pull.room)]
         more = bool(self.queue) and bool(wants)
-        answer = Turn(given, 1_763_700_000_000, self.next_due_ms, more, self.suspects_wait, "")
+        suspects = self.suspects_wait, "", self.suspicion
+        answer = Turn(given, 1_763_700_000_000, self.next_due_ms, more, *suspects)
         await self.answering.wait()
         if failure is not None:
             raise failure.error

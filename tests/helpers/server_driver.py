@@ -190,7 +190,14 @@ class DrivenWorker:
         self, *, lease: float = LEASE, retain: int = 1000, max_unclaimed: int = 100_000
     ) -> list[Any]:
         answer: list[Any] = await self.driver.run(
-            "beat", self.name, int(lease * 1000), retain, max_unclaimed, 0, 0
+            "beat",
+            self.name,
+            int(lease * 1000),
+            retain,
+            max_unclaimed,
+            0,
+            0,
+            self.lane.incarnation.acknowledged,
         )
         return answer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from .change import becomes, negated, never, removed, when, with_part
-from .mutation import Mutation
+from .mutation import ON, TAIL, Mutation
 
 CONSUMER = "unit/broker/consumer/test_consumer.py::"
 RECOVERY = "unit/broker/consumer/test_recovery.py::"
@@ -17,11 +17,24 @@ MAILBOX = "unit/broker/consumer/test_mailbox.py::"
 PUBLISHER = "unit/broker/redis/client/test_publisher.py::"
 HEARTBEAT = "unit/broker/redis/client/test_heartbeat.py::"
 LANE = "unit/broker/redis/client/test_lane.py::"
+WIRE = "unit/broker/redis/client/test_connection_wire.py::"
+FOLLOWER = "unit/broker/redis/client/test_follower.py::"
+LOCAL_WORKER = "unit/actors/runtime/test_local_worker.py::"
 HOST = "unit/actors/runtime/test_host.py::"
 ONCE = "unit/actors/runtime/test_once.py::"
 SENDING = "unit/actors/runtime/test_sending.py::"
 
 PYTHON_MUTATIONS: Final = (
+    Mutation(
+        "a worker does not say what it was answered",
+        "what was answered is acknowledged",
+        removed,
+        (
+            f"{TAIL}test_nothing_that_was_committed_in_the_tail_is_committed_twice{ON}",
+            f"{TAIL}test_an_idle_worker_hears_it_from_its_heartbeat{ON}",
+        ),
+        quick=False,
+    ),
     Mutation(
         "after a retry the worker goes on with the key",
         "after a retry the rest of its agent goes back",
@@ -63,6 +76,40 @@ PYTHON_MUTATIONS: Final = (
         quick=False,
     ),
     Mutation(
+        "what the server does not hold is run all the same",
+        "what the server does not hold is not run",
+        never,
+        (
+            f"{RECOVERY}test_what_the_server_does_not_hold_is_not_run",
+            f"{RECOVERY}test_what_had_ended_and_the_server_does_not_hold_is_not_committed",
+        ),
+        quick=False,
+    ),
+    Mutation(
+        "a worker that is cut off keeps its lease",
+        "a worker that is cut off lets its lease end",
+        never,
+        (f"{LOCAL_WORKER}test_the_heart_of_a_worker_that_is_cut_off_does_not_beat",),
+        quick=False,
+    ),
+    Mutation(
+        "a connection to a demoted primary stays",
+        "a connection to a demoted primary ends",
+        never,
+        (f"{WIRE}test_a_server_that_is_the_primary_no_more_is_left",),
+        quick=False,
+    ),
+    Mutation(
+        "a place that is gone is read behind",
+        "a remembered place that is gone is not read behind",
+        removed,
+        (
+            f"{FOLLOWER}test_a_stream_that_was_lost_and_goes_on_with_lower_ids_is_read",
+            f"{FOLLOWER}test_a_tail_that_was_lost_with_the_connection_is_noticed_at_once",
+        ),
+        quick=False,
+    ),
+    Mutation(
         "a drain does not wait for what runs",
         "a drain waits for what runs",
         becomes("return self._boxes.is_draining"),
@@ -81,6 +128,13 @@ PYTHON_MUTATIONS: Final = (
         "a worker takes nothing while a suspect waits",
         when("self._boxes.is_draining"),
         (f"{INTAKE}test_a_suspect_is_handled_alone",),
+        quick=False,
+    ),
+    Mutation(
+        "patience stays the same",
+        "patience grows with the deaths",
+        with_part("min(suspicion, MOST_DOUBLINGS)", "0"),
+        (f"{INTAKE}test_patience_doubles_with_each_death_up_to_an_end",),
         quick=False,
     ),
     Mutation(

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
 from callboard.broker.errors import BrokerError
 from callboard.broker.redis.keys import Keys
@@ -23,12 +24,28 @@ logger = logging.getLogger("callboard.broker")
 FIRST_PAUSE, LONGEST_PAUSE = 0.0005, 0.02  # seconds between two looks at whether the thread has ended
 
 
+class Pulse(NamedTuple):
+    """What a beat says of its worker.
+
+    Attributes:
+        worker: the present incarnation; "" for none, or for one that is not to be kept alive.
+        acknowledged: number of its last call that was answered.
+        held: deliveries that it holds.
+        running: handlers under way.
+    """
+
+    worker: str
+    acknowledged: int
+    held: int
+    running: int
+
+
 class Heartbeat:
     """Beats for the current incarnation of one worker until stopped.
 
     Args:
-        pulse: returns worker name, entries held, handlers running; called in the thread, must not block.
-        on_fenced: called in the thread when the server does not know the worker any more.
+        pulse: what there is to say; called in the thread, must not block.
+        on_fenced: called in the thread when the server does not know the worker any more, or has lost what it knew.
     """
 
     def __init__(
@@ -36,7 +53,7 @@ class Heartbeat:
         endpoint: Endpoint,
         keys: Keys,
         settings: BrokerSettings,
-        pulse: Callable[[], tuple[str, int, int]],
+        pulse: Callable[[], Pulse],
         on_fenced: Callable[[str], None],
     ) -> None:
         self._endpoint = endpoint
@@ -91,14 +108,15 @@ class Heartbeat:
 
     def _beat(self) -> bool:
         """One beat; whether the server has more to tidy up."""
-        worker, held, running = self._pulse()
+        worker, acknowledged, held, running = self._pulse()
         # guard: a worker's heart beats
         if not worker:
             return False
         settings = self._settings
         lease = int(settings.lease * 1000)
         forget = int(settings.forget_topics_after * 1000)
-        arguments = (worker, lease, settings.retain, settings.max_unclaimed, held, running, forget)
+        about_streams = (settings.retain, settings.max_unclaimed)
+        arguments = (worker, lease, *about_streams, held, running, acknowledged, forget)
         answer = run(self._connected(), self._keys, "beat", arguments)
         # `worker` and not the present name: the loop may have joined anew while the beat was under way, and a lost lease
         # of the old incarnation must not be told of the new one.

@@ -25,6 +25,7 @@ from .waiting_room import WaitingRoom
 
 LARGEST_BATCH = 500  # messages in one call
 LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
+FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5  # seconds before a batch is sent again that was refused or lost
 
 
 class Publisher:
@@ -188,6 +189,7 @@ class Publisher:
     async def _call(self, arguments: list[Argument]) -> list[bytes]:
         """The same batch number makes it safe to send again when the answer was lost."""
         deadline = asyncio.get_running_loop().time() + self._link.settings.socket_timeout
+        pause = FIRST_PAUSE
         while True:
             try:
                 answer: list[bytes] = await self._link.run("publish", arguments)
@@ -196,7 +198,8 @@ class Publisher:
                 left = deadline - asyncio.get_running_loop().time()
                 if left <= 0 or self._link.is_closed:
                     raise
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
                 # guard: a batch that is sent again keeps its number
                 await self._link.reconnect(left)
 

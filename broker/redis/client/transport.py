@@ -24,7 +24,7 @@ from .claims import ClaimStore
 from .connection import Link, Revive
 from .endpoint import Argument, Endpoint
 from .follower import StreamFollower
-from .heartbeat import Heartbeat
+from .heartbeat import Heartbeat, Pulse
 from .lane import WorkerLane, as_words
 from .nested import NestedRequests
 from .publisher import Publisher
@@ -78,13 +78,18 @@ class RedisTransport:
         self._links.add(made)
         return made
 
-    def _doubt_others(self, lost: Link) -> None:
+    def _doubt_others(self, lost: Link, has_moved: bool) -> None:
         """A network that dropped one connection without a word has dropped those that were idle, too.
 
-        Each of them would cost a `socket_timeout` of its own, when it is used next.
+        Each of them would cost a `socket_timeout` of its own, when it is used next. And where the server of one is the
+        primary no more, nothing comes any more on one that waits for something to come.
         """
         for link in list(self._links):
-            if link is not lost:
+            if link is lost:
+                continue
+            if has_moved:
+                link.break_off("its server is the primary no more")
+            else:
                 link.doubt()
 
     # The server's clock
@@ -231,9 +236,7 @@ class RedisTransport:
         """A line for one worker."""
         return WorkerLane(self.link("worker"), self.link("bell"))
 
-    def heartbeat(
-        self, pulse: Callable[[], tuple[str, int, int]], on_fenced: Callable[[str], None]
-    ) -> Heartbeat:
+    def heartbeat(self, pulse: Callable[[], Pulse], on_fenced: Callable[[str], None]) -> Heartbeat:
         """The heartbeat of one worker; not started yet."""
         return Heartbeat(self.endpoint, self.keys, self.settings, pulse, on_fenced)
 

@@ -2,8 +2,8 @@
 -- stream `control`; what must hold for work that nobody has taken yet stands in keys of its own.
 --
 -- control  stream  fields do, of: `cancel` <request id>; `pause` and `make way` <target>
--- paused, shelved:<type>, cancelled: see exceptions.lua
--- urgent: see parked.lua; urgent:<type>  stream  the resets of a type; no group reads it
+-- paused, cancelled: see exceptions.lua
+-- shelved:<type>, resumed, urgent: see parked.lua; urgent:<type>  stream  the resets of a type; no group reads it
 --
 -- ARGV: 'cancel', request id, until (ms)
 --     | 'pause' or 'resume', 'type', 'key' or 'topic', name (`type`, `type/key` or topic), by whom
@@ -33,37 +33,25 @@ local function pause()
   return 1
 end
 
-STEPS.unshelve = function(agent_type, place)
-  local name = P .. 'shelved:' .. agent_type
-  local found = call('HSCAN', name, place, 'COUNT', STEP)
-  local shelved, back = found[2], {}
-  for i = 1, #shelved, 2 do
-    local queue = shelved[i + 1]
-    back[queue] = back[queue] or {}
-    table.insert(back[queue], shelved[i])
+-- Also types that do not subscribe to the topic any more may have entries of it in hand.
+local function resume_topic(topic)
+  for _, agent_type in ipairs(call('HKEYS', P .. 'types')) do
+    -- guard: who left a topic goes on with it, too
+    if call('EXISTS', P .. 'shelved:' .. agent_type) == 1 then unshelve(agent_type, '0') end
   end
-  for queue, keys in pairs(back) do
-    bulk('RPUSH', P .. queue .. agent_type, keys)
-    bulk('HDEL', name, keys)
+  for _, agent_type in ipairs(known_receivers('topic:' .. topic)) do
+    mark_fresh(agent_type, { 'topic:' .. topic }, 0, 'CH')
+    ring(agent_type, 4)
   end
-  ring(agent_type, 4)
-  return found[1] ~= '0' and found[1] or nil
-end
-
--- Everything that was put aside is looked at again; what is still paused for another reason is put aside again.
-local function unshelve(agent_type)
-  take_step('unshelve', agent_type, '0')
-  freshen(agent_type)
-  ring(agent_type, 4)
 end
 
 local function resume()
   local kind, name = ARGV[2], ARGV[3]
   if call('HDEL', P .. 'paused', kind .. ' ' .. name) == 0 then return 0 end
   if kind == 'topic' then
-    for _, agent_type in ipairs(subscribers(name)) do unshelve(agent_type) end
+    resume_topic(name)
   else
-    unshelve(string.match(name, '^[^/]*'))
+    unshelve(string.match(name, '^[^/]*'), '0')
   end
   event('resumed', kind .. ' ' .. name, ARGV[4])
   return 1
@@ -80,7 +68,9 @@ local function reset()
   call('HSET', P .. 'urgent', name, ref)
   local is_idle = not call('HGET', P .. 'busy:' .. agent_type, key)
   park_in_front(agent_type, key, { ref })
-  if is_idle then make_ready(agent_type, key) end
+  -- An agent that was put aside because of a paused topic: the reset is not of that topic.
+  local was_aside = call('HDEL', P .. 'shelved:' .. agent_type, key) == 1
+  if is_idle or was_aside then make_ready(agent_type, key) end
   tell('make way', 'key ' .. agent_type .. '/' .. key)
   save_clock()
   return 1

@@ -17,19 +17,33 @@ local function add_word(key, field, word)
   return true, #types == 1
 end
 
--- Without a start given: the first group of a topic begins at its first entry, or where the type was when it ended an
--- earlier subscription; a later group begins at the end.
-local TOPICS = 500 -- topics that one call subscribes to by a prefix
-
+-- Without a start given a type that subscribed before goes on where it was; else the first group of a topic begins at its
+-- first entry, a later one at the end. A group that has still to go (see unsubscribe.lua) goes on in any case.
 local function subscribe_topic(agent_type, topic, start, since)
   local known = call('HEXISTS', P .. 'topics', topic) == 1
   if not known then subscribers(topic) end
   local added, first = add_word(P .. 'topics', topic, agent_type)
   if not added then return end
-  if start == '' then start = first and (call('HGET', P .. 'cursor:' .. agent_type, 'topic:' .. topic) or '0') or since or '$' end
-  create_group('topic:' .. topic, agent_type, start)
-  mark_fresh(agent_type, { 'topic:' .. topic }, 0, 'CH')
+  local suffix = 'topic:' .. topic
+  -- guard: who subscribes again goes on where it was
+  if start == '' then start = call('HGET', P .. 'cursor:' .. agent_type, suffix) end
+  local was_leaving = stop_leaving(agent_type, suffix)
+  local is_new = create_group(suffix, agent_type, start or (first and '0' or since or '$'))
+  -- It vanished before it could go: what the type has in hand is pending again.
+  if was_leaving and is_new then adopt(agent_type, suffix, {}) end
+  mark_fresh(agent_type, { suffix }, 0, 'CH')
 end
+
+-- An inbox that lost its group must not begin at its first entry again.
+local function open_inbox(agent_type)
+  local suffix = 'inbox:' .. agent_type
+  local cursor = call('HGET', P .. 'cursor:' .. agent_type, suffix)
+  -- guard: an inbox goes on where it was
+  local is_new = create_group(suffix, agent_type, cursor or '0')
+  if is_new and cursor then adopt(agent_type, suffix, {}) end
+end
+
+local TOPICS = 500 -- topics that one call subscribes to by a prefix
 
 -- The topics that are there when a type subscribes to a prefix: `<type> <prefix>`. Where the topics are many, what is
 -- published while they are gone through is later than the id that was the last when it began.
@@ -64,7 +78,7 @@ local function declare()
   for _ = 1, tonumber(read()) do
     local agent_type, settings = read(), read()
     call('HSET', P .. 'types', agent_type, settings)
-    create_group('inbox:' .. agent_type, agent_type, '0')
+    open_inbox(agent_type)
   end
   local is_more = false
   for _ = 1, tonumber(read()) do

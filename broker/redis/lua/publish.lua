@@ -43,8 +43,12 @@ local function unhandled(suffix, group, most)
 end
 
 local function count_room(suffix, most)
-  local behind = 0
-  for _, group in ipairs(groups_of(suffix) or {}) do behind = math.max(behind, unhandled(suffix, group, most)) end
+  local behind, ended = 0, leaving(suffix)
+  for _, group in ipairs(groups_of(suffix) or {}) do
+    -- guard: a type that left keeps nobody waiting
+    local count = contains(ended, group.name) and group.pending or unhandled(suffix, group, most)
+    behind = math.max(behind, count)
+  end
   return most - behind
 end
 

@@ -179,12 +179,14 @@ class ParkedEntry:
         stream: suffix of its stream.
         entry: its id there.
         attempts: attempts that failed so far.
+        deaths: deaths of workers that held it among others; it is not known which of them ended the worker.
         reason: how the last of them ended, "" when there was none.
     """
 
     stream: str
     entry: str
     attempts: int
+    deaths: int
     reason: str
 
 

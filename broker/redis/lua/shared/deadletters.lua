@@ -1,7 +1,7 @@
 -- Dead letters: messages that failed for good, with the reason.
 --
 -- dead:<type>   stream  the seven fields of the entry, then reason, error, traceback, attempts, stream, entry, first, last, worker
--- tries:<type>  hash    ref -> `<attempts> <first ms> <reason>`
+-- tries:<type>  hash    see tries.lua
 -- stats:<type>  hash    counters: done, retried, dead, released, reaped
 
 -- `values` of an entry become a dead letter; `letter` has the reason, and what else is known.

@@ -3,7 +3,7 @@
 
 -- Whether only prefixes brought these agent types to the topic: they will again.
 local function comes_by_prefix(topic, types)
-  local by_prefix = prefix_subscribers(topic)
+  local by_prefix = prefixed(topic)
   for i = 1, #types do
     if not contains(by_prefix, types[i]) then return false end
   end

@@ -77,20 +77,24 @@ end
 -- Several streams: in the order of publishing, up to the first gap and to the number wanted. What lies behind the gap
 -- waits: an older entry of the stream that was not read to its end may be for the same agent.
 local function admit_merged(turn, agent_type, list, cutoff, count)
-  merge_early(agent_type, list, count)
-  local chosen = {}
+  merge_early(agent_type, list, turn.paused and count + ASIDE or count)
+  local chosen, paused = {}, turn.paused or {}
   for i = 1, #list do
     local item = list[i]
     -- guard: a gap in another stream holds back what is newer
-    if #chosen < count and (not cutoff or item.sort <= cutoff) then
-      if not item.member or admit_early(agent_type, item) then chosen[#chosen + 1] = item end
+    if count > 0 and (not cutoff or item.sort <= cutoff) then
+      if not item.member or admit_early(agent_type, item) then
+        chosen[#chosen + 1] = item
+        -- What is paused takes no place of the worker.
+        if not paused[item.suffix] then count = count - 1 end
+      end
     elseif not item.member then
       -- guard: what was read ahead is kept
       call('ZADD', P .. 'early:' .. agent_type, 0, item.sort .. '|' .. item.suffix .. ' ' .. item.id)
       turn.more = true
     end
   end
-  if #chosen == count then turn.more = true end
+  if count == 0 then turn.more = true end
   admit(turn, agent_type, chosen)
 end
 

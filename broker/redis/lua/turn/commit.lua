@@ -1,10 +1,17 @@
 -- Commits: each writes all of what it says or, because the turn was refused before, nothing.
 --
 -- A commit is four values at the same place of four lists: `group` (a table: agent type, stream suffix, acknowledged ids),
--- `id`, `key` and `mode`, the marks; `n` is how many there are. Most are plain and need nothing else.
+-- `id`, `key` and `mode`, the marks; `n` is how many there are. Most are plain and need nothing else. `own`: their fields
+-- of own:<worker>.
 
 local COMMIT_MORE = COMMIT .. MORE
 local COMES_BACK = { [RETRY] = true, [RELEASE] = true, [WAIT] = true }
+
+local function own_fields(groups, ids, n)
+  local fields = {}
+  for i = 1, n do fields[i] = groups[i].type .. ' ' .. groups[i].suffix .. ' ' .. ids[i] end
+  return fields
+end
 
 local function read_commits(turn)
   local groups, group, id, key, mode = {}, {}, {}, {}, {}
@@ -15,7 +22,19 @@ local function read_commits(turn)
     at = at + 4
   end
   turn.at = at
-  turn.commits = { n = n, groups = groups, group = group, id = id, key = key, mode = mode }
+  turn.commits = { n = n, groups = groups, group = group, id = id, key = key, mode = mode, own = own_fields(group, id, n) }
+end
+
+-- Whether the server knows of each entry that this worker holds it. A commit of another one would come on top of the
+-- commit of whoever holds it now.
+local function holds_all(turn)
+  local commits = turn.commits
+  if commits.n == 0 then return true end
+  local keys, held = commits.key, bulk_get(P .. 'own:' .. turn.worker, commits.own)
+  for i = 1, commits.n do
+    if held[i] ~= keys[i] then return false end
+  end
+  return true
 end
 
 -- How it ended: the first of the marks.
@@ -35,15 +54,14 @@ end
 
 -- Acknowledging comes first: it is allowed when memory is full, and it makes room.
 local function acknowledge(worker, commits)
-  local fields, groups, ids, modes = {}, commits.group, commits.id, commits.mode
+  local groups, ids, modes = commits.group, commits.id, commits.mode
   for i = 1, commits.n do
     local group, id, mode = groups[i], ids[i], modes[i]
-    fields[i] = group.type .. ' ' .. group.suffix .. ' ' .. id
     -- guard: what comes back is not acknowledged
     if mode == COMMIT or not COMES_BACK[ending(mode)] then group.acked[#group.acked + 1] = id end
   end
   -- guard: what is committed is held no more
-  bulk('HDEL', P .. 'own:' .. worker, fields)
+  bulk('HDEL', P .. 'own:' .. worker, commits.own)
   for _, group in ipairs(commits.groups) do
     local acked = group.acked
     for i = 1, #acked, CHUNK do
@@ -74,7 +92,10 @@ end
 local function hand_over(turn, agent_type, key)
   if turn.paused and is_put_aside(turn, agent_type, key, 'ready:') then return false end
   -- guard: a worker that takes nothing more is handed nothing
-  if turn.accept and not turn.rate[agent_type] then return take_parked(turn, agent_type, key, HANDED_OVER) == 0 end
+  if turn.accept and not turn.rate[agent_type] then
+    local taken, put_aside = take_parked(turn, agent_type, key, HANDED_OVER)
+    return taken == 0 and not put_aside
+  end
   make_ready(agent_type, key)
   return false
 end
@@ -112,7 +133,6 @@ local function finish_keys(turn, commits)
 end
 
 local function commit_all(turn)
-  read_commits(turn)
   local commits = turn.commits
   if commits.n == 0 then return end
   acknowledge(turn.worker, commits)

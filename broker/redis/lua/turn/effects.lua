@@ -67,8 +67,9 @@ WRITERS[RETRY] = function(turn, i)
   local delay, attempts, first, reason = tonumber(read(turn)), read(turn), read(turn), read(turn)
   local agent_type = turn.commits.group[i].type
   if first == '' then first = text(now()) end
+  -- It ran to its end in a living worker: deaths before are forgotten.
   -- guard: a retry counts its attempt
-  call('HSET', P .. 'tries:' .. agent_type, ref_of(turn, i), attempts .. ' ' .. first .. ' ' .. reason)
+  call('HSET', P .. 'tries:' .. agent_type, ref_of(turn, i), tries_line(attempts, first, 0, reason))
   call('HINCRBY', P .. 'stats:' .. agent_type, 'retried', 1)
   give_back(turn, i, delay)
 end

@@ -1,13 +1,13 @@
 -- What keeps entries from being handled as usual: pauses, cancelled requests, messages in a newer version.
 --
 -- paused          hash  `type <type>`, `key <type>/<key>` or `topic <topic>` -> when (ms) and by whom
--- shelved:<type>  hash  agent key -> queue that it belongs in (`ready:` or `suspects:`), while something of it is paused
+-- shelved:<type>, resumed  see parked.lua
 -- cancelled       zset  id of a cancelled request -> until when it matters (ms)
 -- newer           hash  see versions.lua
 
 -- There is mostly nothing of it: then this is one command in a turn.
 local function read_exceptions(turn)
-  if call('EXISTS', P .. 'paused', P .. 'cancelled', P .. 'newer') == 0 then return end
+  if call('EXISTS', P .. 'paused', P .. 'cancelled', P .. 'newer', P .. 'resumed') == 0 then return end
   local fields = call('HGETALL', P .. 'paused')
   if #fields > 0 then turn.paused = {} end
   for i = 1, #fields, 2 do
@@ -17,6 +17,7 @@ local function read_exceptions(turn)
   end
   turn.any_cancelled = call('EXISTS', P .. 'cancelled') == 1
   turn.any_newer = call('EXISTS', P .. 'newer') == 1
+  turn.resumed = by_name(call('HGETALL', P .. 'resumed'))
 end
 
 local function is_paused(turn, agent_type, key, suffix)
@@ -38,14 +39,24 @@ local function is_put_aside(turn, agent_type, key, queue)
   return true
 end
 
--- The refs before the first one that is paused. The first of all was looked at before.
+-- The refs before the first one that is paused.
 local function up_to_pause(turn, agent_type, key, refs)
-  local list = { refs[1] }
-  for i = 2, #refs do
+  local list = {}
+  for i = 1, #refs do
     if is_paused(turn, agent_type, key, (split_ref(refs[i]))) then break end
     list[i] = refs[i]
   end
   return list
+end
+
+-- The streams of topics that are not paused, and of those that are.
+local function apart_by_pause(turn, suffixes)
+  local going, paused = {}, {}
+  for i = 1, #suffixes do
+    local list = turn.paused[suffixes[i]] and paused or going
+    list[#list + 1] = suffixes[i]
+  end
+  return going, paused
 end
 
 -- Whether the worker knows the message that the first entry of an agent waits for.

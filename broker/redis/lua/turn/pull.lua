@@ -6,32 +6,36 @@
 local STREAMS = 256 -- most streams that are read in one turn
 
 -- The streams with the oldest unread entries. Where there are more, also the order from which on those may hold some.
-local function oldest_fresh(turn, agent_type)
-  local suffixes, from, found = {}, 0
-  repeat
-    found = call('ZRANGE', P .. 'fresh:' .. agent_type, from, from + STREAMS, 'WITHSCORES')
-    for i = 1, #found, 2 do
-      -- guard: streams that are not read yet hold back what is newer
-      if #suffixes == STREAMS then return suffixes, string.format('%016.0f', tonumber(found[i + 1])) end
-      if not turn.paused or not turn.paused[found[i]] then suffixes[#suffixes + 1] = found[i] end
-    end
-    from = from + STREAMS + 1
-  until #found <= 2 * STREAMS
+local function oldest_fresh(agent_type)
+  local found, suffixes = call('ZRANGE', P .. 'fresh:' .. agent_type, 0, STREAMS, 'WITHSCORES'), {}
+  for i = 1, math.min(#found, 2 * STREAMS), 2 do suffixes[#suffixes + 1] = found[i] end
+  -- guard: streams that are not read yet hold back what is newer
+  if #found > 2 * STREAMS then return suffixes, string.format('%016.0f', tonumber(found[#found])) end
   return suffixes
 end
 
 local function earlier(a, b) return a and (not b or a < b) and a or b end
 
+-- What is paused is parked behind its agents, so that what came later by other streams waits for it. It is read no sooner
+-- than there is something that could overtake it: until then a paused backlog costs nothing.
+local function add_paused(turn, agent_type, streams, suffixes, paused)
+  -- guard: nothing overtakes what is paused
+  for _, stream in ipairs(read_paused(turn, agent_type, paused)) do streams[#streams + 1] = stream end
+  for i = 1, #paused do suffixes[#suffixes + 1] = paused[i] end
+end
+
 local function pull_new(turn, agent_type, count)
   if turn.scan then freshen(agent_type) end
-  local suffixes, horizon = oldest_fresh(turn, agent_type)
+  local suffixes, horizon = oldest_fresh(agent_type)
   local early = call('EXISTS', P .. 'early:' .. agent_type) == 1
   if #suffixes == 0 and not early then return end
-  local bound = nil
+  local bound, paused = nil, {}
   if early and #suffixes > 0 then suffixes, bound = behind_early(turn, agent_type, suffixes, count) end
+  if turn.paused then suffixes, paused = apart_by_pause(turn, suffixes) end
   local each = #suffixes > 1 and math.max(4, math.ceil(2 * count / #suffixes)) or count
   local streams = #suffixes > 0 and read_streams(turn, agent_type, each, suffixes) or {}
-  local list, cutoff = gather(turn, agent_type, streams, each, suffixes)
+  if #paused > 0 and (#streams > 0 or early or horizon) then add_paused(turn, agent_type, streams, suffixes, paused) end
+  local list, cutoff = gather(turn, agent_type, streams, suffixes)
   if horizon then turn.more = true end
   cutoff = earlier(earlier(cutoff, bound), horizon)
   if #streams > 1 or early or horizon or #list > count then
@@ -52,20 +56,16 @@ local function pull_ready(turn, agent_type, count)
   return taken
 end
 
--- A message whose worker died often is tried alone: what another agent's handler does is not lost with it when the
--- worker dies again. Returns whether one was taken.
+-- What may have ended workers is tried alone: what another agent's handler does is not lost with it when the worker dies
+-- again, and it is known then what ended it. Returns whether one was taken.
 local function pull_suspect(turn, agent_type)
   local queue = P .. 'suspects:' .. agent_type
   for _ = 1, call('LLEN', queue) do
+    turn.suspicion = first_suspicion(agent_type, call('LINDEX', queue, 0)) or 0
     -- guard: a suspect waits for a worker that holds nothing
-    if turn.held > 0 or turn.out_n > 0 then
-      turn.suspects_wait = true
-      return false
-    end
-    if take_key(turn, agent_type, call('LPOP', queue), 1, 'suspects:') > 0 then
-      turn.suspects_wait = true
-      return true
-    end
+    if turn.held > 0 or turn.out_n > 0 then return false end
+    if take_key(turn, agent_type, call('LPOP', queue), 1, 'suspects:') > 0 then return true end
+    turn.suspicion = nil
   end
   return false
 end
@@ -89,6 +89,11 @@ local function spend(turn, agent_type, rate, left)
 end
 
 local function pull_type(turn, agent_type, count)
+  if turn.resumed and turn.resumed[agent_type] then
+    -- guard: all that was put aside goes on
+    unshelve(agent_type, turn.resumed[agent_type])
+    turn.more = true
+  end
   count = count - pull_ready(turn, agent_type, count)
   if count > 0 then pull_new(turn, agent_type, count) end
 end

@@ -18,7 +18,7 @@ end
 local function deliver(turn, agent_type, suffix, id, tries, values)
   if turn.persistent[agent_type] then add_state(turn, agent_type, values[KEY]) end
   if turn.any_cancelled and values[HEAD] ~= '' and call('ZSCORE', P .. 'cancelled', values[ID]) then
-    tries = (tries == '' and '0 ' .. text(now()) or tries) .. ' cancelled'
+    tries = (tries == '' and '0 ' .. text(now()) .. ' 0' or tries) .. ' cancelled'
   end
   local out, n, own, own_n = turn.out, turn.out_n, turn.own_new, turn.own_n
   out[n + 1], out[n + 2], out[n + 3], out[n + 4] = agent_type, suffix, id, tries
@@ -29,7 +29,7 @@ local function deliver(turn, agent_type, suffix, id, tries, values)
 end
 
 -- Takes one parked entry. One that is gone was deleted by hand; one that is no message was parked by a repair.
-local function take_one(turn, agent_type, key, ref)
+local function take_one(turn, agent_type, key, ref, tries)
   local suffix, id = split_ref(ref)
   local flat = entry_of(suffix, id)
   if not flat then
@@ -46,12 +46,13 @@ local function take_one(turn, agent_type, key, ref)
   -- guard: what is taken is pending, also while its group is being mended
   redis.pcall('XCLAIM', P .. suffix, agent_type, turn.worker, 0, id, 'FORCE', 'JUSTID')
   values[KEY] = key
-  deliver(turn, agent_type, suffix, id, call('HGET', P .. 'tries:' .. agent_type, ref) or '', values)
+  deliver(turn, agent_type, suffix, id, tries or '', values)
   return 1
 end
 
--- Takes up to `most` of what is parked behind an agent. Returns how many entries there were.
-local function take_parked(turn, agent_type, key, most)
+-- Takes up to `most` of what is parked behind an agent. Returns how many entries there were, and why the agent was put
+-- aside: what comes next is 'paused', or a 'suspect', which has to be tried alone (`alone`: it is).
+local function take_parked(turn, agent_type, key, most, alone)
   local list, counts = P .. 'wait:' .. agent_type .. ':' .. key, P .. 'parked:' .. agent_type
   local taken = 0
   while taken == 0 do
@@ -60,11 +61,26 @@ local function take_parked(turn, agent_type, key, most)
       call('HDEL', counts, key)
       return 0
     end
-    if turn.paused then refs = up_to_pause(turn, agent_type, key, refs) end
+    if turn.paused then
+      refs = up_to_pause(turn, agent_type, key, refs)
+      -- What was before it is gone.
+      -- guard: an entry that is gone lets nothing paused through
+      if #refs == 0 then
+        shelve(agent_type, key, alone and 'suspects:' or 'ready:')
+        return 0, 'paused'
+      end
+    end
+    local tries, count = bulk_get(P .. 'tries:' .. agent_type, refs), #refs
+    -- guard: a suspect goes nowhere beside others
+    if not alone then count = before_suspects(agent_type, tries, count) end
+    if count == 0 then
+      make_suspect(agent_type, key)
+      return 0, 'suspect'
+    end
     -- guard: what is taken is not parked any more
-    call('LTRIM', list, #refs, -1)
-    if call('HINCRBY', counts, key, -#refs) <= 0 then call('HDEL', counts, key) end
-    for i = 1, #refs do taken = taken + take_one(turn, agent_type, key, refs[i]) end
+    call('LTRIM', list, count, -1)
+    if call('HINCRBY', counts, key, -count) <= 0 then call('HDEL', counts, key) end
+    for i = 1, count do taken = taken + take_one(turn, agent_type, key, refs[i], tries[i]) end
   end
   return taken
 end
@@ -78,11 +94,14 @@ local function take_key(turn, agent_type, key, most, queue)
   if call('HGET', busy, key) ~= '' then return 0 end
   if turn.paused and is_put_aside(turn, agent_type, key, queue) then return 0 end
   if turn.any_newer and is_too_new(turn, agent_type, key, queue) then return 0 end
-  local taken = take_parked(turn, agent_type, key, most)
+  local taken, put_aside = take_parked(turn, agent_type, key, most, queue == 'suspects:')
   if taken > 0 then
     call('HSET', busy, key, turn.worker)
-  else
+  elseif not put_aside then
     call('HDEL', busy, key)
+  elseif put_aside == 'suspect' then
+    -- It was given back, or comes behind one that was tried alone: the next turn looks for suspects first.
+    turn.more, turn.suspicion = true, turn.suspicion or 0
   end
   return taken
 end
