@@ -64,7 +64,7 @@ OF_THE_NAMESPACE = (
     KeyKind(
         "config",
         "hash",
-        "`shards`: fixed for the namespace; and where to go on: `sweep:<stream>`, `leaving`, `scan <type>`, `trim <type>`, `chore`",
+        "`shards`: fixed for the namespace; where to go on: `sweep:<stream>`, `leaving`, `scan <type>`, `trim <type>`, ...",
         publisher="writes",
     ),
     KeyKind("topics", "hash", "topic -> agent types that subscribe, with spaces between", publisher="writes"),

@@ -46,7 +46,7 @@ local function adopt_list(agent_type, suffix, key, done)
   return #refs == STEP and text(done + STEP) or nil
 end
 
-local LONG_LIST = 100 -- parked entries of one agent that are a chore of their own
+local LONG_LIST = 20 -- parked entries of one agent that are a chore of their own when a step has looked at enough
 
 local function adopt_parked(agent_type, suffix, cursor)
   local looked_at = 0
@@ -55,7 +55,7 @@ local function adopt_parked(agent_type, suffix, cursor)
     local keys = found[2]
     for i = 1, #keys, 2 do
       local length = tonumber(keys[i + 1])
-      if length > LONG_LIST then
+      if length > LONG_LIST and looked_at + length > STEP then
         call('HSET', P .. 'chores', 'adopt ' .. agent_type .. ' ' .. suffix .. ' ' .. keys[i], 0)
       else
         adopt_list(agent_type, suffix, keys[i], 0)
@@ -121,6 +121,8 @@ local function end_group(agent_type, suffix)
   call('HSET', P .. 'cursor:' .. agent_type, suffix, group['last-delivered-id'])
   -- guard: a group stays while something of it is in hand
   if tonumber(group.pending) > 0 then return false end
+  -- One that was made again may not know yet what is pending.
+  if being_adopted()[suffix] then return false end
   call('XGROUP', 'DESTROY', P .. suffix, agent_type)
   return true
 end
