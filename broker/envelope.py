@@ -14,10 +14,18 @@ from msgpack import Packer
 from .encoding.claims import Claim
 from .encoding.limits import DEFAULT, Limits, unpack
 from .encoding.plain import packb
-from .errors import DecodeError, EncodeError
+from .errors import DecodeError, EncodeError, NameTooLongError
 
 Kind = Literal["event", "request", "reply"]
 Route = tuple[str, str]
+
+# What is longer becomes a dead letter where it is read, because somebody may have added it by hand: lua/turn/read.lua.
+MOST_NAME: Final = 1024  # bytes of an agent's key, of a message's id, of the name of its class
+MOST_SENDER: Final = 2 * MOST_NAME + 1  # bytes of type/key
+MOST_HEAD: Final = 65536  # bytes
+SHORT_NAMES_AT_MOST: Final = (
+    MOST_NAME // 4
+)  # characters of all of them together: then none is too long in any encoding
 
 
 class Envelope(NamedTuple):
@@ -85,7 +93,8 @@ class Posting(NamedTuple):
     Attributes:
         envelope: the message.
         stream: suffix of the stream, such as `topic:visits`, `inbox:clerk` or, for a reply, `reply:<process>`.
-        due: 0 for now, a number of ms to wait, or a time of the server's clock in ms.
+        due: 0 for now, a number of ms to wait, or, with a minus sign, a time of the server's clock in ms; a time in the
+            past is now.
         idempotency_id: under which it is accepted once; of a reply: the request's id when the reply is recorded. "" for
             none.
         waiting: name of the process that waits for the reply of a recorded request, or "".
@@ -100,6 +109,19 @@ class Posting(NamedTuple):
     waiting: str = ""
     claim: Claim | None = None
     fence: Fence | None = None
+
+
+def check_names(id: str, type: str, key: str, sender: str | None) -> None:
+    """Refuses a message that nobody could read.
+
+    Raises:
+        NameTooLongError: one of these is longer than it may be.
+    """
+    names = (("id", id, MOST_NAME), ("type", type, MOST_NAME), ("key", key, MOST_NAME))
+    for what, name, most in (*names, ("sender", sender or "", MOST_SENDER)):
+        size = len(name.encode("utf-8", "surrogatepass"))
+        if size > most:
+            raise NameTooLongError(what, size, most)
 
 
 # The three below make an envelope that is about to be sent. They hand the tuple over whole: Envelope's own constructor
@@ -117,7 +139,13 @@ def event(
     version: int = 1,
     claimed: bool = False,
 ) -> Envelope:
-    """An event that is about to be sent."""
+    """An event that is about to be sent.
+
+    Raises:
+        NameTooLongError: see check_names.
+    """
+    if len(id) + len(type) + len(key) + (0 if sender is None else len(sender)) > SHORT_NAMES_AT_MOST:
+        check_names(id, type, key, sender)
     # fmt: off
     return tuple.__new__(Envelope, (
         id, type, key, sender, 0, body,
@@ -141,7 +169,12 @@ def request(
     claimed: bool,
     routes: Mapping[str, Route] | None,
 ) -> Envelope:
-    """A request that is about to be sent."""
+    """A request that is about to be sent.
+
+    Raises:
+        NameTooLongError: see check_names.
+    """
+    check_names(id, type, key, sender)
     # fmt: off
     return tuple.__new__(Envelope, (
         id, type, key, sender, 0, body,
@@ -208,7 +241,7 @@ def head_of(envelope: Envelope) -> bytes:  # noqa: C901 - one `if` per field
     Written out: a loop over names and defaults takes three times as long, and every message of a handler has a head.
 
     Raises:
-        EncodeError: a text of it has half of a surrogate pair.
+        EncodeError: a text of it has half of a surrogate pair, or all of it is longer than MOST_HEAD.
     """
     head: dict[str, Any] = {}
     (
@@ -253,9 +286,14 @@ def head_of(envelope: Envelope) -> bytes:  # noqa: C901 - one `if` per field
     if routes is not None:
         head["w"] = routes
     try:
-        return pack_head(head) if head else b""
+        packed = pack_head(head) if head else b""
     except UnicodeEncodeError as broken:
         raise EncodeError(envelope.type, "an id of its head has half of a surrogate pair") from broken
+    if len(packed) > MOST_HEAD:
+        raise EncodeError(
+            envelope.type, f"its head has {len(packed):,} bytes, the limit is {MOST_HEAD:,}: use shorter keys"
+        )
+    return packed
 
 
 def decode(values: Sequence[bytes], limits: Limits = DEFAULT) -> Envelope:

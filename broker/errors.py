@@ -20,6 +20,7 @@ CallboardError
     │   └── UnsupportedVersionError             its version is not accepted here
     ├── EncodeError (TypeError)                 a value can't be sent
     ├── MessageDeclarationError (ValueError)    a message class whose name or version can't work
+    ├── NameTooLongError (ValueError)           a key, an id or a sender is longer than the limit
     ├── PayloadTooLargeError (ValueError)       a message is larger than the limit
     │   └── ClaimTooLargeError                  even for the place beside its stream
     ├── UndeliverableError (LookupError)        no such agent type
@@ -255,6 +256,20 @@ class MessageDeclarationError(BrokerError, ValueError):
 
     name: str
     reason: str
+
+
+class NameTooLongError(BrokerError, ValueError):
+    """The key, id, type or sender of a message is longer than a worker would take."""
+
+    template = (
+        "the {what} of the message has {size:,} bytes, the limit is {limit:,}: "
+        "use a shorter one, such as a hash of it, and put the text into the message"
+    )
+    permanent = True
+
+    what: str
+    size: int
+    limit: int
 
 
 class PayloadTooLargeError(BrokerError, ValueError):

@@ -120,6 +120,11 @@ class BrokerSettings:
     max_unclaimed: Annotated[CountOrZero, Unit("entries")] = Field(
         default=100_000, description="What is kept in a topic that no agent type subscribes to."
     )
+    forget_topics_after: SecondsOrZero = Field(
+        default=604_800.0,
+        description="After which a topic is forgotten that only a prefix subscription made known, when all of it is "
+        "handled and nothing came since. 0: never.",
+    )
     dedupe_window: Seconds = Field(default=86_400.0, description="How long an idempotency id is remembered.")
     drain_grace: SecondsOrZero = Field(
         default=30.0, description="What running handlers get when a worker stops."
@@ -130,6 +135,11 @@ class BrokerSettings:
     )
     passivate_after: Seconds = Field(
         default=300.0, description="After which an idle persistent agent leaves the memory."
+    )
+    max_idle_agents: Annotated[Count, Unit("agents")] = Field(
+        default=10_000,
+        description="Idle agents without State that one process keeps of each type. Beyond, those that were idle longest "
+        "leave the memory, with all that a handler left in their attributes.",
     )
     max_memory: BytesOrZero = Field(
         default=0,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 from callboard.broker import BrokerSettings, MessageRegistry, SubscriptionTable
 from callboard.broker.consumer.interfaces import ConsumedType
 from callboard.broker.errors import ServerUnavailableError
+from callboard.broker.redis.client.throwaway import ThrowAway
 from callboard.broker.redis.client.transport import Declared, RedisTransport
 from callboard.broker.retry import RetryPolicy
 from callboard.broker.settings import variable, warn_of_unknown
@@ -70,6 +71,7 @@ class RuntimeLifecycle:
         self._task: asyncio.Task[None] | None = None
         self._opening: asyncio.Lock | None = None
         self._temporary = False
+        self._throw_away: ThrowAway | None = None
 
     @property
     def transport(self) -> RedisTransport:
@@ -139,6 +141,9 @@ class RuntimeLifecycle:
         transport = RedisTransport(url, settings, self._revive if self._server is not None else None)
         try:
             await self._declare(transport)
+            if self._temporary:
+                self._throw_away = ThrowAway(transport)
+                await self._throw_away.begin()
         except BaseException:
             await transport.close()
             await self._release_server()
@@ -180,6 +185,8 @@ class RuntimeLifecycle:
         if self._transport is not None:
             # Taken before the await: a second `close` that comes meanwhile finds nothing left to close.
             transport, self._transport = self._transport, None
+            if self._throw_away is not None:
+                await self._throw_away.end()
             await transport.close(delete_namespace=self._temporary)
 
     async def _revive(self) -> None:

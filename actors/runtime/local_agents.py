@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import inspect
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
@@ -172,13 +174,19 @@ class LocalAgents:
                 live.mailbox = None
                 live.version = UNKNOWN
 
-    async def passivate(self, before: float) -> None:
-        """Puts persistent agents to sleep that were not used since `before` (loop time, seconds)."""
+    async def passivate(self, before: float, most: int = sys.maxsize) -> None:
+        """Puts agents to sleep that were not used since `before` (loop time, seconds).
+
+        Of agents without a state, whose memory is in no other place, only those beyond the number of `most`.
+        """
         for kind in self:
-            if not kind.persistent or kind.factory is None:
+            if kind.factory is None:
                 continue
-            for key, live in list(kind.live.items()):
-                # While another agent was closed, this one may have been forgotten, or made again for a message.
+            idle = [pair for pair in kind.live.items() if pair[1].used < before and not _has_work(pair[1])]
+            if not kind.persistent:
+                idle = heapq.nsmallest(len(idle) - most, idle, key=_last_use) if len(idle) > most else []
+            for key, live in idle:
+                # While another agent was closed, this one may have been forgotten, used, or made again for a message.
                 if kind.live.get(key) is live and live.used < before and not _has_work(live):
                     del kind.live[key]  # before it is closed: a message that comes meanwhile gets a new agent
                     await self._put_to_sleep(live)
@@ -213,6 +221,10 @@ class LocalAgents:
     def settings_of_types(self, retry: RetryPolicy) -> dict[str, Mapping[str, Any]]:
         """The settings of each type that other processes need; `retry` is the policy of types without their own."""
         return {kind.type: {"max_attempts": kind.settings.retry_policy(retry).max_attempts} for kind in self}
+
+
+def _last_use(pair: tuple[str, LiveAgent]) -> float:
+    return pair[1].used
 
 
 def _has_work(live: LiveAgent) -> bool:

@@ -137,10 +137,11 @@ class LocalWorker:
             self._loop.call_soon_threadsafe(self.consumer.nudge)
 
     async def _passivate(self) -> None:
-        after = self._transport.settings.passivate_after
+        settings = self._transport.settings
+        after = settings.passivate_after
         while True:
             await asyncio.sleep(max(0.05, after / 4))
-            await self.host.agents.passivate(self._loop.time() - after)
+            await self.host.agents.passivate(self._loop.time() - after, settings.max_idle_agents)
 
     async def drain(self, task: asyncio.Task[None], grace: float) -> None:
         """Ends `task`, which runs this worker: what runs longer than `grace` seconds goes to other workers."""

@@ -380,7 +380,7 @@ def _due(options: SendOptions) -> int:
         return 0
     if at.tzinfo is None:
         raise ScheduleError("at= needs a time zone, such as datetime.now(UTC) + timedelta(minutes=5)")
-    return max(0, int(at.timestamp() * 1000))
+    return min(0, -int(at.timestamp() * 1000))
 
 
 def _time_out(waiting: asyncio.Future[Envelope], recipient: AgentId, seconds: float) -> None:

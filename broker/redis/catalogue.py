@@ -64,7 +64,7 @@ OF_THE_NAMESPACE = (
     KeyKind(
         "config",
         "hash",
-        "`shards`, `layout`: fixed for the namespace; `sweep:<stream>`, `leaving`: where trimming and ending groups go on",
+        "`shards`, `layout`: fixed for the namespace; where to go on: `sweep:<stream>`, `leaving`, `scan <type>`, ...",
         publisher="hget",
     ),
     KeyKind(
@@ -87,6 +87,12 @@ OF_THE_NAMESPACE = (
         "message -> highest version that some process ever said it knows",
         publisher="hget hset",
     ),
+    KeyKind(
+        "chores",
+        "hash",
+        "what takes more than one call, `<kind> <what>`: leave, adopt, subscribe -> how far it is",
+    ),
+    KeyKind("grown", "set", "streams that were read from since a beat looked whether to trim them"),
     KeyKind("workers", "zset", "worker -> when its lease ends, server ms"),
     KeyKind(
         "beats",
@@ -156,7 +162,12 @@ OF_STREAMS = (
 
 OF_A_TYPE = (
     KeyKind("streams:<type>", "set", "streams that the type reads, as suffixes", publisher="sadd sismember"),
-    KeyKind("fresh:<type>", "set", "those of them that may hold unread entries", publisher="sadd"),
+    KeyKind(
+        "fresh:<type>",
+        "zset",
+        "those of them that may hold unread entries -> a time (ms) that no unread entry is before",
+        publisher="zadd",
+    ),
     KeyKind("cursor:<type>", "hash", "stream -> last id that its group was given"),
     KeyKind("bell:<type>", "list", "tokens: one wakes one idle worker", publisher="llen lpush"),
     KeyKind(

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from callboard.broker.envelope import MOST_HEAD, MOST_NAME, MOST_SENDER
+
 from .marks import lua_names
 
 SHARED = (
@@ -20,6 +22,7 @@ SHARED = (
     "lists",
     "clock",
     "entries",
+    "chores",
     "topics",
     "claims",
     "sending",
@@ -33,6 +36,7 @@ SHARED = (
     "workers",
     "groups",
     "layout",
+    "forgetting",
     "functions",
 )
 """The files of `lua/shared/`, each of which may use those before it."""
@@ -81,7 +85,8 @@ class Library:
 def library() -> Library:
     """Puts the files together: what is shared, then a block for each operation."""
     operations = "\n".join(f"do\n{_block(name)}\nend" for name in OPERATIONS)
-    body = _in_rooms([_text(f"shared/{name}") for name in SHARED], operations)
+    limits = f"local MOST_NAME, MOST_SENDER, MOST_HEAD = {MOST_NAME}, {MOST_SENDER}, {MOST_HEAD}\n"
+    body = limits + _in_rooms([_text(f"shared/{name}") for name in SHARED], operations)
     name = f"callboard_{hashlib.sha256(body.encode()).hexdigest()[:12]}"
     return Library(name, f"#!lua name={name}\nlocal LIBRARY = '{name}'\n{body}\n")
 

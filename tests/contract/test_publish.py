@@ -203,9 +203,11 @@ async def test_what_is_due_at_the_same_time_comes_in_the_order_of_publishing(dri
 
 async def test_a_time_in_the_past_is_now(driver: ServerDriver) -> None:
     await driver.declare(topic("counter", "visits"))
-    await driver.publish(posting("topic:visits", "a", "1", due=1_500_000_000_000))
+    # A time in 1972 is as many milliseconds as two years: it must not be taken for a delay.
+    for time in (-1_500_000_000_000, -63_072_000_000, -1):
+        await driver.publish(posting("topic:visits", "a", str(time), due=time))
     worker = await driver.worker("counter")
-    assert bodies(await worker.take()) == ["1"]
+    assert bodies(await worker.take()) == ["-1500000000000", "-63072000000", "-1"]
 
 
 async def test_a_beat_fires_timers_too(driver: ServerDriver) -> None:

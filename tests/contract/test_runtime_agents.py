@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -335,3 +337,25 @@ async def test_any_class_that_looks_like_an_agent_is_one(runtimes: Runtimes) -> 
     await _namer(runtime)
     agent: Agent = await runtime.try_get_underlying_agent_instance(AgentId("namer", "a"))
     assert isinstance(agent, Agent)
+
+
+async def test_idle_agents_without_state_do_not_stay_for_ever(runtimes: Runtimes) -> None:
+    alive: weakref.WeakSet[Listener] = weakref.WeakSet()
+
+    def made() -> Listener:
+        alive.add(agent := Listener([]))
+        return agent
+
+    runtime = await runtimes.started(settings={"passivate_after": 0.05, "max_idle_agents": 5})
+    await Listener.register(runtime, "listener", made)
+    await runtime.add_subscription(TypeSubscription("news", "listener"))
+    for number in range(50):
+        await runtime.publish_message(Note(text="1"), TopicId("news", f"k{number}"))
+    await eventually(lambda: runtime.handled == 50)
+
+    def awake() -> int:
+        gc.collect()
+        return len(alive)
+
+    assert await eventually(lambda: awake() == 5)
+    await runtime.stop_when_idle()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from callboard.broker.redis.client.transport import Declared
 from callboard.broker.redis.marks import Mark
+from tests.helpers.eventually import eventually
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, posting, topic
 
 RETAIN = 200
@@ -71,20 +73,20 @@ async def test_what_is_held_parked_or_backing_off_stays_and_the_rest_goes(driver
     await driver.note("topic:visits", "slow", "parked")
     await driver.note("topic:visits", "again", "backing off")
     (one,) = await worker.take(5)
-    await worker.turn(Done(one, Mark.RETRY, (1, 1, "", "no")))
+    await worker.turn(Done(one, Mark.RETRY, (3_600_000, 1, "", "no")))
     await _fill(driver, 6000)
     seen = []
     while got := await worker.take(500):
-        mine = [one for one in got if one.raw_key != b"again"]
-        seen += bodies(mine)
-        await worker.finish(*mine)
+        seen += bodies(got)
+        await worker.finish(*got)
     assert len(seen) == 6000
     await _beat_often(worker, 60)
     assert await driver.command("XLEN", "topic:visits") <= 2 * RETAIN + 2200
     assert bodies(await slow.finish(*slow.held, accept=True)) == ["parked"]
-    assert bodies(worker.held) == ["backing off"]
     entries = {entry["body"] for entry in await driver.entries("topic:visits")}
     assert {b"parked", b"backing off"} <= entries
+    await driver.command("ZADD", "timers", 1, "k|counter|again")
+    assert bodies(await worker.take(5)) == ["backing off"]
 
 
 async def test_trimming_goes_on_while_entries_come_and_go(driver: ServerDriver) -> None:
@@ -142,3 +144,49 @@ async def _limit_memory(driver: ServerDriver, too_much: int) -> None:
     info: bytes = await driver.transport.admin.command("INFO", "memory")
     used = next(line for line in info.decode().splitlines() if line.startswith("used_memory:"))
     await driver.transport.admin.command("CONFIG", "SET", "maxmemory", int(used.partition(":")[2]) - too_much)
+
+
+async def _forget(worker: DrivenWorker, *, after: int = 1) -> None:
+    """Beats that forget what is older than so many ms."""
+    for _ in range(3):
+        told = worker.lane.incarnation.acknowledged
+        await worker.driver.run("beat", worker.name, 3_600_000, RETAIN, 0, 0, 0, told, after)
+
+
+async def _topics(driver: ServerDriver) -> set[str]:
+    return set(await driver.mapping("topics"))
+
+
+async def test_a_topic_that_a_prefix_made_goes_when_it_is_over_and_comes_again(driver: ServerDriver) -> None:
+    await driver.declare(Declared("wide", "prefix", "t-"), topic("named", "t-named"), topic("wide", "other"))
+    worker = await driver.worker("wide")
+    for name in ("t-over", "t-held", "t-named", "other"):
+        await driver.note(f"topic:{name}", "k", name)
+    (held,) = [one for one in await worker.take() if one.stream == b"topic:t-held"]
+    await worker.finish(*[one for one in worker.held if one is not held])
+    await driver.note("topic:t-unread", "k2", "unread")
+
+    async def gone() -> bool:
+        await _forget(worker)
+        return "t-over" not in await _topics(driver)
+
+    await eventually(gone)
+    assert await _topics(driver) == {"t-held", "t-named", "t-unread", "other"}
+    assert await driver.command("EXISTS", "topic:t-over") == 0
+    assert "topic:t-over" not in await driver.mapping("cursor:wide")
+    await worker.finish(held)
+    assert bodies(await worker.take()) == ["unread"]
+    await driver.note("topic:t-over", "k", "again")
+    assert bodies(await worker.take()) == ["again"]
+    await worker.finish_all()
+    await driver.check_empty("wide")
+
+
+async def test_no_topic_goes_unless_it_is_old(driver: ServerDriver) -> None:
+    await driver.declare(Declared("wide", "prefix", "t-"))
+    worker = await driver.worker("wide")
+    await driver.note("topic:t-1", "k", "1")
+    await worker.finish(*await worker.take())
+    await _forget(worker, after=3_600_000)
+    await _forget(worker, after=0)
+    assert await _topics(driver) == {"t-1"}

@@ -33,6 +33,8 @@ KEYS: dict[str, tuple[str, list[str]]] = {
     "types": ("types", NOBODY),
     "accepts": ("accepts", NOBODY),
     "workers": ("workers", NOBODY),
+    "chores": ("chores", NOBODY),
+    "grown": ("grown", NOBODY),
     "beats": ("beats", NOBODY),
     "leaving": ("leaving", NOBODY),
     "resumed": ("resumed", NOBODY),

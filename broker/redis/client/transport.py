@@ -141,6 +141,8 @@ class RedisTransport:
         arguments.append(as_words(accepts or {}))
         asked = steady_ms()
         status, told = await self._declare_with(arguments)
+        while status == b"MORE":
+            status, told = await self._declare_with(arguments)
         if status == b"OK":
             # guard: who only asks knows the server's time before its first deadline
             self.observe_clock(int(told), asked)
@@ -291,7 +293,10 @@ class RedisTransport:
 
     async def idle(self) -> tuple[int, int, int, bytes]:
         """The work left in the namespace: unread streams, held keys, due timers; and a mark of the last message."""
-        unread, pending, due, mark = await self.admin.run("idle", ())
+        unread, pending, due, mark, place = await self.admin.run("idle", ("",))
+        while place and not unread:
+            # The mark stays that of the first look: a message that came since is seen by whoever looks twice.
+            unread, pending, due, _, place = await self.admin.run("idle", (place,))
         return unread, pending, due, mark
 
     # States of persistent agents
@@ -367,7 +372,11 @@ class RedisTransport:
 
     async def delete_namespace(self) -> None:
         """Removes every key of the namespace."""
-        names = await self._keys_after(self.keys.prefix)
+        await self.delete_keys(self.keys.prefix)
+
+    async def delete_keys(self, prefix: str) -> None:
+        """Removes every Redis key that begins with this, a part of them with each command."""
+        names = await self._keys_after(prefix)
         for start in range(0, len(names), DELETED_AT_ONCE):
             await self.admin.command("UNLINK", *names[start : start + DELETED_AT_ONCE])
 

@@ -4,19 +4,36 @@
 -- workers, worker:<worker>, beats  see workers.lua
 -- config                           hash  `sweep:<suffix>`: where the sweep of a stream goes on; `leaving`: where the look
 --                                        at groups that are to go goes on
+-- grown                            set   streams that were read from since a beat looked at them
 --
--- ARGV: worker, lease (ms), retain (entries), max_unclaimed, held, running, number of its last call that was answered
--- Returns {'OK', server ms, workers reaped}, or {'FENCED'} as in turn/turn.lua.
+-- ARGV: worker, lease (ms), retain (entries), max_unclaimed, held, running, number of its last call that was answered,
+--   forget_topics_after (ms, 0: never)
+-- Returns {'OK', server ms, workers reaped, 1 when there is more to do soon}, or {'FENCED'} as in turn/turn.lua.
+
+local AT_ONCE, MOST_RETURNED = 8, 400 -- workers that are reaped in one beat; entries, for one of another process
+
+-- What many workers held is given back in several beats; those of one process go together, see reap_dead().
+local function as_many_as_fit(workers)
+  local list, processes, held = {}, {}, 0
+  for i = 1, #workers do
+    local process = process_of(workers[i])
+    held = held + call('HLEN', P .. 'own:' .. workers[i])
+    if i > 1 and held > MOST_RETURNED and not processes[process] then return list end
+    list[i], processes[process] = workers[i], true
+  end
+  return list
+end
 
 local function reap_expired(lease, before)
   -- guard: a beat reaps nobody else
-  local expired = call('ZRANGEBYSCORE', P .. 'workers', '-inf', '(' .. text(before), 'LIMIT', 0, 8)
-  if #expired == 0 then return 0 end
+  local expired = call('ZRANGEBYSCORE', P .. 'workers', '-inf', '(' .. text(before), 'LIMIT', 0, AT_ONCE)
+  if #expired == 0 then return 0, false end
   -- Another worker of the same process may have beaten a little later: it has died with it, unless it goes on beating.
   local silent = call('ZRANGEBYSCORE', P .. 'workers', '-inf', text(now() + lease / 2))
   -- guard: a beat reaps whose lease ended
-  reap_dead(expired, silent)
-  return #expired
+  local fitting = as_many_as_fit(expired)
+  reap_dead(fitting, silent)
+  return #fitting, #fitting < #expired or #expired == AT_ONCE
 end
 
 local function lowest(a, b)
@@ -56,39 +73,69 @@ local function needed_from(groups, suffix)
   return bound
 end
 
--- One old entry that is still pending must not keep all the newer ones: look at a part of them, one by one.
-local SWEEP = 1000
+-- How many handled entries there are at least that nobody needs.
+local function spare(length, groups)
+  local unread, pending = 0, 0
+  for _, group in ipairs(groups) do
+    if group['last-delivered-id'] ~= LAST then unread = math.max(unread, tonumber(group.lag or 0)) end
+    pending = pending + tonumber(group.pending)
+  end
+  return length - unread - pending
+end
+
+-- One old entry that is still pending must not keep all the newer ones: look at them one by one, so many in a beat.
+local SWEEP, PAGE, MOST_BYTES = 1500, 100, 4000000
+
+local function read_page(tidy, stream, from)
+  local entries = call('XRANGE', stream, from, '+', 'COUNT', PAGE)
+  tidy.entries = tidy.entries - PAGE
+  for i = 1, #entries do
+    for j = 1, #entries[i][2] do tidy.bytes = tidy.bytes - #entries[i][2][j] end
+  end
+  return entries
+end
 
 -- Marks what a group has pending between two ids; ids of entries that were deleted by hand count as well, so that there
 -- may be more of them than entries.
 local function mark_pending(keep, stream, group, from, last)
   repeat
-    local found = call('XPENDING', stream, group, from, last, SWEEP)
+    local found = call('XPENDING', stream, group, from, last, PAGE)
     for _, pending in ipairs(found) do keep[pending[1]] = true end
     from = #found > 0 and '(' .. found[#found][1]
-  until #found < SWEEP
+  until #found < PAGE
 end
 
-local function sweep(groups, suffix, bound)
-  local stream, place = P .. suffix, 'sweep:' .. suffix
-  local from = call('HGET', P .. 'config', place) or bound
-  if sortable(from) < sortable(bound) then from = bound end
-  local entries = call('XRANGE', stream, from, '+', 'COUNT', SWEEP)
-  if #entries == 0 then return call('HDEL', P .. 'config', place) end
-  local last = entries[#entries][1]
-  local keep, reach = {}, nil
+local function sweep_page(stream, entries, groups, most)
+  local keep, reach, last, gone = {}, nil, entries[#entries][1], {}
   for _, group in ipairs(groups) do
     reach = lowest(reach, group['last-delivered-id'])
-    mark_pending(keep, stream, group.name, from, last)
+    mark_pending(keep, stream, group.name, entries[1][1], last)
   end
-  local gone = {}
   for i = 1, #entries do
     local id = entries[i][1]
     -- guard: the sweep spares what is pending
-    if not keep[id] and sortable(id) <= sortable(reach) then gone[#gone + 1] = id end
+    if not keep[id] and sortable(id) <= sortable(reach) and #gone < most then gone[#gone + 1] = id end
   end
   bulk('XDEL', stream, gone)
-  call('HSET', P .. 'config', place, #entries == SWEEP and last or bound)
+  return #gone
+end
+
+-- `most` handled entries may go. Returns whether the sweep goes on with the next beat.
+local function sweep(tidy, groups, suffix, most)
+  local stream, place = P .. suffix, 'sweep:' .. suffix
+  local from = call('HGET', P .. 'config', place) or '-'
+  while tidy.entries > 0 and tidy.bytes > 0 and most > 0 do
+    local entries = read_page(tidy, stream, from)
+    if #entries == 0 then break end
+    most = most - sweep_page(stream, entries, groups, most)
+    from = '(' .. entries[#entries][1]
+    if #entries < PAGE then
+      call('HDEL', P .. 'config', place)
+      return false
+    end
+  end
+  call('HSET', P .. 'config', place, from)
+  return most > 0
 end
 
 -- What is kept to be looked at must not keep publishers out.
@@ -99,27 +146,50 @@ local function memory_is_full()
   return limit and tonumber(limit) > 0 and tonumber(used) >= 0.95 * tonumber(limit)
 end
 
-local function trim(suffix, retain, full)
-  local stream = P .. suffix
+local TRIMMED = 100000 -- entries that go in one beat
+
+-- Returns whether the stream is longer than it should be.
+local function trim(tidy, suffix)
+  local stream, retain = P .. suffix, tidy.retain
   local length = call('XLEN', stream)
-  if length <= retain + 100 and not full then return end
+  if length <= retain + 100 and not tidy.full then return false end
+  -- guard: a stream is not trimmed while its group adopts what is pending
+  if tidy.adopted[suffix] then return true end
   local groups = needing_groups(suffix)
   local bound = needed_from(groups, suffix)
-  if not bound then return end
-  if full then
+  if not bound then return false end
+  if tidy.full and length <= TRIMMED then
     call('XTRIM', stream, 'MINID', '=', bound)
   else
-    call('XTRIM', stream, 'MINID', '~', bound, 'LIMIT', length - retain)
+    call('XTRIM', stream, 'MINID', '~', bound, 'LIMIT', math.min(length - retain, TRIMMED))
   end
-  if call('XLEN', stream) > 2 * retain + 2000 and call('XRANGE', stream, '-', '+', 'COUNT', 1)[1][1] == bound then
-    sweep(groups, suffix, bound)
-  end
+  length = call('XLEN', stream)
+  local most = spare(length, groups) - retain
+  if most > 1000 and sweep(tidy, groups, suffix, most) then tidy.more = true end
+  return length > retain + 100
 end
 
-local function look_after(agent_type, retain, full)
-  local streams = call('SMEMBERS', P .. 'streams:' .. agent_type)
-  bulk('SADD', P .. 'fresh:' .. agent_type, streams)
-  for i = 1, #streams do trim(streams[i], retain, full) end
+local STREAMS = 50 -- that a beat looks at, besides those that were read from
+
+-- Which streams were read from is known; all the others are looked at in turn.
+local function look_at_streams(tidy, types)
+  local back = {}
+  for _, suffix in ipairs(call('SPOP', P .. 'grown', STREAMS)) do
+    if trim(tidy, suffix) then back[#back + 1] = suffix end
+  end
+  bulk('SADD', P .. 'grown', back)
+  for _, agent_type in ipairs(types) do
+    freshen(agent_type)
+    if tidy.streams > 0 then
+      local streams = some_of('streams:' .. agent_type, 'trim ' .. agent_type, STREAMS)
+      for i = 1, #streams do
+        if not trim(tidy, streams[i]) and tidy.forget > 0 and not tidy.adopted[streams[i]] then
+          forget_topic(streams[i], now() - tidy.forget)
+        end
+      end
+      tidy.streams = tidy.streams - #streams
+    end
+  end
 end
 
 -- A topic that only types that left have entries of: what nobody has subscribed to is kept within `max_unclaimed`, as far as
@@ -137,7 +207,6 @@ local LEAVING = 50
 local function look_at_leaving(max_unclaimed)
   if call('EXISTS', P .. 'leaving') == 0 then return end
   local found = call('HSCAN', P .. 'leaving', call('HGET', P .. 'config', 'leaving') or 0, 'COUNT', LEAVING)
-  if not found[1] then return end
   call('HSET', P .. 'config', 'leaving', found[1])
   for i = 1, #found[2], 2 do
     local suffix = found[2][i]
@@ -164,18 +233,18 @@ local function beat()
   call('ZADD', P .. 'workers', text(now() + lease), worker)
   call('HSET', P .. 'worker:' .. worker, 'held', ARGV[5], 'running', ARGV[6])
   this.max_unclaimed = max_unclaimed
-  local reaped = reap_expired(lease, sign_of_life(lease))
+  local reaped, more = reap_expired(lease, sign_of_life(lease))
   fire_due()
-  local full = memory_is_full()
-  for _, agent_type in ipairs(words(call('HGET', P .. 'worker:' .. worker, 'types') or '')) do
-    look_after(agent_type, retain, full)
-  end
+  local left = do_chores()
+  local tidy = { retain = retain, full = memory_is_full(), entries = SWEEP, bytes = MOST_BYTES, streams = 4 * STREAMS,
+    adopted = being_adopted(), forget = tonumber(ARGV[8] or 0) }
+  look_at_streams(tidy, words(call('HGET', P .. 'worker:' .. worker, 'types') or ''))
   look_at_leaving(max_unclaimed)
   look_at_claims()
   call('ZREMRANGEBYSCORE', P .. 'cancelled', '-inf', text(now() - 1))
   announce(max_unclaimed)
   save_clock()
-  return { 'OK', text(now()), reaped }
+  return { 'OK', text(now()), reaped, (more or left or tidy.more) and 1 or 0 }
 end
 
 register('beat', beat)

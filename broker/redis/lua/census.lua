@@ -1,10 +1,13 @@
--- How the namespace stands, at one moment. Writes nothing.
+-- How the namespace stands, at one moment. Writes nothing. Streams and topics are read by whoever asks, page by page: there
+-- may be many of them.
 --
 -- ARGV: nothing
--- Returns {server ms, timers, next due ms or '', types, workers, topics, paused}
---   types: for each {type, settings, streams, parked, early, keys held, keys waiting, ready, suspects, letters, stats}
+-- Returns {server ms, timers, next due ms or '', types, workers}
+--   types: for each {type, settings, parked, early, keys held, keys waiting, ready, suspects, letters, stats}; parked, held and
+--   waiting are -1 where there are too many agents to be counted here
 --   workers: for each {worker, lease deadline (ms), fields of worker:<worker>, entries held}
---   topics: topic type, subscribers, topic type, subscribers, ...; paused: see exceptions.lua
+
+local MOST = 2000 -- agents of a type that are counted in one call
 
 local function total(key)
   local sum = 0
@@ -13,13 +16,15 @@ local function total(key)
 end
 
 local function agent_type_facts(agent_type, settings)
-  local held, waiting = 0, 0
-  for _, worker in ipairs(call('HVALS', P .. 'busy:' .. agent_type)) do
-    if worker == '' then waiting = waiting + 1 else held = held + 1 end
+  local held, waiting, parked = -1, -1, -1
+  if call('HLEN', P .. 'busy:' .. agent_type) <= MOST then
+    held, waiting, parked = 0, 0, total(P .. 'parked:' .. agent_type)
+    for _, worker in ipairs(call('HVALS', P .. 'busy:' .. agent_type)) do
+      if worker == '' then waiting = waiting + 1 else held = held + 1 end
+    end
+    waiting = waiting - call('HLEN', P .. 'shelved:' .. agent_type)
   end
-  waiting = waiting - call('HLEN', P .. 'shelved:' .. agent_type)
-  return { agent_type, settings, call('SMEMBERS', P .. 'streams:' .. agent_type), total(P .. 'parked:' .. agent_type),
-    call('ZCARD', P .. 'early:' .. agent_type), held, waiting, call('LLEN', P .. 'ready:' .. agent_type),
+  return { agent_type, settings, parked, call('ZCARD', P .. 'early:' .. agent_type), held, waiting, call('LLEN', P .. 'ready:' .. agent_type),
     call('LLEN', P .. 'suspects:' .. agent_type), call('XLEN', P .. 'dead:' .. agent_type),
     call('HGETALL', P .. 'stats:' .. agent_type) }
 end
@@ -34,8 +39,7 @@ local function census()
       call('HLEN', P .. 'own:' .. leases[i]) }
   end
   local due = next_due()
-  return { text(now()), call('ZCARD', P .. 'timers'), due and text(due) or '', types, workers,
-    call('HGETALL', P .. 'topics'), call('HGETALL', P .. 'paused') }
+  return { text(now()), call('ZCARD', P .. 'timers'), due and text(due) or '', types, workers }
 end
 
 register('census', census)

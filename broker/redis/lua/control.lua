@@ -39,7 +39,7 @@ local function resume_topic(topic)
     if call('EXISTS', P .. 'shelved:' .. agent_type) == 1 then unshelve(agent_type, '0') end
   end
   for _, agent_type in ipairs(known_receivers('topic:' .. topic)) do
-    call('SADD', P .. 'fresh:' .. agent_type, 'topic:' .. topic)
+    mark_fresh(agent_type, { 'topic:' .. topic }, 0, 'CH')
     ring(agent_type, 4)
   end
 end

@@ -7,7 +7,8 @@
 -- ARGV: shards, number of types, then for each: type, settings as JSON,
 --   number of subscriptions, then for each: type, 'topic' or 'prefix', name, start ('' default, '0', '$' or an id),
 --   and the messages that the process knows (`<message> <version> <message> <version> ...`)
--- Returns {'OK', server ms} or {'MISMATCH', shards of the namespace}.
+-- Returns {'OK', server ms}, {'MORE', server ms} (the same call goes on with the topics of a prefix) or {'MISMATCH',
+--   shards of the namespace}.
 
 local function add_word(key, field, word)
   local types = words(call('HGET', key, field) or '')
@@ -19,7 +20,7 @@ end
 
 -- Without a start given a type that subscribed before goes on where it was; else the first group of a topic begins at its
 -- first entry, a later one at the end. A group that has still to go (see unsubscribe.lua) goes on in any case.
-local function subscribe_topic(agent_type, topic, start)
+local function subscribe_topic(agent_type, topic, start, since)
   local known = call('HEXISTS', P .. 'topics', topic) == 1
   if not known then subscribers(topic) end
   local added, first = add_word(P .. 'topics', topic, agent_type)
@@ -28,10 +29,10 @@ local function subscribe_topic(agent_type, topic, start)
   -- guard: who subscribes again goes on where it was
   if start == '' then start = call('HGET', P .. 'cursor:' .. agent_type, suffix) end
   local was_leaving = stop_leaving(agent_type, suffix)
-  local is_new = create_group(suffix, agent_type, start or (first and '0' or '$'))
+  local is_new = create_group(suffix, agent_type, start or (first and '0' or since or '$'))
   -- It vanished before it could go: what the type has in hand is pending again.
   if was_leaving and is_new then adopt(agent_type, suffix, {}) end
-  call('SADD', P .. 'fresh:' .. agent_type, suffix)
+  mark_fresh(agent_type, { suffix }, 0, 'CH')
 end
 
 local function has_inbox(agent_type)
@@ -48,11 +49,30 @@ local function open_inbox(agent_type)
   if is_new and cursor then adopt(agent_type, suffix, {}) end
 end
 
-local function subscribe_prefix(agent_type, prefix, start)
-  if not add_word(P .. 'prefixes', prefix, agent_type) then return end
-  for _, topic in ipairs(call('HKEYS', P .. 'topics')) do
-    if string.sub(topic, 1, #prefix) == prefix then subscribe_topic(agent_type, topic, start) end
+local TOPICS = 500 -- topics that one call subscribes to by a prefix
+
+-- The topics that are there when a type subscribes to a prefix: `<type> <prefix>`. Where the topics are many, what is
+-- published while they are gone through is later than the id that was the last when it began.
+STEPS.subscribe = function(what, place)
+  local agent_type, prefix = string.match(what, '^(%S+) (.*)$')
+  local cursor, since, start = string.match(place, '^(%d+) (%S+) ?(.*)$')
+  local found = call('HSCAN', P .. 'topics', cursor, 'COUNT', TOPICS)
+  for i = 1, #found[2], 2 do
+    local topic = found[2][i]
+    if string.sub(topic, 1, #prefix) == prefix then subscribe_topic(agent_type, topic, start, since) end
   end
+  return found[1] ~= '0' and found[1] .. ' ' .. since .. ' ' .. start or nil
+end
+
+-- Returns whether topics are left, for another call or the beats.
+local function subscribe_prefix(agent_type, prefix, start)
+  local what = agent_type .. ' ' .. prefix
+  local place = '0 ' .. (call('GET', P .. 'clock') or '0-0') .. ' ' .. start
+  if not add_word(P .. 'prefixes', prefix, agent_type) then
+    place = call('HGET', P .. 'chores', 'subscribe ' .. what)
+    if not place then return false end
+  end
+  return take_step('subscribe', what, place)
 end
 
 local function declare()
@@ -67,16 +87,17 @@ local function declare()
     if call('HGET', P .. 'types', agent_type) ~= settings then call('HSET', P .. 'types', agent_type, settings) end
     if not has_inbox(agent_type) then open_inbox(agent_type) end
   end
+  local is_more = false
   for _ = 1, tonumber(read()) do
     local agent_type, kind, name, start = read(), read(), read(), read()
     if kind == 'prefix' then
-      subscribe_prefix(agent_type, name, start)
+      is_more = subscribe_prefix(agent_type, name, start) or is_more
     else
       subscribe_topic(agent_type, name, start)
     end
   end
   remember_accepted(read() or '')
-  return { 'OK', text(now()) }
+  return { is_more and 'MORE' or 'OK', text(now()) }
 end
 
 register('declare', declare)

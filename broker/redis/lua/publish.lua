@@ -6,7 +6,7 @@
 --
 -- ARGV: producer, batch number, dedupe window (ms), max_unclaimed, max_backlog, max_backlog_per_key (0: no limit), count,
 --   number of fences, then for each message ten values:
---   stream suffix, due (ms or 0), idempotency id or '', waiting process or '', id, type, key, from, head, body
+--   stream suffix, due (see sending.lua), idempotency id or '', waiting process or '', id, type, key, from, head, body
 --   then for each fence, which a message has that leaves a handler before its commit, three values:
 --   number of the message from 0, worker, what it has to hold (see workers.lua)
 --   and at the end two values for each body that points to its bytes: blob, bytes

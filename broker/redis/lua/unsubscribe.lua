@@ -19,7 +19,7 @@ end
 local function leave_stream(agent_type, suffix)
   if not end_group(agent_type, suffix) then start_leaving(agent_type, suffix) end
   call('SREM', P .. 'streams:' .. agent_type, suffix)
-  call('SREM', P .. 'fresh:' .. agent_type, suffix)
+  call('ZREM', P .. 'fresh:' .. agent_type, suffix)
 end
 
 local function unsubscribe()

@@ -50,6 +50,8 @@ __all__ = [
 ]
 
 AT_ONCE = 200  # streams measured in one call
+PAGE = 1000  # members of a hash or set in one answer
+STREAMS = 10  # place of the streams among the facts of a type
 SUMS = (
     "running",
     "parked",
@@ -65,9 +67,11 @@ SUMS = (
 
 async def overview(transport: RedisTransport) -> Overview:
     """The whole namespace at one moment; how far the groups are is measured right after it."""
-    at, timer_count, due, types, workers, topics, pauses = await transport.admin.run("census", ())
+    at, timer_count, due, types, workers = await transport.admin.run("census", ())
+    topics, pauses = await pages(transport, "HSCAN", "topics"), await pages(transport, "HSCAN", "paused")
     subscribers = {name: tuple(value.decode().split()) for name, value in fields_of(topics).items()}
-    suffixes = {suffix.decode() for facts in types for suffix in facts[2]}
+    types = [await _counted(transport, facts) for facts in types]
+    suffixes = {suffix.decode() for facts in types for suffix in facts[STREAMS]}
     suffixes.update(topic_suffix(topic) for topic in subscribers)
     streams = await _measure(transport, sorted(suffixes))
     worker_views = sorted((_worker(facts, int(at)) for facts in workers), key=lambda view: view.name)
@@ -87,6 +91,36 @@ async def overview(transport: RedisTransport) -> Overview:
         totals=_totals(type_views),
         paused=paused(pauses),
     )
+
+
+async def pages(transport: RedisTransport, command: str, suffix: str) -> list[bytes]:
+    """A hash (HSCAN: field, value, ...) or a set (SSCAN) of any size, each member once."""
+    found: list[bytes] = []
+    cursor: bytes | int = 0
+    while True:
+        cursor, page = await transport.admin.command(
+            command, transport.keys.of(suffix), cursor, "COUNT", PAGE
+        )
+        found += page
+        if int(cursor) == 0:
+            break
+    if command == "SSCAN":
+        return list(dict.fromkeys(found))
+    return [value for pair in dict(zip(found[::2], found[1::2], strict=True)).items() for value in pair]
+
+
+async def _counted(transport: RedisTransport, facts: Sequence[Any]) -> list[Any]:
+    """The facts of a type with its streams at the end, and with what was too much to be counted in one call."""
+    name, settings, parked, early, held, waits, *rest = facts
+    of_type = name.decode()
+    if held < 0:
+        busy = (await pages(transport, "HSCAN", f"busy:{of_type}"))[1::2]
+        shelved = await transport.admin.command("HLEN", transport.keys.of(f"shelved:{of_type}"))
+        held = sum(worker != b"" for worker in busy)
+        waits = len(busy) - held - shelved
+        parked = sum(int(count) for count in (await pages(transport, "HSCAN", f"parked:{of_type}"))[1::2])
+    streams = await pages(transport, "SSCAN", f"streams:{of_type}")
+    return [name, settings, parked, early, held, waits, *rest, streams]
 
 
 def paused(flat: Sequence[bytes]) -> tuple[Pause, ...]:
@@ -138,9 +172,9 @@ def _agent_type(
     facts: Sequence[Any], streams: Mapping[str, _Measured], workers: Sequence[WorkerView]
 ) -> AgentTypeView:
     name = facts[0].decode()
-    suffixes = sorted(suffix.decode() for suffix in facts[2])
-    parked, early, held, waits, ready, suspects, letters = facts[3:10]
-    stats = {field: int(value) for field, value in fields_of(facts[10]).items()}
+    suffixes = sorted(suffix.decode() for suffix in facts[STREAMS])
+    parked, early, held, waits, ready, suspects, letters = facts[2:9]
+    stats = {field: int(value) for field, value in fields_of(facts[9]).items()}
     groups = (streams[suffix].groups.get(name) for suffix in suffixes)
     unread = _sum(group.unread if group else 0 for group in groups)
     return AgentTypeView(

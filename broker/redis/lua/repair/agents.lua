@@ -60,7 +60,7 @@ function kinds.parked(agent_type, key)
     end
     for _, ref in ipairs(claim) do
       local suffix, id = split_ref(ref)
-      claim_for_none(agent_type, suffix, id)
+      claim_for_none(agent_type, suffix, { id })
     end
     settle(agent_type, key)
   end

@@ -81,7 +81,7 @@ local function soft(command, key, ...)
   if not is_wrong_type(wrong) then return redis.call(command, key, ...) end
   note_unusable(key, wrong)
   if LISTS[command] then return {} end
-  if command == 'HSCAN' then return { '0', {} } end
+  if command == 'HSCAN' or command == 'SSCAN' then return { '0', {} } end
   if VALUES[command] then return nil end
   return 0
 end

@@ -64,7 +64,7 @@ end
 -- An entry that is pending becomes a letter, and is acknowledged then; else it stays pending, with nobody. Whether it is one.
 local function bury_entry(agent_type, suffix, id, values, letter)
   local is_kept = try_bury(agent_type, suffix, id, values, letter)
-  if is_kept then redis.pcall('XACK', P .. suffix, agent_type, id) else claim_for_none(agent_type, suffix, id) end
+  if is_kept then redis.pcall('XACK', P .. suffix, agent_type, id) else claim_for_none(agent_type, suffix, { id }) end
   return is_kept
 end
 
@@ -86,7 +86,7 @@ local SEND_AGAIN = 30000 -- ms after which what could neither be sent nor buried
 local function bury_message(wrong, agent_type, suffix, id, kind, key, from, head, body)
   local values = { id, kind, key, from, text(now()), head, body }
   if try_bury(agent_type, suffix, '', values, { reason = 'unsendable', error = wrong }) then return end
-  if try_send(suffix, now() + SEND_AGAIN, id, kind, key, from, head, body) then event('lost', agent_type, id, wrong) end
+  if try_send(suffix, SEND_AGAIN, id, kind, key, from, head, body) then event('lost', agent_type, id, wrong) end
 end
 
 -- A message that leaves with something else.

@@ -1,30 +1,91 @@
 -- Consumer groups that vanished, by hand or with a server's memory, are made again where they were; groups whose
--- subscription ended stay until all that their type has in hand is handled.
+-- subscription ended stay until all that their type has in hand is handled. Pending entries of a group that was made again
+-- are pending once more, so that trimming spares them; until all of them are, nothing of the stream is trimmed.
 --
 -- cursor:<type>  hash  suffix -> last id that the group was given; it stays when the group goes
 -- leaving        hash  see topics.lua
 
--- Pending entries of a group that was destroyed and made again are pending once more, so that trimming spares them.
+-- Those of the refs that belong to the stream are pending, although no worker holds them.
+local function claim_refs(agent_type, suffix, refs)
+  local ids = {}
+  for i = 1, #refs do
+    local its_suffix, id = split_ref(refs[i])
+    if its_suffix == suffix then ids[#ids + 1] = id end
+  end
+  claim_for_none(agent_type, suffix, ids)
+end
+
+local function refs_of(agent_type, fields)
+  local refs = {}
+  for i = 1, #fields do
+    local its_type, ref = split_own(fields[i])
+    if its_type == agent_type then refs[#refs + 1] = ref end
+  end
+  return refs
+end
+
+-- What workers hold, one worker after the other: what one of them gives back meanwhile is parked, and found later.
+local function adopt_held(agent_type, suffix, last)
+  local workers, looked_at = call('ZRANGE', P .. 'workers', 0, -1), 0
+  table.sort(workers)
+  for _, worker in ipairs(workers) do
+    if worker > last then
+      if looked_at >= STEP then return 'own ' .. last end
+      local fields = call('HKEYS', P .. 'own:' .. worker)
+      claim_refs(agent_type, suffix, refs_of(agent_type, fields))
+      looked_at, last = looked_at + #fields + 10, worker
+    end
+  end
+  return 'parked 0'
+end
+
+-- From the end of the list on: it is taken from at its front.
+local function adopt_list(agent_type, suffix, key, done)
+  local refs = call('LRANGE', P .. 'wait:' .. agent_type .. ':' .. key, -(done + STEP), -(done + 1))
+  claim_refs(agent_type, suffix, refs)
+  return #refs == STEP and text(done + STEP) or nil
+end
+
+local LONG_LIST = 20 -- parked entries of one agent that are a chore of their own when a step has looked at enough
+
+local function adopt_parked(agent_type, suffix, cursor)
+  local looked_at = 0
+  repeat
+    local found = call('HSCAN', P .. 'parked:' .. agent_type, cursor, 'COUNT', 20)
+    local keys = found[2]
+    for i = 1, #keys, 2 do
+      local length = tonumber(keys[i + 1])
+      if length > LONG_LIST and looked_at + length > STEP then
+        call('HSET', P .. 'chores', 'adopt ' .. agent_type .. ' ' .. suffix .. ' ' .. keys[i], 0)
+      else
+        adopt_list(agent_type, suffix, keys[i], 0)
+        looked_at = looked_at + length
+      end
+    end
+    cursor = found[1]
+  until cursor == '0' or looked_at >= STEP
+  return cursor ~= '0' and 'parked ' .. cursor or nil
+end
+
+-- `<type> <stream>`, and for a long list of parked entries `<type> <stream> <key>`.
+STEPS.adopt = function(what, place)
+  local agent_type, suffix, key = string.match(what, '^(%S+) (%S+) ?(.*)$')
+  local phase, at = string.match(place, '^(%a+) (.*)$')
+  if phase == 'own' then return adopt_held(agent_type, suffix, at) end
+  if phase == 'parked' then return adopt_parked(agent_type, suffix, at) end
+  return adopt_list(agent_type, suffix, key, tonumber(place))
+end
+
 -- `taken`: fields of own:<worker> that this call is about to write.
 local function adopt(agent_type, suffix, taken)
-  local function claim(ref)
-    local its_suffix, id = split_ref(ref)
-    if its_suffix == suffix then claim_for_none(agent_type, suffix, id) end
+  local early, fields, what = {}, {}, agent_type .. ' ' .. suffix
+  for i, member in ipairs(call('ZRANGE', P .. 'early:' .. agent_type, 0, -1)) do
+    early[i] = string.match(member, '^[^|]*|(.*)$')
   end
-  local function claim_own(field)
-    local its_type, ref = split_own(field)
-    if its_type == agent_type then claim(ref) end
-  end
-  for _, key in ipairs(call('HKEYS', P .. 'parked:' .. agent_type)) do
-    for _, ref in ipairs(call('LRANGE', P .. 'wait:' .. agent_type .. ':' .. key, 0, -1)) do claim(ref) end
-  end
-  for _, member in ipairs(call('ZRANGE', P .. 'early:' .. agent_type, 0, -1)) do
-    claim(string.match(member, '^[^|]*|(.*)$'))
-  end
-  for _, other in ipairs(call('ZRANGE', P .. 'workers', 0, -1)) do
-    for _, field in ipairs(call('HKEYS', P .. 'own:' .. other)) do claim_own(field) end
-  end
-  for i = 1, #taken, 2 do claim_own(taken[i]) end
+  claim_refs(agent_type, suffix, early)
+  for i = 1, #taken, 2 do fields[#fields + 1] = taken[i] end
+  claim_refs(agent_type, suffix, refs_of(agent_type, fields))
+  if take_step('adopt', what, 'own ') then take_step('adopt', what, call('HGET', P .. 'chores', 'adopt ' .. what)) end
 end
 
 -- A group that vanished goes on where it was: what was handled is not handled again.
@@ -60,6 +121,8 @@ local function end_group(agent_type, suffix)
   call('HSET', P .. 'cursor:' .. agent_type, suffix, group['last-delivered-id'])
   -- guard: a group stays while something of it is in hand
   if tonumber(group.pending) > 0 then return false end
+  -- One that was made again may not know yet what is pending.
+  if being_adopted()[suffix] then return false end
   call('XGROUP', 'DESTROY', P .. suffix, agent_type)
   return true
 end

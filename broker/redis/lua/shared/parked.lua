@@ -10,9 +10,13 @@
 
 local NO_WORKER = 'nobody' -- consumer that stands for no worker: what is parked is pending with it
 
--- Makes an entry pending although no worker holds it, so that trimming spares it.
-local function claim_for_none(agent_type, suffix, id)
-  redis.pcall('XCLAIM', P .. suffix, agent_type, NO_WORKER, 0, id, 'FORCE', 'JUSTID')
+-- Makes entries pending although no worker holds them, so that trimming spares them.
+local function claim_for_none(agent_type, suffix, ids)
+  for i = 1, #ids, CHUNK do
+    local part = { unpack(ids, i, math.min(i + CHUNK - 1, #ids)) }
+    part[#part + 1], part[#part + 2] = 'FORCE', 'JUSTID'
+    redis.pcall('XCLAIM', P .. suffix, agent_type, NO_WORKER, 0, unpack(part))
+  end
 end
 
 local function make_ready(agent_type, key)

@@ -4,9 +4,6 @@
 -- dedupe                 zset          idempotency id -> until when it is remembered, server ms
 -- once:<type>:<message>  hash          `><id>`: what the handler of that message sent at once, before its commit
 
--- A time to come: 0 is now, below ABSOLUTE it counts ms from now, above it is a time of the server's clock.
-local ABSOLUTE = 100000000000
-
 local function remember_timer(name, due, suffix, ...)
   must('HSET', P .. 'timer:' .. name, 'stream', suffix, ...)
   local is_first = must('ZCOUNT', P .. 'timers', '-inf', text(due)) == 0
@@ -18,9 +15,11 @@ local function remember_timer(name, due, suffix, ...)
   end
 end
 
--- One message to a stream, now or later.
+-- One message to a stream, now or later. `due`: 0 is now, above it counts ms from now, below it is, without its sign, a
+-- time of the server's clock.
 local function send(suffix, due, id, kind, key, from, head, body)
-  if due > 0 and due < ABSOLUTE then due = now() + due end
+  -- guard: a time of the clock is no delay
+  due = due > 0 and now() + due or -due
   -- guard: what is due later waits
   if due > now() then
     -- By the clock of the namespace, not by the message: its id may come again, once it is forgotten. What is due at the

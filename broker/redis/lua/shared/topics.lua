@@ -2,7 +2,8 @@
 --
 -- topics, prefixes   hash  who subscribes
 -- streams:<type>     set   streams that the type reads
--- fresh:<type>       set   those of them that may hold unread entries
+-- fresh:<type>       zset  those of them that may hold unread entries -> a time (ms) that no unread entry of it is before
+-- config             hash  `scan <type>`: where looking at all streams of the type goes on
 -- cursor:<type>      hash  suffix -> last id that the group was given
 -- leaving            hash  suffix -> types that ended their subscription and have entries of the stream in hand
 -- bell:<type>        list  tokens; one wakes one idle worker
@@ -106,9 +107,28 @@ local function ring(agent_type, times)
   for _ = 1, missing do call('LPUSH', bell, '1') end
 end
 
--- Has all streams of a type looked at again.
+-- These streams may hold unread entries, none of them before that time. With the mode 'NX' a time that is known stays.
+local function mark_fresh(agent_type, suffixes, since, mode)
+  local marks = {}
+  for i = 1, #suffixes do marks[2 * i - 1], marks[2 * i] = since, suffixes[i] end
+  for i = 1, #marks, CHUNK do
+    call('ZADD', P .. 'fresh:' .. agent_type, mode, unpack(marks, i, math.min(i + CHUNK - 1, #marks)))
+  end
+end
+
+-- So many members of a set, and others in the next call: all of them when there are no more than that.
+local function some_of(set, place, most)
+  if call('SCARD', P .. set) <= most then return call('SMEMBERS', P .. set) end
+  local found = call('SSCAN', P .. set, call('HGET', P .. 'config', place) or '0', 'COUNT', most)
+  call('HSET', P .. 'config', place, found[1])
+  return found[2]
+end
+
+local SCANNED = 200 -- streams of a type that are looked at for entries that nobody told of
+
+-- Has streams of a type looked at again, in turn: entries may have been added by hand.
 local function freshen(agent_type)
-  call('SUNIONSTORE', P .. 'fresh:' .. agent_type, P .. 'fresh:' .. agent_type, P .. 'streams:' .. agent_type)
+  mark_fresh(agent_type, some_of('streams:' .. agent_type, 'scan ' .. agent_type, SCANNED), 0, 'NX')
 end
 
 -- An entry is about to be added. A new topic gets its groups first, so that they begin before the entry.
@@ -139,7 +159,7 @@ local function announce(max_unclaimed)
   end
   for agent_type, suffixes in pairs(fresh) do
     -- guard: a stream with new entries is remembered
-    bulk('SADD', P .. 'fresh:' .. agent_type, suffixes)
+    mark_fresh(agent_type, suffixes, text(now()), 'NX')
     ring(agent_type, added[agent_type])
   end
   this.touched = {}

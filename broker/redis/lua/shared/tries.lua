@@ -6,9 +6,13 @@
 
 -- The limit that the agent type was declared with.
 local function max_attempts(agent_type)
-  local line = call('HGET', P .. 'types', agent_type)
-  local is_json, settings = pcall(cjson.decode, line or '')
-  return is_json and type(settings) == 'table' and tonumber(settings.max_attempts) or 3
+  this.limits = this.limits or {}
+  if not this.limits[agent_type] then
+    local line = call('HGET', P .. 'types', agent_type)
+    local is_json, settings = pcall(cjson.decode, line or '')
+    this.limits[agent_type] = is_json and type(settings) == 'table' and tonumber(settings.max_attempts) or 3
+  end
+  return this.limits[agent_type]
 end
 
 -- Deaths after which an entry is tried alone: one less than the attempts it has, and at least one.

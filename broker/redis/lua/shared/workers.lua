@@ -81,7 +81,7 @@ end
 
 -- What a consumer leaves in the pending lists moves to another, so that redis-cli still shows it.
 local function move_pending(agent_type, suffix, worker)
-  for _ = 1, 20 do
+  for _ = 1, STEP / CHUNK do
     local pending = redis.pcall('XPENDING', P .. suffix, agent_type, '-', '+', CHUNK, worker)
     if failure(pending) or #pending == 0 then break end
     local ids = {}
@@ -91,14 +91,51 @@ local function move_pending(agent_type, suffix, worker)
   end
 end
 
+-- Returns whether the consumer is gone.
+local function end_consumer(agent_type, suffix, worker)
+  -- guard: what a consumer has pending stays when it goes
+  move_pending(agent_type, suffix, worker)
+  -- With the consumer its pending entries would go, and trimming must not take what is still parked.
+  local left = redis.pcall('XPENDING', P .. suffix, agent_type, '-', '+', 1, worker)
+  if failure(left) then return true end
+  if #left > 0 then return false end
+  redis.pcall('XGROUP', 'DELCONSUMER', P .. suffix, agent_type, worker)
+  return true
+end
+
+local CONSUMERS = 100 -- streams of which a worker's consumer is taken away in one step
+
+-- Some of the streams that a type reads, or of those that it left and has entries of, and where to go on.
+local function some_streams(agent_type, place)
+  local kind, cursor = string.match(place, '^(%a*)(%d+)$')
+  if kind == '' then
+    local found = call('SSCAN', P .. 'streams:' .. agent_type, cursor, 'COUNT', CONSUMERS)
+    return found[2], found[1] ~= '0' and found[1] or 'left0'
+  end
+  local found, suffixes = call('HSCAN', P .. 'leaving', cursor, 'COUNT', CONSUMERS), {}
+  for i = 1, #found[2], 2 do
+    if contains(words(found[2][i + 1]), agent_type) then suffixes[#suffixes + 1] = found[2][i] end
+  end
+  return suffixes, found[1] ~= '0' and 'left' .. found[1] or nil
+end
+
+-- A worker's consumers, in the streams of a type: `<worker> <type>`.
+STEPS.leave = function(what, place)
+  local worker, agent_type = string.match(what, '^(%S+) (%S+)$')
+  local suffixes, following = some_streams(agent_type, place)
+  for _, suffix in ipairs(suffixes) do
+    local is_gone = end_consumer(agent_type, suffix, worker)
+    -- guard: a consumer with much pending goes later
+    if not is_gone then return place end
+  end
+  return following
+end
+
 local function forget_consumer(worker, types)
   for _, agent_type in ipairs(types) do
-    for _, suffix in ipairs(streams_of(agent_type)) do
-      -- guard: what a consumer has pending stays when it goes
-      move_pending(agent_type, suffix, worker)
-      -- With the consumer its pending entries would go, and trimming must not take what is still parked.
-      local left = redis.pcall('XPENDING', P .. suffix, agent_type, '-', '+', 1, worker)
-      if not failure(left) and #left == 0 then redis.pcall('XGROUP', 'DELCONSUMER', P .. suffix, agent_type, worker) end
+    local what = worker .. ' ' .. agent_type
+    if take_step('leave', what, '0') and call('HGET', P .. 'chores', 'leave ' .. what) == 'left0' then
+      take_step('leave', what, 'left0')
     end
   end
 end

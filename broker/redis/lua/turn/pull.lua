@@ -4,6 +4,19 @@
 -- ready:<type>, suspects:<type>  list    agents whose parked entries may be taken; suspects are tried alone
 -- rate:<type>                    string  `<tokens> <ms>`: what is left of the type's rate limit
 
+local STREAMS = 256 -- most streams that are read in one turn
+
+-- The streams with the oldest unread entries. Where there are more, also the order from which on those may hold some.
+local function oldest_fresh(agent_type)
+  local found, suffixes = call('ZRANGE', P .. 'fresh:' .. agent_type, 0, STREAMS, 'WITHSCORES'), {}
+  for i = 1, math.min(#found, 2 * STREAMS), 2 do suffixes[#suffixes + 1] = found[i] end
+  -- guard: streams that are not read yet hold back what is newer
+  if #found > 2 * STREAMS then return suffixes, string.format('%016.0f', tonumber(found[#found])) end
+  return suffixes
+end
+
+local function earlier(a, b) return a and (not b or a < b) and a or b end
+
 -- What is paused is parked behind its agents, so that what came later by other streams waits for it. It is read no sooner
 -- than there is something that could overtake it: until then a paused backlog costs nothing.
 local function add_paused(turn, agent_type, streams, suffixes, paused)
@@ -14,7 +27,7 @@ end
 
 local function pull_new(turn, agent_type, count)
   if turn.scan then freshen(agent_type) end
-  local suffixes = call('SMEMBERS', P .. 'fresh:' .. agent_type)
+  local suffixes, horizon = oldest_fresh(agent_type)
   local early = call('ZCARD', P .. 'early:' .. agent_type) > 0
   -- What would have to be read ahead could be kept nowhere.
   if is_unusable('early:' .. agent_type) then return end
@@ -22,12 +35,13 @@ local function pull_new(turn, agent_type, count)
   local bound, paused = nil, {}
   if early and #suffixes > 0 then suffixes, bound = behind_early(turn, agent_type, suffixes, count) end
   if turn.paused then suffixes, paused = apart_by_pause(turn, suffixes) end
-  local each = #suffixes > 1 and math.max(8, math.ceil(2 * count / #suffixes)) or count
+  local each = #suffixes > 1 and math.max(4, math.ceil(2 * count / #suffixes)) or count
   local streams = #suffixes > 0 and read_streams(turn, agent_type, each, suffixes) or {}
-  if #paused > 0 and (#streams > 0 or early) then add_paused(turn, agent_type, streams, suffixes, paused) end
+  if #paused > 0 and (#streams > 0 or early or horizon) then add_paused(turn, agent_type, streams, suffixes, paused) end
   local list, cutoff = gather(turn, agent_type, streams, suffixes)
-  if bound and (not cutoff or bound < cutoff) then cutoff = bound end
-  if #streams > 1 or early or #list > count then
+  if horizon then turn.more = true end
+  cutoff = earlier(earlier(cutoff, bound), horizon)
+  if #streams > 1 or early or horizon or #list > count then
     admit_merged(turn, agent_type, list, cutoff, count)
   else
     admit(turn, agent_type, list)

@@ -1,9 +1,9 @@
 -- Reading new entries of streams. What can't be given to a worker becomes a dead letter on the way.
 --
--- fresh:<type>   set   streams that may hold unread entries
+-- fresh:<type>   zset  streams that may hold unread entries, see topics.lua
 -- cursor:<type>  hash  suffix -> last id that the group was given
 
-local MAX_KEY, MAX_HEAD = 1024, 65536 -- bytes
+-- MOST_NAME, MOST_SENDER, MOST_HEAD: bytes; they stand in broker/envelope.py, where publishers are refused.
 
 local function read_group(turn, agent_type, count, suffixes)
   local arguments = { 'GROUP', agent_type, turn.worker, 'COUNT', count, 'STREAMS' }
@@ -30,7 +30,7 @@ local function read_one_by_one(turn, agent_type, count, suffixes)
     if failure(got) then
       event('unreadable', agent_type, suffixes[i], failure(got))
       -- With it all streams would be read one by one; the next beat, or scan, tries it again.
-      call('SREM', P .. 'fresh:' .. agent_type, suffixes[i])
+      call('ZREM', P .. 'fresh:' .. agent_type, suffixes[i])
     elseif got then
       all[#all + 1] = got[1]
     end
@@ -87,31 +87,39 @@ local function read_paused(turn, agent_type, suffixes)
   return all
 end
 
+local function has_long_name(values)
+  return #values[KEY] > MOST_NAME or #values[ID] > MOST_NAME or #values[TYPE] > MOST_NAME or #values[AT] > MOST_NAME
+    or #values[FROM] > MOST_SENDER
+end
+
 -- The values of an entry that a worker may be given; else nil, and why not.
 local function checked_values(max_body, flat)
   local values, wrong = entry_values(flat)
   if not values then return nil, wrong end
   -- guard: an entry that is too large reaches no worker
   if #values[BODY] > max_body then return nil, 'the payload has ' .. #values[BODY] .. ' bytes, the limit is ' .. max_body end
-  if #values[KEY] > MAX_KEY or #values[TYPE] + #values[ID] + #values[FROM] + #values[AT] > MAX_KEY then
-    return nil, 'the entry has a key, id, type or sender longer than 1024 bytes'
+  local together = #values[KEY] + #values[ID] + #values[TYPE] + #values[FROM] + #values[AT]
+  -- guard: an entry with a long name reaches no worker
+  if together > MOST_NAME and has_long_name(values) then
+    return nil, 'the entry has a key, id or type longer than ' .. MOST_NAME .. ' bytes, or such a sender'
   end
-  if #values[HEAD] > MAX_HEAD then return nil, 'the entry has a head longer than 65536 bytes' end
+  if #values[HEAD] > MOST_HEAD then return nil, 'the entry has a head longer than ' .. MOST_HEAD .. ' bytes' end
   return values
 end
 
 -- Everything that was read, as {suffix, id, values}. Also the lowest last id of the streams that returned as much as was
 -- asked for: they may hold more, so what lies above it has to wait.
 local function gather(turn, agent_type, streams, suffixes)
-  local list, cutoff, drained, cursor, max_body = {}, nil, {}, {}, turn.max_body
+  local list, cutoff, drained, cursor, max_body, left, read_from = {}, nil, {}, {}, turn.max_body, {}, {}
   for i = 1, #suffixes do drained[P .. suffixes[i]] = suffixes[i] end
   for _, stream in ipairs(streams) do
     local suffix, entries = string.sub(stream[1], #P + 1), stream[2]
     local last = entries[#entries][1]
-    cursor[#cursor + 1] = suffix
+    cursor[#cursor + 1], read_from[#read_from + 1] = suffix, suffix
     cursor[#cursor + 1] = last
     if stream.is_cut then
       drained[stream[1]] = nil
+      left[#left + 1], left[#left + 2] = string.match(last, '^%d+'), suffix
       turn.more = true
       if not cutoff or sortable(last) < cutoff then cutoff = sortable(last) end
     end
@@ -126,7 +134,9 @@ local function gather(turn, agent_type, streams, suffixes)
   end
   local empty = {}
   for _, suffix in pairs(drained) do empty[#empty + 1] = suffix end
-  bulk('SREM', P .. 'fresh:' .. agent_type, empty)
+  bulk('ZREM', P .. 'fresh:' .. agent_type, empty)
+  bulk('ZADD', P .. 'fresh:' .. agent_type, left)
   bulk('HSET', P .. 'cursor:' .. agent_type, cursor)
+  bulk('SADD', P .. 'grown', read_from)
   return list, cutoff
 end

@@ -58,7 +58,8 @@ local function take_one(turn, agent_type, key, ref, tries)
     bury_junk(agent_type, suffix, id, flat, wrong, turn.worker)
     return 0
   end
-  redis.pcall('XCLAIM', P .. suffix, agent_type, turn.worker, 0, id, 'JUSTID')
+  -- guard: what is taken is pending, also while its group is being mended
+  redis.pcall('XCLAIM', P .. suffix, agent_type, turn.worker, 0, id, 'FORCE', 'JUSTID')
   values[KEY] = key
   return deliver(turn, agent_type, suffix, id, tries or '', values) and 1 or 0
 end

@@ -18,8 +18,8 @@ from .faults import Fault, Suspicion
 from .snapshot import Photographer, Snapshot, each
 from .survey import suspicions, unmendable
 
-AT_ONCE = 200  # suspicions in one call, so that it ends soon
-LISTS_AT_ONCE = 4  # wait lists in one call: of each up to 500 entries are looked at
+AT_ONCE = 50  # suspicions in one call, so that it ends soon
+ENTRIES_AT_ONCE = 500  # entries of wait lists that one call looks at, and the most of one list
 ROUNDS = 5  # mending one thing may bring another to light
 WIDTH = 4  # values of one suspicion in a call
 
@@ -74,7 +74,7 @@ async def _round(transport: RedisTransport, mode: str) -> tuple[Fault, ...]:
     await transport.admin.run("measure", ())  # writes nothing; fails where the books are kept in another way
     shot = await Photographer(transport).take()
     doubts = [*suspicions(shot), *[doubt async for doubt in _everlasting(transport, shot)]]
-    faults = [fault async for fault in _checked(transport, mode, doubts)]
+    faults = [fault async for fault in _checked(transport, mode, _parts(doubts, shot))]
     return (*faults, *unmendable(shot))
 
 
@@ -93,18 +93,35 @@ def _lifetime(transport: RedisTransport, name: str) -> int | None:
     return None if kind is None else kind.expires_in(transport.settings)
 
 
-async def _checked(transport: RedisTransport, mode: str, doubts: Sequence[Suspicion]) -> AsyncIterator[Fault]:
-    for part in _parts(doubts):
+async def _checked(
+    transport: RedisTransport, mode: str, parts: Iterable[Sequence[Suspicion]]
+) -> AsyncIterator[Fault]:
+    for part in parts:
         answer = await transport.admin.run("repair", (mode, *_arguments(part)))
         for i in range(0, len(answer), 3):
             kind, names = part[int(answer[i])]
             yield Fault(kind, names, answer[i + 1].decode(), answer[i + 2].decode(errors="replace"))
 
 
-def _parts(doubts: Sequence[Suspicion]) -> Iterator[list[Suspicion]]:
-    for kind, of_kind in groupby(doubts, lambda doubt: doubt.kind):
-        listed, size = list(of_kind), LISTS_AT_ONCE if kind == "parked" else AT_ONCE
-        yield from (listed[start : start + size] for start in range(0, len(listed), size))
+def _parts(doubts: Sequence[Suspicion], shot: Snapshot) -> Iterator[list[Suspicion]]:
+    for _, of_kind in groupby(doubts, lambda doubt: doubt.kind):
+        part: list[Suspicion] = []
+        weight = 0
+        for doubt in of_kind:
+            weight += _weight(doubt, shot)
+            if part and weight > ENTRIES_AT_ONCE:
+                yield part
+                part, weight = [], _weight(doubt, shot)
+            part.append(doubt)
+        yield part
+
+
+def _weight(doubt: Suspicion, shot: Snapshot) -> int:
+    """How many entries it may have a call look at."""
+    if doubt.kind != "parked":
+        return ENTRIES_AT_ONCE // AT_ONCE
+    agent_type, key = doubt.names
+    return min(len(shot.books[agent_type].wait[key]) + 1, ENTRIES_AT_ONCE)
 
 
 def _arguments(doubts: Iterable[Suspicion]) -> list[Argument]:

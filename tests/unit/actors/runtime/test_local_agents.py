@@ -246,6 +246,17 @@ async def test_who_was_not_used_goes_to_sleep(agents: LocalAgents, caplog: pytes
     assert "worker/stubborn could not be closed" in caplog.text
 
 
+async def test_of_agents_without_state_some_stay_awake(agents: LocalAgents) -> None:
+    plain = agents.kind("plain")
+    for key, used in (("c", 1.2), ("a", 1.0), ("busy", 0.5), ("b", 1.1), ("new", 3.0)):
+        live = await agents.get(plain, AgentId("plain", key))
+        live.used = used
+    plain.live["busy"].mailbox = Mailbox((b"plain", b"busy"))
+    plain.live["busy"].mailbox.unsent = 1
+    await agents.passivate(2.0, most=1)
+    assert sorted(plain.live) == ["busy", "c", "new"]
+
+
 @pytest.mark.parametrize("is_made_again", [False, True])
 async def test_agents_that_are_dropped_while_another_falls_asleep(
     agents: LocalAgents, is_made_again: bool

@@ -142,7 +142,9 @@ async def test_times() -> None:
     await fixture.publish(delay=1.5)
     await fixture.publish(at=at)
     await fixture.publish(at=datetime(1960, 1, 1, tzinfo=UTC))
-    assert [posting.due for posting in fixture.transport.posted] == [0, 1500, int(at.timestamp() * 1000), 0]
+    await fixture.publish(at=datetime(1972, 1, 1, tzinfo=UTC))
+    due = [posting.due for posting in fixture.transport.posted]
+    assert due == [0, 1500, -int(at.timestamp() * 1000), 0, -63_072_000_000]
     for wrong in ({"delay": -1}, {"delay": 1e9}, {"at": at.replace(tzinfo=None)}, {"at": at, "delay": 1}):
         with pytest.raises(ScheduleError):
             await fixture.publish(**wrong)

@@ -73,7 +73,7 @@ def test_the_library_stays_below_what_lua_allows() -> None:
         sum(_locals_of(line) for line in part.splitlines() if re.match(r"local (?!function)[^=]*$", line))
         for part in library().text.split("\nregister('")
     ]
-    assert shared + max(operations) + len(Mark) < 170
+    assert shared + max(operations) + len(Mark) < 190
 
 
 def _locals_of(line: str) -> int:

@@ -111,7 +111,7 @@ async def test_breaking_off_fails_the_calls_under_way(link: Link) -> None:
 
 async def test_functions_are_loaded_when_they_are_missing(link: Link) -> None:
     await link.command("FUNCTION", "FLUSH")
-    assert await link.run("idle", ()) == [0, 0, 0, b""]
+    assert await link.run("idle", ()) == [0, 0, 0, b"", b""]
     (found,) = await link.command("FUNCTION", "LIST")
     assert library().name.encode() in found
 
@@ -119,14 +119,14 @@ async def test_functions_are_loaded_when_they_are_missing(link: Link) -> None:
 async def test_functions_are_loaded_again_after_a_flush(link: Link) -> None:
     await link.run("idle", ())
     await link.command("FUNCTION", "FLUSH")
-    assert await link.run("idle", ()) == [0, 0, 0, b""]
+    assert await link.run("idle", ()) == [0, 0, 0, b"", b""]
 
 
 async def test_many_may_find_them_missing_at_once(link: Link, server: ServerProcess) -> None:
     await link.command("FUNCTION", "FLUSH")
     links = [link_to(server.url) for _ in range(8)]
     answers = await asyncio.gather(*(one.run("idle", ()) for one in links for _ in range(3)))
-    assert answers == [[0, 0, 0, b""]] * 24
+    assert answers == [[0, 0, 0, b"", b""]] * 24
     for one in links:
         one.close()
 
@@ -139,7 +139,7 @@ async def test_functions_are_loaded_again_after_a_restart() -> None:
         await eventually(lambda: not link.is_open)
         server.start()
         await link.reconnect(5)
-        assert await link.run("idle", ()) == [0, 0, 0, b""]
+        assert await link.run("idle", ()) == [0, 0, 0, b"", b""]
         link.close()
 
 

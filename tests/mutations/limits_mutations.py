@@ -1,0 +1,83 @@
+"""Ways to break what keeps calls short, and what is refused or removed because it would stay for ever."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .change import becomes, never, removed, when, with_part
+from .mutation import ON, PUBLISH, TRIMMING, Mutation
+
+LIMITS = "contract/test_limits.py::"
+FORGETTING = f"{TRIMMING}test_a_topic_that_a_prefix_made_goes_when_it_is_over_and_comes_again{ON}"
+ADOPTING = f"{LIMITS}test_a_group_that_is_made_again_adopts_much_in_parts{ON}"
+LEAVING = f"{LIMITS}test_the_consumer_of_a_worker_with_much_pending_goes_in_the_end{ON}"
+
+LIMITS_MUTATIONS: Final = (
+    Mutation(
+        "streams that were not read count as read",
+        "streams that are not read yet hold back what is newer",
+        never,
+        (f"{LIMITS}test_a_turn_reads_many_topics_in_parts_and_keeps_the_order{ON}",),
+    ),
+    Mutation(
+        "a chore ends with its first step",
+        "a chore goes on where it was",
+        removed,
+        (LEAVING,),
+        quick=False,
+    ),
+    Mutation(
+        "a consumer with much pending is left behind",
+        "a consumer with much pending goes later",
+        becomes("end_consumer(agent_type, suffix, worker)"),
+        (LEAVING,),
+        quick=False,
+    ),
+    Mutation(
+        "what is taken while its group is mended is not pending",
+        "what is taken is pending, also while its group is being mended",
+        with_part("'FORCE', ", ""),
+        (ADOPTING,),
+    ),
+    Mutation(
+        "what is not adopted yet is trimmed",
+        "a stream is not trimmed while its group adopts what is pending",
+        never,
+        (ADOPTING,),
+        quick=False,
+    ),
+    Mutation(
+        "long names reach workers",
+        "an entry with a long name reaches no worker",
+        never,
+        ("contract/test_junk.py::test_junk_is_a_dead_letter_and_what_follows_is_delivered",),
+        quick=False,
+    ),
+    Mutation(
+        "a time is taken for a delay",
+        "a time of the clock is no delay",
+        becomes("due = due ~= 0 and now() + math.abs(due) or 0"),
+        (f"{PUBLISH}test_a_time_in_the_past_is_now{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a topic is forgotten with what it holds",
+        "a topic with unhandled messages is not forgotten",
+        when("last >= before"),
+        (FORGETTING,),
+    ),
+    Mutation(
+        "a topic with a name is forgotten",
+        "a topic that was subscribed to by its name is not forgotten",
+        never,
+        (FORGETTING,),
+        quick=False,
+    ),
+    Mutation(
+        "any namespace is thrown away",
+        "only a throw-away namespace is removed",
+        when("True"),
+        (f"contract/test_throwaway.py::test_what_a_dead_process_left_is_removed{ON}",),
+        quick=False,
+    ),
+)
