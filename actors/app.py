@@ -77,14 +77,17 @@ class App:
                 raise SettingValueError(what, repr(value), "letters, digits, '_', '-' and '.'")
 
     @property
-    def namespace(self) -> str:
-        """The namespace that its processes use unless they are told another."""
+    def given_namespace(self) -> str | None:
+        """The namespace that it was made with; None: none was named."""
         if self._namespace is not None:
             return self._namespace
-        settings = self.settings
-        if settings is not None and settings.namespace != type(settings)().namespace:
-            return settings.namespace
-        return self.name
+        return self.settings.namespace if self.settings is not None else None
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that its processes use unless they are told another."""
+        given = self.given_namespace
+        return self.name if given is None else given
 
     @property
     def declarations(self) -> tuple[AgentDeclaration, ...]:

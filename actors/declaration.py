@@ -147,6 +147,11 @@ class Declarations(Protocol):
     """Everything that an App declares, as a runtime takes it over."""
 
     @property
+    def given_namespace(self) -> str | None:
+        """The namespace that it was made with; None: none was named."""
+        ...
+
+    @property
     def namespace(self) -> str:
         """The namespace that its processes use unless they are told another."""
         ...

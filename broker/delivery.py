@@ -30,8 +30,8 @@ class Receipt:
         stream: suffix of the stream it came from, such as b"topic:visits".
         entry: id of the entry in that stream.
         raw_key: key of the agent; made by other programs, it need not be UTF-8.
-        tries: b"" or b"<attempts> <first ms> <reason>" of earlier attempts; ends with b" cancelled" for a request that
-            was cancelled before it was taken.
+        tries: b"" or b"<attempts> <first ms> <deaths> <reason>" of earlier attempts, and of deaths of workers that held
+            it among others; ends with b" cancelled" for a request that was cancelled before it was taken.
         worker: name of the worker that it was given to.
     """
 
@@ -66,7 +66,7 @@ class Receipt:
 
     @property
     def first_tried(self) -> str:
-        """When the first attempt was, server ms as text; "" when this is the first."""
+        """When it was tried first, or may have been, server ms as text; "" when this is the first attempt."""
         return self.tries.split(b" ", 2)[1].decode() if self.tries else ""
 
 

@@ -9,6 +9,7 @@ CallboardError
     │   └── ConnectionLostError                 a connection broke; whether the call was carried out is unknown
     ├── ServerNotFoundError                     there is no server binary to start
     ├── CommandError                            the server refused a command
+    ├── LayoutError                             the namespace is kept in the way of another version
     ├── NotReplicatedError                      no replica confirmed a message in time
     ├── OverloadedError                         the server's memory is full
     │   └── BacklogError                        too much waits in a topic, or for one agent
@@ -111,6 +112,39 @@ class CommandError(BrokerError):
     template = "{reason}"
 
     reason: str
+
+
+def is_refused_right(text: str) -> bool:
+    """Whether the server says that its user may not run a command, or not on that key, also inside a function."""
+    said = ("NOPERM", "ACL failure in script", "The user executing the script", "has no permissions")
+    return any(words in text for words in said)
+
+
+class LayoutError(BrokerError):
+    """The namespace is kept in another way than this version of Callboard does it; nothing in it was changed.
+
+    Attributes:
+        namespace: its name.
+        found: number of the layout that it has.
+        known: number of the layout that this version knows.
+    """
+
+    template = (
+        "the namespace {namespace!r} has layout {found} and this version of Callboard knows layout {known} only: "
+        "finish its work with the version that made it and use another namespace, or run that version"
+    )
+
+    namespace: str
+    found: int
+    known: int
+
+
+def layout_error(text: str, namespace: str) -> LayoutError | None:
+    """What a function says of a namespace of another layout, as an error; None: it says something else."""
+    words = text.split()
+    if len(words) != len(("LAYOUT", "found", "known")) or words[0] != "LAYOUT":
+        return None
+    return LayoutError(namespace, int(words[1]), int(words[2]))
 
 
 class OverloadedError(BrokerError):

@@ -5,6 +5,7 @@ docs/settings.md is generated from it.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Mapping
@@ -15,9 +16,12 @@ from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, Validation
 from pydantic.dataclasses import dataclass
 
 from .errors import SettingsError
-from .settings_errors import explained, sentence_about
+from .settings_errors import did_you_mean, explained, sentence_about
+
+logger = logging.getLogger("callboard.broker")
 
 PREFIX: Final = "CALLBOARD_"
+DEFAULT_NAMESPACE: Final = "main"
 UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
@@ -70,13 +74,23 @@ class BrokerSettings:
         default=None,
         description="The server: redis://, rediss://, unix:// or memory://. None: the embedded server.",
     )
-    namespace: Text = Field(
-        default="main",
-        description="What keeps applications on one server apart: the part in braces of every key.",
+    namespace: Text | None = Field(
+        default=None,
+        description="What keeps applications on one server apart: the part in braces of every key. None: the name of the "
+        "App; without one a throw-away namespace for a runtime, `main` for anything else.",
     )
     lease: Seconds = Field(default=5.0, description="How long a silent worker keeps what it holds.")
     beat_every: Seconds = Field(
         default=1.0, description="Between two heartbeats of a worker, which beats at least twice in a lease."
+    )
+    keeper: bool = Field(
+        default=True,
+        description="Beside each worker runs a tiny process that extends its lease while a call into C holds "
+        "Python's lock (GIL), and ends a worker process that does so past a handler's `max_runtime`. Not for memory://.",
+    )
+    max_silence: Seconds = Field(
+        default=60.0,
+        description="How long the keeper extends the lease of a silent worker none of whose handlers has a `max_runtime`.",
     )
     prefetch: Annotated[Count, Unit("entries")] = Field(default=512, description="What a worker may hold.")
     concurrency: Annotated[Count, Unit("handlers")] = Field(
@@ -163,14 +177,13 @@ class BrokerSettings:
             SettingsError: a value can't be read or makes no sense.
         """
         source = os.environ if environ is None else environ
+        warn_of_unknown(source)
         given = {name: value for name, value in overrides.items() if value is not None}
         texts = {
             spec.name: text
             for spec in fields(cls)
-            if spec.name not in given and (text := source.get(PREFIX + spec.name.upper()))
+            if spec.name not in given and (text := variable(spec.name, source))
         }
-        if "url" not in texts and source.get("REDIS_URL"):
-            texts["url"] = source["REDIS_URL"]
         try:
             return _ADAPTER.validate_python(
                 texts | given, strict=False
@@ -178,6 +191,23 @@ class BrokerSettings:
         except ValidationError as error:
             variables = {name: PREFIX + name.upper() for name in texts}
             raise SettingsError(sentence_about(error, cls, variables)) from None
+
+
+def variable(setting: str, environ: Mapping[str, str] | None = None) -> str | None:
+    """What the environment says of one setting; None: nothing."""
+    source = os.environ if environ is None else environ
+    text = source.get(PREFIX + setting.upper())
+    return text or (source.get("REDIS_URL") if setting == "url" else None) or None
+
+
+def warn_of_unknown(environ: Mapping[str, str] | None = None) -> None:
+    """Logs a warning for every variable that looks like a setting and is none, each once in a process."""
+    known = [spec.name.upper() for spec in fields(BrokerSettings)]
+    for name in sorted(os.environ if environ is None else environ):
+        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in known and name not in _warned:
+            _warned.add(name)
+            hint = did_you_mean(name.removeprefix(PREFIX), known, prefix=PREFIX)
+            logger.warning("there is no setting %s; it is ignored%s", name, hint)
 
 
 @plain_dataclass(frozen=True, slots=True)
@@ -207,5 +237,6 @@ def described_fields(settings: type[Any]) -> list[SettingDescription]:
     return described
 
 
+_warned: set[str] = set()
 _ADAPTER: Final = TypeAdapter(BrokerSettings)
 DEFAULTS: Final = BrokerSettings()

@@ -60,7 +60,7 @@ def sentence_about(
         return str(context["error"])
     name = str(problem["loc"][0])
     if kind == "unexpected_keyword_argument":
-        return f"there is no setting {name!r}{_did_you_mean(name, [spec.name for spec in fields(settings)])}"
+        return f"there is no setting {name!r}{did_you_mean(name, [spec.name for spec in fields(settings)])}"
     shown = (variables or {}).get(name, name)
     if kind == "value_error":
         return f"{shown}: {context['error']}"
@@ -73,10 +73,11 @@ def _rule(kind: str, context: Mapping[str, Any], given: object) -> str:
         return COMPARISONS[kind].format_map(context)
     if kind == "literal_error":
         choices = [choice.strip("'") for choice in context["expected"].replace(" or ", ", ").split(", ")]
-        return f"one of: {', '.join(choices)}{_did_you_mean(str(given), choices, '. D')}"
+        return f"one of: {', '.join(choices)}{did_you_mean(str(given), choices, '. D')}"
     return RULES.get(kind, "")
 
 
-def _did_you_mean(text: str, known: list[str], begin: str = ": d") -> str:
+def did_you_mean(text: str, known: list[str], begin: str = ": d", prefix: str = "") -> str:
+    """The end of a sentence about a name that does not exist: the nearest one that does, or nothing."""
     close = difflib.get_close_matches(text, known, 1)
-    return f"{begin}id you mean {close[0]!r}?" if close else ""
+    return f"{begin}id you mean {prefix + close[0]!r}?" if close else ""

@@ -12,7 +12,7 @@ INTRODUCTION = """# Keys
 Every key of a namespace begins with `callboard:{<namespace>}:`, so that all of them live in one slot of a cluster. What
 follows is this page; it is made from `broker/redis/catalogue.py` by `python -m scripts.keys_page`. A reference is a stream
 and an entry id with a space between, such as `topic:visits 1763700000000-0`. Workers and operators read and write every
-key; the last column is what a user who only publishes may do.
+key; the last column has the commands that a user who only publishes may run on it.
 """
 
 COMMITS = """## What a commit says
@@ -47,7 +47,8 @@ def _section(title: str, kinds: Sequence[KeyKind]) -> Iterator[str]:
     yield "| key | type | holds | expires after | publisher |\n|---|---|---|---|---|"
     for kind in kinds:
         holds = kind.holds.replace("|", "\\|")  # also in code, in a table
-        yield f"| `{kind.pattern}` | {kind.type} | {holds} | {EXPIRIES[kind.expiry]} | {kind.publisher} |"
+        commands = ", ".join(name.replace("|", " ").upper() for name in kind.publisher.split())
+        yield f"| `{kind.pattern}` | {kind.type} | {holds} | {EXPIRIES[kind.expiry]} | {commands} |"
     yield ""
 
 

@@ -66,8 +66,7 @@ class Meter:
         ]
 
     def _row(self, name: str, view: Overview, children: Sequence[Child]) -> Row:
-        joined = {worker.pid for worker in view.workers}
-        up = sum(child.pid in joined for child in children)
+        up = sum(any(child.has(worker.name) for worker in view.workers) for child in children)
         one = next((one for one in view.types if one.type == name), None)
         if one is None:
             return Row(name, up, len(children), 0, 0, 0, 0, 0.0)

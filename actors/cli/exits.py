@@ -40,6 +40,7 @@ def code_of(error: BaseException) -> int:
     from callboard.broker.errors import (
         BadUrlError,
         InvalidIdError,
+        LayoutError,
         RequestTimeoutError,
         ServerNotFoundError,
         ServerUnavailableError,
@@ -63,6 +64,7 @@ def code_of(error: BaseException) -> int:
         error,
         BadUrlError
         | InvalidIdError
+        | LayoutError
         | SettingsError
         | LoadingError
         | DeclarationError

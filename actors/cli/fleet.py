@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -89,6 +88,9 @@ class Fleet:
             grace=plan.grace,
             policy=plan.policy,
             environ=environment(plan.url),
+            patience=transport.settings.lease,
+            # A worker may wait so long for an answer until it notices that the server it asked is gone.
+            patience_after_loss=transport.settings.lease + transport.settings.socket_timeout,
         )
         self._transport = transport
         self._board = board
@@ -121,6 +123,8 @@ class Fleet:
 
         view = await overview(self._transport)
         self._board.show(self._meter.rows(view, self.supervisor.children))
+        leases = {worker.name: view.at + worker.lease_ms_left for worker in view.workers}
+        self.supervisor.observe(leases, view.at)
         return view
 
     async def _watch(self) -> None:
@@ -133,13 +137,13 @@ class Fleet:
                 if not complained:
                     self._board.notice(f"{error}; trying again")
                 complained = True
+                self.supervisor.server_is_away()
                 with contextlib.suppress(BrokerError):
                     await self._revive()
             await asyncio.sleep(self._board.every)
 
-    async def _release(self, pid: int, crashed: bool) -> None:
-        mine = f"{socket.gethostname()}:{pid}:"
-        await self._transport.admin.run("leave", ("1" if crashed else "0", "", mine))
+    async def _release(self, workers: str, crashed: bool) -> None:
+        await self._transport.admin.run("leave", ("1" if crashed else "0", "", workers))
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:

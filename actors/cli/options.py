@@ -33,7 +33,10 @@ Url = Annotated[
 ]
 Namespace = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Instead of the app's namespace; without an app: `main`."),
+    typer.Option(
+        metavar="NAME",
+        help="Default: what the app was made with, CALLBOARD_NAMESPACE, the app's name; without an app `main`.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Grace = Annotated[

@@ -29,15 +29,25 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
+def namespace_of(app: App | None, namespace: str | None) -> str:
+    """The namespace of a command: its option, what the app was made with, CALLBOARD_NAMESPACE, the app's name, `main`."""
+    from callboard.broker.settings import DEFAULT_NAMESPACE, variable, warn_of_unknown
+
+    warn_of_unknown()
+    given = namespace or (app.given_namespace if app is not None else None) or variable("namespace")
+    return given or (app.namespace if app is not None else DEFAULT_NAMESPACE)
+
+
 def settings_for(app: App | None, url: str | None, namespace: str | None) -> BrokerSettings:
     """The settings of a command: its options, then those of the app, then those of the environment."""
     from dataclasses import replace
 
     from callboard.broker import BrokerSettings
+    from callboard.broker.settings import variable
 
     settings = (app.settings if app is not None else None) or BrokerSettings.from_env()
-    name = namespace or (app.namespace if app is not None else None) or settings.namespace
-    return replace(settings, url=url or settings.url or BrokerSettings.from_env().url, namespace=name)
+    where = url or settings.url or variable("url")
+    return replace(settings, url=where, namespace=namespace_of(app, namespace))
 
 
 @contextlib.asynccontextmanager

@@ -7,17 +7,19 @@ import contextlib
 import enum
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from callboard.broker.errors import BrokerError
+from callboard.broker.redis.client.identity import TOKEN_VARIABLE, new_token, process_name
 from callboard.errors import ActorError
 
 from .launching import WATCHED_PIPE
+from .lease_watch import LeaseWatch, Verdict
+from .output import lines, reader_of
 from .worker import RECYCLED
 
-LONGEST_LINE = 16_384  # characters of output kept together as one line
 LAST_OUTPUT = 0.5  # seconds to wait for the last output of a dead process
 KILL_MARGIN = 5.0  # seconds a process gets beyond the grace period before it is killed
 
@@ -91,16 +93,29 @@ class Child:
         plan: The process to run.
         state: `new`, `running`, `waiting` (for its restart), `draining` or `ended`.
         pid: Of the running process; 0 when there is none.
+        token: Of the running process, which it was started with.
         restarts: In a row.
         deaths: All in all, not counting the one that the supervisor asked for.
+        watch: Sees whether its worker has lost its lease.
     """
 
     plan: ProcessPlan
     state: State = "new"
     pid: int = 0
+    token: str = ""
     restarts: int = 0
     deaths: int = 0
+    watch: LeaseWatch = field(default_factory=lambda: LeaseWatch(0.0), repr=False)
     process: asyncio.subprocess.Process | None = field(default=None, repr=False)
+
+    @property
+    def workers(self) -> str:
+        """What the names of its workers begin with, and of no other process's."""
+        return f"{process_name(self.pid, self.token)}:"
+
+    def has(self, worker: str) -> bool:
+        """Whether a worker of this name is this process, as it runs now."""
+        return bool(self.pid) and worker.startswith(self.workers)
 
 
 class Ending(enum.Enum):
@@ -122,12 +137,12 @@ class Listener(Protocol):
         ...
 
 
-Release = Callable[[int, bool], Awaitable[None]]
-"""Called with the pid of a dead process, and whether the handlers that it ran count as attempts."""
+Release = Callable[[str, bool], Awaitable[None]]
+"""Called with what the names of a dead process's workers begin with, and whether what it ran counts as an attempt."""
 
 
 class Supervisor:
-    """The keeper of worker processes: it starts them, restarts those that die, and drains them in the end.
+    """Runs worker processes: it starts them, restarts those that die or are frozen, and drains them in the end.
 
     A process that ends with status `RECYCLED` has drained because it passed a limit: another is started at once, which
     is no restart in the sense of the policy.
@@ -143,6 +158,8 @@ class Supervisor:
         grace: Seconds that running handlers get when the processes are drained.
         policy: When to restart.
         environ: Environment of the processes; None: that of this process.
+        patience: Seconds that a process without a lease gets to come back before it is killed.
+        patience_after_loss: The same after the server was away.
     """
 
     def __init__(
@@ -154,13 +171,18 @@ class Supervisor:
         grace: float,
         policy: RestartPolicy | None = None,
         environ: Mapping[str, str] | None = None,
+        patience: float = 5.0,
+        patience_after_loss: float = 15.0,
     ) -> None:
         self.children = [Child(plan) for plan in plans]
         self._listener = listener
         self._release = release
         self._grace = grace
         self._policy = policy or RestartPolicy()
-        self._environ = None if environ is None else dict(environ)
+        self._environ = dict(os.environ if environ is None else environ)
+        self._patience = patience
+        self._patience_after_loss = patience_after_loss
+        self._lenient_until = 0.0
         self._stopping = asyncio.Event()
         self._killing = asyncio.Event()
 
@@ -184,6 +206,48 @@ class Supervisor:
         """Passes a signal on to every process."""
         for child in self.children:
             self._signal(child, number)
+
+    # Processes that live and do not work
+
+    def observe(self, leases: Mapping[str, int], now_ms: int) -> None:
+        """Ends processes that live while their worker has lost its lease: stopped, or hanging in a call for too long.
+
+        To be called about once a second while the server answers.
+
+        Args:
+            leases: When the lease of each worker ends, server ms; also of workers that are not ours.
+            now_ms: The server's time.
+        """
+        now = asyncio.get_running_loop().time()
+        for child in self.children:
+            if child.state != "running" or not child.pid:
+                continue
+            ends = [until for worker, until in leases.items() if child.has(worker)]
+            verdict = child.watch.look(ends, now_ms, now)
+            # guard: after the server was away nobody is killed at once
+            if now < self._lenient_until:
+                child.watch.forgive()
+                continue
+            self._judge(child, verdict)
+
+    def _judge(self, child: Child, verdict: Verdict) -> None:
+        who = f"{child.plan.name}: process {child.pid}"
+        if verdict == "lost":
+            self._listener.notice(
+                f"{who} lives, but its worker has lost its lease: it is stopped, or hangs in a call; "
+                f"it is killed and replaced unless it comes back within {self._patience:g} s"
+            )
+        elif verdict == "back":
+            self._listener.notice(f"{who} works again")
+        elif verdict == "gone":
+            self._listener.notice(f"{who} did not come back, killing it")
+            self._signal(child, signal.SIGKILL)
+
+    def server_is_away(self) -> None:
+        """The server does not answer: nobody can tell who is frozen. When it is back, workers need some time."""
+        self._lenient_until = asyncio.get_running_loop().time() + self._patience_after_loss
+        for child in self.children:
+            child.watch.forgive()
 
     async def run(self) -> Ending:
         """Starts the processes and returns when all have ended after `stop`.
@@ -230,7 +294,7 @@ class Supervisor:
 
     async def _run_once(self, child: Child, watched: int) -> tuple[float, int]:
         loop = asyncio.get_running_loop()
-        since = loop.time()
+        since, token = loop.time(), new_token()
         reading, writing = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -240,7 +304,7 @@ class Supervisor:
                 stderr=writing,
                 pass_fds=(watched,),
                 start_new_session=True,
-                env=self._environ,
+                env={**self._environ, TOKEN_VARIABLE: token},
             )
         except BaseException:
             os.close(reading)
@@ -248,7 +312,8 @@ class Supervisor:
         finally:
             # The child has its own copies. If ours stayed open, `reading` would never come to its end.
             os.close(writing)
-        child.process, child.pid, child.state = process, process.pid, "running"
+        child.process, child.pid, child.token, child.state = process, process.pid, token, "running"
+        child.watch = LeaseWatch(self._patience)
         copying = asyncio.create_task(self._copy_output(child, reading))
         # A stop that came while the process was being started found no process to signal, so it is told here. There is
         # no await between the line that makes the process known and this one: it is told at least once.
@@ -264,12 +329,12 @@ class Supervisor:
     async def _bury(self, child: Child, code: int) -> None:
         # Forgotten before the first await: while the server is asked, `stop` and `forward` must not signal a pid that the
         # system may give to another program.
-        pid, child.pid, child.process = child.pid, 0, None
+        pid, workers, child.pid, child.process = child.pid, child.workers, 0, None
         if code in (0, RECYCLED):
             return
         try:
             # A process that we killed did not fail: the handlers that it ran count as no attempts.
-            await self._release(pid, not self._killing.is_set())
+            await self._release(workers, not self._killing.is_set())
         except BrokerError as error:
             self._listener.notice(
                 f"{child.plan.name}: what process {pid} held is free when its lease ends ({error})"
@@ -287,8 +352,8 @@ class Supervisor:
             await asyncio.wait_for(self._stopping.wait(), pause)
 
     async def _copy_output(self, child: Child, descriptor: int) -> None:
-        async with _reader(descriptor) as reader:
-            async for line in _lines(reader):
+        async with reader_of(descriptor) as reader:
+            async for line in lines(reader):
                 self._listener.output(child, line)
 
     # All of them
@@ -312,31 +377,6 @@ class Supervisor:
         if child.process is not None and child.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 child.process.send_signal(number)
-
-
-@contextlib.asynccontextmanager
-async def _reader(descriptor: int) -> AsyncIterator[asyncio.StreamReader]:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(loop=loop)
-    pipe = os.fdopen(descriptor, "rb", buffering=0)
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), pipe)
-    try:
-        yield reader
-    finally:
-        transport.close()
-
-
-async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[str]:
-    rest = ""
-    while chunk := await reader.read(65_536):
-        *whole, rest = (rest + chunk.decode(errors="replace")).split("\n")
-        for line in whole:
-            yield line.rstrip("\r")
-        if len(rest) > LONGEST_LINE:
-            yield rest
-            rest = ""
-    if rest:
-        yield rest
 
 
 def describe_exit(code: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
@@ -33,6 +32,7 @@ from callboard.state import dump_state
 from .cancelling import CancellableRequests, is_being_cancelled
 from .errors import MaxRuntimeError
 from .execution import Execution, Executions
+from .limits import RunningLimits
 from .local_agents import LocalAgents
 from .reentry import Journal, Outer, Reentry
 from .registration import LiveAgent, LocalAgentType
@@ -79,7 +79,7 @@ class AgentHost:
         self._requests = CancellableRequests()
         self.cancel = self._requests.cancel
         self._by_raw_type: dict[bytes, LocalAgentType] = {}
-        self._ends_by: dict[asyncio.Timeout, float] = {}
+        self.limits = RunningLimits()
         self._loop = asyncio.get_running_loop()
 
     def accepts(self) -> dict[str, int]:
@@ -149,7 +149,7 @@ class AgentHost:
             return None
         if envelope.sender is not None and envelope.sender == f"{kind.type}/{envelope.key}":
             return NOTHING
-        # A retry is not dropped: its handler began in time.
+        # A retry is not dropped: its handler began in time, or may have begun in a worker that died.
         if envelope.expires_in is not None and not delivery.tries and self._is_late(envelope):
             return self._drop("expired")
         return None
@@ -291,10 +291,8 @@ class AgentHost:
         return reentry
 
     async def _run_within(self, seconds: float, agent: Any, message: Any, ctx: MessageContext) -> Any:
+        running = self.limits.begin(seconds)
         limit = asyncio.timeout(seconds)
-        # By the run and not by the message, which agents of two types may handle here at once.
-        # guard: each run has its own limit
-        self._ends_by[limit] = time.monotonic() + seconds
         try:
             async with limit:
                 return await agent.on_message(message, ctx)
@@ -303,15 +301,7 @@ class AgentHost:
                 raise MaxRuntimeError(seconds) from error
             raise
         finally:
-            del self._ends_by[limit]
-
-    def overdue(self) -> float:
-        """Seconds since a handler should have been cancelled that blocks the event loop; 0 when none does.
-
-        Called in the heartbeat's thread.
-        """
-        limits = tuple(self._ends_by.values())
-        return max(0.0, time.monotonic() - min(limits)) if limits else 0.0
+            self.limits.end(running)
 
     # Other endings
 

@@ -15,6 +15,7 @@ from callboard.broker.consumer.interfaces import ConsumedType
 from callboard.broker.errors import ServerUnavailableError
 from callboard.broker.redis.client.transport import Declared, RedisTransport
 from callboard.broker.retry import RetryPolicy
+from callboard.broker.settings import variable, warn_of_unknown
 from callboard.broker.subscriptions import Subscription, TypePrefixSubscription, TypeSubscription
 from callboard.intervention import InterventionHandler
 
@@ -122,11 +123,14 @@ class RuntimeLifecycle:
                 await self._open()
 
     async def _open(self) -> None:
+        warn_of_unknown()
         settings = self._given_settings or BrokerSettings.from_env()
-        namespace = self._given_namespace or (settings.namespace if self._named(settings) else None)
+        namespace = self._given_namespace or settings.namespace or variable("namespace")
+        # Only what was made up here is removed in the end. That a name is the usual one says nothing: it may be given, too.
+        # guard: a namespace that was given is never deleted
         self._temporary = namespace is None
         settings = replace(settings, namespace=namespace or f"run-{os.getpid()}-{os.urandom(4).hex()}")
-        url = self._given_url or settings.url
+        url = self._given_url or settings.url or variable("url")
         if url is None:
             from callboard.broker.redis.server.embedded import EmbeddedServer
 
@@ -142,10 +146,6 @@ class RuntimeLifecycle:
         self._transport = transport
         self._sender = Sender(transport, self.registry, self._interventions)
 
-    @staticmethod
-    def _named(settings: BrokerSettings) -> bool:
-        return settings.namespace != BrokerSettings().namespace
-
     def _retry(self, settings: BrokerSettings) -> RetryPolicy:
         """When a failed message is tried again, unless its agent type says something else."""
         return self._given_retry or RetryPolicy.of(settings)
@@ -154,6 +154,17 @@ class RuntimeLifecycle:
         types = self._agents.settings_of_types(self._retry(transport.settings))
         subscriptions = [declared(subscription) for subscription in self._subscriptions]
         await transport.declare(types, subscriptions, self.registry.versions())
+
+    async def _transport_if_any(self) -> RedisTransport | None:
+        """The connection, for something that comes now and is to be known there; None: opening will declare it.
+
+        An opening that is under way has said already what it declares: it comes after that.
+        """
+        if self._transport is None and self._opening is not None:
+            # guard: what is registered while the runtime opens is declared
+            async with self._opening:
+                pass
+        return self._transport
 
     async def close(self) -> None:
         """Stops, closes the agents, ends every connection. A throw-away namespace is deleted. Safe to repeat."""
@@ -240,15 +251,15 @@ class RuntimeLifecycle:
         return self._task
 
     async def ready(self) -> None:
-        """Waits until the worker of this process takes messages; raises what keeps it from that."""
+        """Waits until the worker of this process takes messages; raises what keeps it from that, or has ended it since."""
         task = self._started()
-        while self._worker is None or not self._worker.consumer.joined.is_set():
-            if task.done():
-                if self._task is task:
-                    self._task = None  # the caller is told below how it ended, and may start again
-                await task
+        while not task.done():
+            if self._worker is not None and self._worker.consumer.joined.is_set():
                 return
             await asyncio.sleep(0.001)
+        if self._task is task:
+            self._task = None  # the caller is told below how it ended, and may start again
+        await task
 
     async def drain(self, grace: float | None = None) -> None:
         """Stops as SIGTERM does: takes nothing new, lets handlers finish, gives back the rest.

@@ -12,6 +12,8 @@ from typing import Any
 from callboard.broker.consumer.consumer import Consumer
 from callboard.broker.consumer.interfaces import ConsumedType, Turn
 from callboard.broker.delivery import Delivery
+from callboard.broker.redis.client.heartbeat import Pulse
+from callboard.broker.redis.client.keeper import Keeper, Watch
 from callboard.broker.retry import RetryPolicy
 
 from .execution import Executions
@@ -67,6 +69,8 @@ class LocalWorker:
         self._is_sending = is_sending
         self._exit_when_stuck = exit_when_stuck
         self._complained = False
+        self._keeper: Keeper | None = None
+        self._introduced = ""
         self._changed = asyncio.Event()
         self.host = AgentHost(agents, executions, retry, declare=declare, on_turn=self._on_turn)
         self.consumer = Consumer(self._transport.lane(), types, self.host, self._transport.settings)
@@ -74,7 +78,11 @@ class LocalWorker:
 
     async def run(self) -> None:
         """Works until drained."""
-        heartbeat = self._transport.heartbeat(self._pulse, self._on_fenced)
+        keeper = self._keeper = self._transport.keeper(Watch(self._exit_when_stuck, STUCK_AFTER))
+        if keeper is not None:
+            self.host.limits.board = keeper.board
+            keeper.start()
+        heartbeat = self._transport.heartbeat(self._pulse, self._on_fenced, keeper)
         heartbeat.start()
         passivating = asyncio.create_task(self._passivate(), name="callboard-passivate")
         orders = self._transport.follow_control(self._obey)
@@ -90,9 +98,9 @@ class LocalWorker:
             await asyncio.wait({passivating})
             await heartbeat.end()
 
-    def _pulse(self) -> tuple[str, int, int]:
+    def _pulse(self) -> Pulse:
         """Called in the heartbeat's thread."""
-        overdue = self.host.overdue()
+        overdue = self.host.limits.overdue()
         if overdue < STUCK_AFTER:
             self._complained = False
         elif self._exit_when_stuck:
@@ -101,7 +109,10 @@ class LocalWorker:
         elif not self._complained:
             self._complained = True
             logger.error("a handler blocks the event loop past its max_runtime and can't be cancelled")
-        return self.consumer.worker, self.consumer.held, self.consumer.running
+        # guard: a worker that is cut off lets its lease end
+        if self.consumer.is_cut_off:
+            return Pulse("", 0, 0, 0)
+        return Pulse(*self.consumer.incarnation, held=self.consumer.held, running=self.consumer.running)
 
     def _obey(self, order: str, what: str) -> None:
         if order == "cancel":
@@ -110,8 +121,13 @@ class LocalWorker:
             self.consumer.step_back(concerned_by(what))
 
     def _on_turn(self, turn: Turn) -> None:
-        self._transport.observe_clock(turn.server_ms)
+        self._transport.observe_clock(turn.server_ms, turn.asked_ms)
         self._changed.set()
+        # Before the first handler of this incarnation runs: it may be the one that holds the lock.
+        if self._introduced != self.consumer.worker:
+            self._introduced = self.consumer.worker
+            if self._keeper is not None:
+                self._keeper.introduce(self._introduced)
 
     def _on_fenced(self, worker: str) -> None:
         """Called in the heartbeat's thread."""

@@ -102,6 +102,7 @@ class Reentry:
         self._execution = execution
         self._turn = asyncio.Lock()
         self._servings: set[Serving] = set()
+        self._replies: dict[str, Posting] = {}
 
     @property
     def message_id(self) -> str:
@@ -142,6 +143,11 @@ class Reentry:
         # One at a time: a request that fails restores the state from before it, and would undo what another changed
         # meanwhile.
         async with self._turn:
+            # A server that lost a tail has forgotten that it came, and it is sent again to an activation that knows.
+            # guard: an activation runs a nested request once
+            if envelope.id in self._replies:
+                await self._answer(entry, "ok", None if is_repeated else self._replies[envelope.id])
+                return
             nested = outer.executions.begin_nested(outer.live.agent_id, envelope, outer.delivery)
             try:
                 reply = await self._run(nested)
@@ -154,6 +160,7 @@ class Reentry:
                 return
             # Without a suspension since the handler returned: all of it is in the outer commit, or nothing.
             self._execution.outgoing += nested.outgoing
+            self._replies[envelope.id] = reply
             if not is_repeated:
                 await self._answer(entry, "ok", reply)
 

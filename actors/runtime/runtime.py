@@ -9,9 +9,11 @@ from typing import Any, Self, TypeVar, Unpack, overload
 from callboard.broker import AgentId, AgentType, BrokerSettings, TopicId
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.retry import RetryPolicy
+from callboard.broker.settings import variable
 from callboard.broker.subscriptions import Subscription
 from callboard.cancellation import CancellationToken
 from callboard.declaration import AgentSettings, Declarations
+from callboard.errors import NotAccessibleError
 from callboard.intervention import InterventionHandler
 from callboard.protocol import Agent, AgentMetadata
 from callboard.send_options import USUAL, PublishOptions, RequestOptions, SendOptions
@@ -37,8 +39,8 @@ class RedisAgentRuntime(RuntimeLifecycle):
 
     Args:
         url: redis://, rediss://, unix:// or memory://. None: CALLBOARD_URL, else REDIS_URL, else the embedded server.
-        namespace: what keeps applications on one server apart. None: CALLBOARD_NAMESPACE, else a throw-away namespace
-            that is deleted by `close`.
+        namespace: what keeps applications on one server apart. None: that of the settings, else CALLBOARD_NAMESPACE, else
+            a throw-away namespace that is deleted by `close`. One that was named anywhere is never deleted.
         settings: everything else; None: from the environment.
         types: agent types that this process runs. None: all that are registered.
         intervention_handlers: see InterventionHandler; each sees what the one before it returned.
@@ -87,9 +89,10 @@ class RedisAgentRuntime(RuntimeLifecycle):
         """A runtime with everything that an App declares.
 
         Args:
-            app: the declarations. Its namespace is used unless another is given.
+            app: the declarations.
             url: as for the class.
-            namespace: instead of the app's.
+            namespace: None: that of `settings`, else the one that the app was made with, else CALLBOARD_NAMESPACE, else the
+                app's name.
             settings: instead of the app's.
             types: agent types that this process runs: None all, () none (to publish only).
             intervention_handlers: as for the class.
@@ -100,7 +103,11 @@ class RedisAgentRuntime(RuntimeLifecycle):
         """
         runtime = cls(
             url,
-            namespace=namespace or app.namespace,
+            namespace=namespace
+            or (settings.namespace if settings is not None else None)
+            or app.given_namespace
+            or variable("namespace")
+            or app.namespace,
             settings=settings or app.settings,
             types=types,
             intervention_handlers=intervention_handlers,
@@ -204,9 +211,10 @@ class RedisAgentRuntime(RuntimeLifecycle):
         return agent_id
 
     async def _announce_type(self, name: str) -> None:
-        if self._transport is not None:
-            all_types = self._agents.settings_of_types(self._retry(self.settings))
-            await self._transport.declare({name: all_types[name]}, ())
+        transport = await self._transport_if_any()
+        if transport is not None:
+            all_types = self._agents.settings_of_types(self._retry(transport.settings))
+            await transport.declare({name: all_types[name]}, (), self.registry.versions())
         await self._tell_worker()
 
     async def _tell_worker(self) -> None:
@@ -222,8 +230,9 @@ class RedisAgentRuntime(RuntimeLifecycle):
         """
         declared(subscription)
         self._subscriptions.add(subscription)
-        if self._transport is not None:
-            await self._transport.declare({}, [declared(subscription)])
+        transport = await self._transport_if_any()
+        if transport is not None:
+            await transport.declare({}, [declared(subscription)])
         await self._tell_worker()
 
     async def remove_subscription(self, id: str) -> None:
@@ -233,25 +242,42 @@ class RedisAgentRuntime(RuntimeLifecycle):
             UnknownSubscriptionError: there is none with this id (a LookupError and a ValueError).
         """
         subscription = self._subscriptions.remove(id)
-        if self._transport is not None:
+        transport = await self._transport_if_any()
+        if transport is not None:
             staying = [declared(other) for other in self._subscriptions]
-            await self._transport.unsubscribe(declared(subscription), staying)
+            await transport.unsubscribe(declared(subscription), staying)
 
     # Agents
 
     async def _live(self, agent_id: AgentId) -> LiveAgent:
+        if agent_id.type not in self._agents and await self._is_elsewhere(agent_id.type):
+            raise NotAccessibleError(
+                f"the agent {agent_id} lives in another process: send it a message, or run its type here"
+            )
         kind = self._agents.kind(agent_id.type)
         if not kind.persistent:
             return await self._agents.get(kind, agent_id)
         await self.open()
         return await self._agents.current(agent_id, self.transport.load_state)
 
+    async def _is_elsewhere(self, agent_type: str) -> bool:
+        transport = await self._transport_if_any()
+        if transport is None:
+            return False
+        return bool(await transport.admin.command("HEXISTS", transport.keys.of("types"), agent_type))
+
     async def try_get_underlying_agent_instance(
         self,
         id: AgentId,
         type: type[T] = Agent,  # type: ignore[assignment]
     ) -> T:
-        """The agent object itself, made when needed. For tests and debugging."""
+        """The agent object itself, made when needed. For tests and debugging.
+
+        Raises:
+            NotAccessibleError: no agent of its type runs here, but in another process of the namespace.
+            UnknownAgentTypeError: its type is not known (a LookupError).
+            WrongAgentClassError: it is of another class (a TypeError).
+        """
         live = await self._live(id)
         if not isinstance(live.agent, type):
             raise WrongAgentClassError(str(id), type.__name__, live.agent.__class__.__name__)

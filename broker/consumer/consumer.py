@@ -12,14 +12,16 @@ import logging
 from collections.abc import Callable, Iterable
 
 from callboard.broker.delivery import Delivery
-from callboard.broker.errors import EncodeError, FencedError
+from callboard.broker.errors import BrokerError, ConnectionLostError, EncodeError, FencedError
 from callboard.broker.retry import RetryPolicy
 from callboard.broker.settings import BrokerSettings
 
 from .intake import Intake
-from .interfaces import ConsumedType, Handler, Lane, Turn
-from .mailbox import Mailboxes
+from .interfaces import ConsumedType, Handler, Incarnation, Lane, Turn
+from .mailbox import Finished, Mailboxes
+from .outage import Outage
 from .places import Places
+from .portion import Portion
 from .recovery import REFUSED, Recovery
 from .runners import Runners
 
@@ -51,9 +53,11 @@ class Consumer:
         self._intake = Intake(lane, types, self._boxes, self._places, settings, self._wake)
         retry = RetryPolicy.of(settings)
         self._runners = Runners(self._boxes, self._places, self._intake, handler, self, retry)
+        self._portion = Portion(settings.max_payload)
         self._recovery = Recovery(
             lane, self._boxes, self._intake, self._runners, handler, settings.socket_timeout, self._join
         )
+        self._outage = Outage(settings.lease)
         self.joined = asyncio.Event()
 
     # The loop
@@ -76,8 +80,12 @@ class Consumer:
 
     async def _join(self) -> None:
         await self._handler.declare()
-        await self._lane.join(list(self._intake.types), self._handler.accepts())
+        joined = list(self._intake.types)
+        await self._lane.join(joined, self._handler.accepts())
         self.joined.set()
+        # guard: a type that came while the worker joined is announced
+        if (types := list(self._intake.types)) != joined:
+            await self._lane.announce(types)
 
     def _is_drained(self) -> bool:
         # guard: a drain waits for what runs
@@ -92,19 +100,27 @@ class Consumer:
     async def _take_turn(self) -> None:
         # What ends, or is told, from here on sets the event again and is a reason for the turn after this one.
         self._wake.clear()
-        sent = self._boxes.take_finished()
+        sent = self._boxes.take_finished(self._portion.cut(self._boxes.finished))
         endings = self._boxes.endings(sent)
         pull = self._intake.next_pull()
         try:
             turn = await self._lane.turn(endings, pull)
-        except FencedError:
-            await self._recovery.start_again(sent)
-        except EncodeError as error:
-            await self._recovery.find_out(self._recovery.without_unsendable(sent, error), error)
-        except REFUSED as error:
-            await self._recovery.find_out(sent, error)
+        except (FencedError, EncodeError, *REFUSED) as error:
+            with self._outage:
+                await self._recover(sent, error)
         else:
+            self._portion.went_well(sent)
             self._receive(turn, pull.room)
+
+    async def _recover(self, sent: list[Finished], error: BrokerError) -> None:
+        if isinstance(error, FencedError):
+            await self._recovery.start_again(sent)
+        elif isinstance(error, EncodeError):
+            await self._recovery.find_out(self._recovery.without_unsendable(sent, error), error)
+        else:
+            if isinstance(error, ConnectionLostError):
+                self._portion.was_lost(sent)
+            await self._recovery.find_out(sent, error)
 
     def _receive(self, turn: Turn, room: int) -> None:
         # An agent that finished while this turn was under way, and of which the turn brings more, still has its
@@ -133,6 +149,16 @@ class Consumer:
     def worker(self) -> str:
         """Name of the current incarnation."""
         return self._lane.worker
+
+    @property
+    def incarnation(self) -> Incarnation:
+        """The current incarnation, as the heartbeat tells of it."""
+        return self._lane.incarnation
+
+    @property
+    def is_cut_off(self) -> bool:
+        """It has tried for longer than a lease to get an answer of the server: others should have what it holds."""
+        return self._outage.is_too_long
 
     @property
     def held(self) -> int:

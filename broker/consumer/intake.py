@@ -26,11 +26,25 @@ BYTES_AHEAD = 16 * 1024 * 1024
 PATIENCE = 5.0
 """Seconds that a worker stays without new work so that a suspect is tried alone.
 
-Most handlers end sooner. Were there no end to it, one handler that takes an hour would keep a worker from all else.
+Most handlers end sooner. Were there no end to it, one handler that takes an hour would keep a worker from all else, and one
+that waits for the reply of an agent in the same worker would wait in vain.
+"""
+
+MOST_DOUBLINGS = 6
+"""How often patience doubles: with each death of a worker that held the suspect and, its patience being over, others.
+
+So what ends its process after a minute is alone at last when it does, and known to have done it. Not for ever: it costs the
+worker its time.
 """
 
 SHORTEST_MEASURE = 0.001
 """Seconds: over less than that the rate would be a matter of chance."""
+
+
+def patience(suspicion: int) -> float:
+    """Seconds that a worker stays without new work for a suspect of so bad a record."""
+    # guard: patience grows with the deaths
+    return PATIENCE * 2.0 ** min(suspicion, MOST_DOUBLINGS)
 
 
 class Load:
@@ -76,12 +90,12 @@ class Suspects:
         self.keep_room = False
         self.patience_is_over = False
 
-    def heed(self, one_waits: bool) -> None:
-        """A turn has said whether a suspect waits for a worker that holds nothing."""
+    def heed(self, one_waits: bool, suspicion: int) -> None:
+        """A turn has said whether a suspect waits for a worker that holds nothing, and how bad its record is."""
         self.patience_is_over = False
         self.keep_room = one_waits
         if one_waits and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._lose_patience)
+            self._timer = asyncio.get_running_loop().call_later(patience(suspicion), self._lose_patience)
 
     def _lose_patience(self) -> None:
         self.forget()
@@ -163,10 +177,12 @@ class Intake:
         self._load.measure(self._loop.time())
         room = self.room()
         held = 0 if self._suspects.patience_is_over else self._boxes.held
-        # guard: a draining worker is handed nothing
-        accept = not self._boxes.is_draining
+        # While it makes room for a suspect, what waits behind its agents goes to others: a long queue would come after it
+        # without end.
+        accept = 0 if self._suspects.keep_room else room
+        # guard: a worker is handed no more than it has room for
         if room <= 0:
-            return Pull((), 0, held, False, accept)
+            return Pull(self._asked_for, 0, held, False, 0)
         scan, self._bell.scan = self._bell.scan, False
         return Pull(self._asked_for, room, held, scan, accept)
 
@@ -175,7 +191,7 @@ class Intake:
     def learn(self, turn: Turn, room: int) -> None:
         """Draws the conclusions from an answer to a turn that asked for so many; its deliveries are held by now."""
         if room > 0:
-            self._suspects.heed(turn.suspects_wait and self._boxes.held > 0)
+            self._suspects.heed(turn.suspects_wait and self._boxes.held > 0, turn.suspicion)
         brought = len(turn.deliveries)
         if brought:
             self._load.weigh(turn.deliveries)

@@ -43,18 +43,19 @@ class Pull(NamedTuple):
     """The part of a turn that asks for new deliveries.
 
     Attributes:
-        types: the agent types to take from; empty when the worker takes nothing.
-        room: most deliveries of each type.
+        types: the agent types that the worker works for, in every turn: their rate limits hold for what is handed over, too.
+        room: most deliveries of each type; 0 when the worker takes nothing.
         held: how many the worker holds. A worker that holds none may be given a suspect.
         scan: look at every stream of the types, not only at those of which it is known that they have entries.
-        accept: hand over what is parked behind the agents whose deliveries end with this turn.
+        accept: how many of the entries that are parked behind the agents whose deliveries end with this turn may be
+            handed over.
     """
 
     types: Sequence[ConsumedType]
     room: int
     held: int
     scan: bool
-    accept: bool
+    accept: int
 
 
 class Turn(NamedTuple):
@@ -67,6 +68,8 @@ class Turn(NamedTuple):
         more: there is more to take at once.
         suspects_wait: a suspect waits for a worker that holds nothing.
         full_topic: a topic whose stream is full, so that a delayed message could not be delivered; "" for none.
+        suspicion: deaths of workers that held the suspect among others since it is one.
+        asked_ms: when the turn was sent, by the steady clock of `client/clock.py`; None: it is not known.
     """
 
     deliveries: list[Delivery]
@@ -75,6 +78,21 @@ class Turn(NamedTuple):
     more: bool
     suspects_wait: bool
     full_topic: str
+    suspicion: int = 0
+    asked_ms: float | None = None
+
+
+class Incarnation(NamedTuple):
+    """A worker from one join to the next.
+
+    Attributes:
+        worker: its name; "" before the first join.
+        acknowledged: number of its last call that was answered. A server that knows only of earlier ones has lost the
+            others, and with them what this worker believes to hold.
+    """
+
+    worker: str = ""
+    acknowledged: int = 0
 
 
 class Lane(Protocol):
@@ -83,6 +101,11 @@ class Lane(Protocol):
     @property
     def worker(self) -> str:
         """Name of the incarnation that joined last; "" before."""
+        ...
+
+    @property
+    def incarnation(self) -> Incarnation:
+        """The one that joined last. Also read by the heartbeat's thread."""
         ...
 
     async def join(self, agent_types: Sequence[str], accepts: Mapping[str, int]) -> None:
@@ -95,7 +118,8 @@ class Lane(Protocol):
         """Commits how deliveries ended and takes new ones.
 
         Raises:
-            FencedError: the lease is lost; nothing of the turn was carried out.
+            FencedError: the lease is lost, or the server lost what this worker was answered, or does not hold what it
+                commits; nothing of the turn was carried out.
             EncodeError: an ending cannot be written, see `can_send`; nothing of the turn left this process.
             ServerUnavailableError, CommandError, OverloadedError: whether the turn was carried out has to be asked
                 by `resync`.
@@ -110,7 +134,7 @@ class Lane(Protocol):
         """The deliveries that this worker holds as the server sees it; older turns that still arrive are refused.
 
         Raises:
-            FencedError: the lease is lost.
+            FencedError: as of `turn`.
         """
         ...
 

@@ -98,10 +98,10 @@ class Mailboxes:
         if mailbox.queue and not mailbox.closing:
             self.runnable.append(mailbox)
 
-    def take_finished(self) -> list[Finished]:
-        """The deliveries to be committed now. Those that end from here on are for the turn after."""
-        finished, self.finished = self.finished, []
-        return finished
+    def take_finished(self, count: int) -> list[Finished]:
+        """The first deliveries to be committed now. The rest, and those that end from here on, are for the turn after."""
+        taken, self.finished = self.finished[:count], self.finished[count:]
+        return taken
 
     def endings(self, finished: Sequence[Finished]) -> list[Ending]:
         """The commits for these deliveries, and for those that go back unhandled; none of them is held any more."""

@@ -79,12 +79,35 @@ class Recovery:
         except FencedError:
             await self.start_again(sent)
             return
-        self._take_stock(sent, {delivery.reference: delivery for delivery in held})
+        by_reference = {delivery.reference: delivery for delivery in held}
+        # guard: what the server does not hold is not run
+        if not self._boxes.references() <= by_reference.keys():
+            await self._part()
+            await self.start_again(sent)
+            return
+        self._take_stock(sent, by_reference)
         if not isinstance(error, ConnectionLostError):
             await asyncio.sleep(FIRST_PAUSE)  # the server refuses for now; do not ask in a loop
 
+    async def _part(self) -> None:
+        """Gives everything back: this worker holds what is not its own, and what it did with it can't be told apart.
+
+        The agent of such an entry may have finished others before it, or be going on behind it, with what its handler
+        has changed in memory.
+        """
+        logger.warning(
+            "the server does not know all that %s holds; it gives everything back", self._lane.worker
+        )
+        try:
+            await self._lane.leave()
+        except REFUSED as error:
+            logger.warning(
+                "the lease of %s ends by itself, it can't be given back: %s", self._lane.worker, error
+            )
+
     async def _resync(self) -> list[Delivery]:
         patience_ends = asyncio.get_running_loop().time() + self._timeout
+        pause = FIRST_PAUSE
         while True:
             await self._reconnect()
             try:
@@ -93,7 +116,8 @@ class Recovery:
                 if self._boxes.is_draining and asyncio.get_running_loop().time() > patience_ends:
                     raise
                 logger.warning("asking again: %s", error)
-                await asyncio.sleep(FIRST_PAUSE)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _reconnect(self) -> None:
         while True:

@@ -12,7 +12,6 @@ from typing import Literal
 from callboard.broker.settings import BrokerSettings
 
 Expiry = Literal["never", "window", "two windows", "minute", "hour"]
-Access = Literal["", "reads", "writes"]
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 
@@ -26,14 +25,15 @@ class KeyKind:
         type: as the command TYPE says it; several with " or " between them.
         holds: what stands in it.
         expiry: how long it may stay; "window" is `dedupe_window`.
-        publisher: what a user who only publishes does with it. Workers and operators read and write every key.
+        publisher: the commands that a user who only publishes may run on it, with spaces between: those that publishing and
+            asking run, and no others. Workers and operators read and write every key.
     """
 
     pattern: str
     type: str
     holds: str
     expiry: Expiry = "never"
-    publisher: Access = ""
+    publisher: str = ""
 
     @property
     def name(self) -> str:
@@ -58,37 +58,54 @@ OF_THE_NAMESPACE = (
         "clock",
         "string",
         "the last entry id given, `<ms>-<n>`: ids compare across all streams",
-        publisher="writes",
+        publisher="get set",
     ),
     KeyKind("epoch", "string", "a counter: the source of fencing tokens"),
     KeyKind(
         "config",
         "hash",
-        "`shards`: fixed for the namespace; `sweep:<stream>`: where trimming goes on",
-        publisher="writes",
+        "`shards`, `layout`: fixed for the namespace; `sweep:<stream>`, `leaving`: where trimming and ending groups go on",
+        publisher="hget",
     ),
-    KeyKind("topics", "hash", "topic -> agent types that subscribe, with spaces between", publisher="writes"),
-    KeyKind("prefixes", "hash", "prefix of topics -> agent types that subscribe", publisher="writes"),
-    KeyKind("types", "hash", "agent type -> JSON of its settings", publisher="writes"),
+    KeyKind(
+        "topics",
+        "hash",
+        "topic -> agent types that subscribe, with spaces between",
+        publisher="hexists hget hsetnx",
+    ),
+    KeyKind("prefixes", "hash", "prefix of topics -> agent types that subscribe", publisher="hget hmget"),
+    KeyKind("types", "hash", "agent type -> JSON of its settings", publisher="hexists hget"),
+    KeyKind(
+        "leaving",
+        "hash",
+        "stream -> agent types that ended their subscription and have entries of it in hand",
+        publisher="hexists hget",
+    ),
     KeyKind(
         "accepts",
         "hash",
         "message -> highest version that some process ever said it knows",
-        publisher="writes",
+        publisher="hget hset",
     ),
     KeyKind("workers", "zset", "worker -> when its lease ends, server ms"),
+    KeyKind(
+        "beats",
+        "hash",
+        "`last`: when a worker last beat or joined; `patience`: until when no lease that ended is taken for a death; "
+        "`since`: when that began; ms",
+    ),
     KeyKind(
         "timers",
         "zset",
         "`m|<name>`, a delayed message, or `k|<type>|<key>`, an agent that backs off -> when it is due, server ms",
-        publisher="writes",
+        publisher="zadd zcount",
     ),
     KeyKind("events", "stream", "what the runtime did, about the last 10,000: event, of, what, more"),
     KeyKind(
         "control",
         "stream",
         "what workers are told at once: `do` is cancel, pause or make way",
-        publisher="writes",
+        publisher="xadd",
     ),
     KeyKind(
         "paused",
@@ -96,18 +113,30 @@ OF_THE_NAMESPACE = (
         "`type <type>`, `key <type>/<key>` or `topic <topic>` -> when (ms) and by whom",
     ),
     KeyKind(
-        "cancelled", "zset", "id of a cancelled request -> until when it matters, ms", "window", "writes"
+        "resumed",
+        "hash",
+        "agent type -> where the look at its shelved agents goes on, after something was resumed",
+    ),
+    KeyKind(
+        "cancelled",
+        "zset",
+        "id of a cancelled request -> until when it matters, ms",
+        "window",
+        publisher="pexpire pttl zadd",
     ),
     KeyKind("urgent", "hash", "`<type> <key>` -> reference of the reset that goes before everything else"),
-    KeyKind("newer", "hash", "`<type> <key>` -> message and version that its first entry waits for"),
     KeyKind(
-        "blobs", "zset", "blob -> when to look whether a place still needs it, server ms", publisher="writes"
+        "blobs", "zset", "blob -> when to look whether a place still needs it, server ms", publisher="zadd"
     ),
 )
 
 OF_STREAMS = (
-    KeyKind("topic:<topic>", "stream", "messages of a topic", publisher="writes"),
-    KeyKind("inbox:<type>", "stream", "direct messages to agents of a type", publisher="writes"),
+    KeyKind(
+        "topic:<topic>", "stream", "messages of a topic", publisher="xadd xgroup|create xinfo|groups xlen"
+    ),
+    KeyKind(
+        "inbox:<type>", "stream", "direct messages to agents of a type", publisher="xadd xinfo|groups xlen"
+    ),
     KeyKind("urgent:<type>", "stream", "resets; no group reads it"),
     KeyKind("dead:<type>", "stream", "dead letters: the entry, and why"),
     KeyKind(
@@ -116,26 +145,41 @@ OF_STREAMS = (
         "requests that came to a handler while it waited; goes with its commit",
         "window",
     ),
-    KeyKind("reply:<process>", "stream", "replies to one process", "minute", "writes"),
+    KeyKind(
+        "reply:<process>",
+        "stream",
+        "replies to one process",
+        "minute",
+        publisher="del expire xadd xread xtrim",
+    ),
 )
 
 OF_A_TYPE = (
-    KeyKind("streams:<type>", "set", "streams that the type reads, as suffixes", publisher="writes"),
-    KeyKind("fresh:<type>", "set", "those of them that may hold unread entries", publisher="writes"),
-    KeyKind("cursor:<type>", "hash", "stream -> last id that its group was given", publisher="reads"),
-    KeyKind("bell:<type>", "list", "tokens: one wakes one idle worker", publisher="writes"),
+    KeyKind("streams:<type>", "set", "streams that the type reads, as suffixes", publisher="sadd sismember"),
+    KeyKind("fresh:<type>", "set", "those of them that may hold unread entries", publisher="sadd"),
+    KeyKind("cursor:<type>", "hash", "stream -> last id that its group was given"),
+    KeyKind("bell:<type>", "list", "tokens: one wakes one idle worker", publisher="llen lpush"),
     KeyKind(
         "busy:<type>", "hash", "agent key -> worker that runs it, or empty while parked entries wait for one"
     ),
     KeyKind("wait:<type>:<key>", "list", "references parked behind an agent, in order"),
-    KeyKind("parked:<type>", "hash", "agent key -> how many entries are parked", publisher="reads"),
+    KeyKind("parked:<type>", "hash", "agent key -> how many entries are parked", publisher="hget"),
     KeyKind("ready:<type>", "list", "agents whose parked entries any worker may take"),
-    KeyKind("suspects:<type>", "list", "agents whose first entry has ended workers: tried alone"),
+    KeyKind("suspects:<type>", "list", "agents whose first entry may have ended workers: tried alone"),
     KeyKind(
         "shelved:<type>", "hash", "agent key -> queue that it belongs in, while something of it is paused"
     ),
+    KeyKind(
+        "newer:<type>",
+        "zset",
+        "`<message> <version>|<key>`: agents whose first entry waits for a worker that knows its message, score 0",
+    ),
     KeyKind("early:<type>", "zset", "entries read ahead of another stream: `<sortable id>|<reference>`"),
-    KeyKind("tries:<type>", "hash", "reference -> attempts, first attempt (ms), reason"),
+    KeyKind(
+        "tries:<type>",
+        "hash",
+        "reference -> attempts, first attempt (ms), deaths of workers that held it among others, reason",
+    ),
     KeyKind("stats:<type>", "hash", "counters: done, retried, dead, released, reaped"),
     KeyKind("rate:<type>", "string", "what is left of the type's rate limit: tokens, ms", "hour"),
 )
@@ -151,19 +195,20 @@ OF_ONE_THING = (
     ),
     KeyKind("own:<worker>", "hash", "`<type> <reference>` -> agent key: what the worker holds"),
     KeyKind(
-        "timer:<name>",
-        "hash",
-        "a delayed message: its stream, and the fields of its entry",
-        publisher="writes",
+        "timer:<name>", "hash", "a delayed message: its stream, and the fields of its entry", publisher="hset"
     ),
     KeyKind(
         "blob:<name>",
         "hash",
         "`body`: a large body; every other field is a place that needs it",
-        publisher="writes",
+        publisher="hset",
     ),
     KeyKind(
-        "dedupe", "zset", "idempotency id -> until when it is remembered, server ms", "two windows", "writes"
+        "dedupe",
+        "zset",
+        "idempotency id -> until when it is remembered, server ms",
+        "two windows",
+        publisher="pexpire pttl zadd zrangebyscore zrem zscore",
     ),
     KeyKind(
         "once:<type>:<message>",
@@ -176,10 +221,14 @@ OF_ONE_THING = (
         "hash",
         "a request: the processes that wait (`to`), and the reply once there is one",
         "window",
-        "writes",
+        publisher="hmget hset pexpire",
     ),
     KeyKind(
-        "sent:<producer>", "string", "number of a publisher's last batch, and its answer", "hour", "writes"
+        "sent:<producer>",
+        "string",
+        "number of a publisher's last batch, and its answer",
+        "hour",
+        publisher="get set",
     ),
     KeyKind("store:<name>", "string or hash", "what an application keeps; no function touches it"),
 )

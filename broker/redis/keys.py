@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from callboard.broker.errors import SettingsError
 
@@ -52,5 +53,10 @@ def bell(agent_type: str) -> str:
 
 
 def reply(process: str) -> str:
-    """The suffix of the stream of replies to one process."""
+    """The suffix of the stream of replies to one process, whose name begins with the user that it logs in as."""
     return f"reply:{process}"
+
+
+def user_in_names(user: str) -> str:
+    """A user of the server as a part of the names of Redis keys, and of patterns of them."""
+    return quote(user or "default", safe="")

@@ -26,11 +26,13 @@ SHARED = (
     "replies",
     "heads",
     "parked",
+    "tries",
     "deadletters",
     "timers",
     "versions",
     "workers",
     "groups",
+    "layout",
     "functions",
 )
 """The files of `lua/shared/`, each of which may use those before it."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.endpoint import Endpoint
-from callboard.broker.settings import BrokerSettings
+from callboard.broker.settings import DEFAULT_NAMESPACE, BrokerSettings
 
 from .keys import Keys
 
@@ -30,7 +30,9 @@ class RedisStore:
             settings: namespace and timeouts.
         """
         chosen = settings or BrokerSettings()
-        return cls(Link(Endpoint.parse(url), Keys(chosen.namespace), chosen, "callboard-store"))
+        return cls(
+            Link(Endpoint.parse(url), Keys(chosen.namespace or DEFAULT_NAMESPACE), chosen, "callboard-store")
+        )
 
     async def get(self, name: str) -> bytes | None:
         """The value of a name; None: there is none."""

@@ -175,7 +175,7 @@ class DemoRun:
             target=TARGET,
             processes=self._plan.processes,
             url=self._plan.url,
-            namespace=self._transport.settings.namespace,
+            namespace=self._transport.keys.namespace,
             grace=self._transport.settings.drain_grace,
             policy=RestartPolicy(),
             options=("--folder", str(FOLDER.parent)),
@@ -238,7 +238,7 @@ class DemoRun:
         envelopes = [entry.envelope for entry in entries if entry.envelope is not None]
         results = [runtime.registry.decode(one.type, one.version, one.body) for one in envelopes]
         return Report(
-            namespace=self._transport.settings.namespace,
+            namespace=self._transport.keys.namespace,
             digest=render(results),
             types=type_reports(view, self._plan.processes, self._finished),
             results=len(entries),

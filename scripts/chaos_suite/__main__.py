@@ -7,6 +7,7 @@ order, one at a time. docs/reliability.md says what each fault does and what is 
   scripts/chaos                        everything, about 90 seconds
   scripts/chaos --list                 what there is
   scripts/chaos --only kill-worker     one fault; may be repeated
+  scripts/chaos --bank                 accounts that pass money on while everything fails at once, three minutes
   scripts/chaos --soak 30              then faults at random, several at once, for 30 minutes
   scripts/chaos --seed 17              the same faults again; without it a new seed is drawn, and printed
   scripts/chaos --keep /tmp/logs       keeps the logs and the history (history.jsonl) of every act there
@@ -32,12 +33,14 @@ from pathlib import Path
 from tests.helpers.servers import missing
 
 from . import plan
+from .bank.run import run_bank
 from .faults import all_faults
 from .progress import Bars, Lines, shown
 from .report import holds, in_time, report, table
 from .runner import ActResult, run_act, run_lanes
 
 INTERRUPTED = 130
+BANK_SECONDS = 180
 
 
 def main() -> int:
@@ -69,6 +72,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--soak", type=float, metavar="MINUTES", help="go on with mixed faults for so long; a full check: 30"
+    )
+    parser.add_argument(
+        "--bank",
+        type=float,
+        nargs="?",
+        const=BANK_SECONDS,
+        metavar="SECONDS",
+        help=f"the bank instead of single faults, for so long; default: {BANK_SECONDS}",
     )
     parser.add_argument("--seed", type=int, metavar="N", help="draw the faults from this seed")
     parser.add_argument(
@@ -103,9 +114,21 @@ async def _carry_out(
     if task is not None:  # as Ctrl-C does
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     lanes = plan.only(seed, options.only) if options.only else plan.whole(seed)
+    if options.bank is not None:
+        return await _bank(options, seed, folder)
     results = await run_lanes(lanes, folder, progress, options.server)
     if options.soak:
         results += await _soak(options, seed, folder, progress)
+    return results
+
+
+async def _bank(options: argparse.Namespace, seed: int, folder: Path) -> list[ActResult]:
+    """Half of the time the server keeps what it acknowledged, half of it it loses tails as well."""
+    results = []
+    for forgets in (False, True):
+        result, told = await run_bank(folder, seed, options.bank / 2, options.server, forgets=forgets)
+        print(f"{result.name}: {told}", file=sys.stderr, flush=True)
+        results.append(result)
     return results
 
 

@@ -23,7 +23,7 @@ class Execution(NamedTuple):
         run: unique.
         id, key: of the message, and of the agent as `type/key`.
         attempt: as the handler was told.
-        worker: the incarnation that ran it: `host:pid:token`, the token being the fencing token.
+        worker: the incarnation that ran it: `host:pid:token:number`, the number being the fencing token.
         start, end: times of clock.py; no end when its process died in it.
         how: `returned`, `raised`, `cancelled`, or "" without an end.
     """
@@ -39,7 +39,7 @@ class Execution(NamedTuple):
 
     @property
     def pid(self) -> int:
-        return int(self.worker.split(":")[-2])
+        return int(self.worker.split(":")[-3])
 
 
 class EffectsLog:

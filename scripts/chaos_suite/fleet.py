@@ -59,10 +59,14 @@ class Fleet:
         namespace: where they work.
         environ: variables that all of them get.
         route: gives each its URL.
+        target: the application.
     """
 
-    def __init__(self, namespace: str, environ: Mapping[str, str], route: Route) -> None:
+    def __init__(
+        self, namespace: str, environ: Mapping[str, str], route: Route, target: str = TARGET
+    ) -> None:
         self._namespace = namespace
+        self._target = target
         self._environ = dict(environ)
         self._route = route
         self._count = 0
@@ -96,7 +100,7 @@ class Fleet:
     async def _spawn(self, environ: Mapping[str, str]) -> Member:
         url, proxy = await self._route()
         self._count += 1
-        command = python("-m", "callboard.cli", "worker", TARGET, "--namespace", self._namespace)
+        command = python("-m", "callboard.cli", "worker", self._target, "--namespace", self._namespace)
         process = Process(command, {**self._environ, **environ, "CALLBOARD_URL": url})
         return Member(f"worker-{self._count}", process, proxy, environ)
 

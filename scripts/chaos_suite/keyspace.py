@@ -16,7 +16,7 @@ Rule = Literal["stays", "expires", "goes"]
 
 # stays: bounded, or the user's own. expires: has a TTL. goes: is removed when its work is done.
 KINDS: Final[tuple[tuple[str, Rule], ...]] = (
-    (r"clock|epoch|topics|prefixes|types|config|workers|events|control|accepts", "stays"),
+    (r"clock|epoch|topics|prefixes|types|config|workers|beats|events|control|accepts", "stays"),
     (r"paused|cancelled", "stays"),  # until it is resumed; as long as requests may wait
     (r"(topic|inbox|dead|streams|fresh|bell|cursor|stats):[^:]+", "stays"),
     (r"state:[^:]+:.+", "stays"),
@@ -24,7 +24,7 @@ KINDS: Final[tuple[tuple[str, Rule], ...]] = (
     (r"dedupe|sent:.+|call:.+|once:[^:]+:.+|reply:.+|rate:.+", "expires"),
     (r"(busy|parked|ready|suspects|early|tries):[^:]+", "goes"),
     (r"wait:[^:]+:.*|own:.+|timers|timer:.+", "goes"),
-    (r"shelved:[^:]+|urgent(:[^:]+)?|newer", "goes"),
+    (r"shelved:[^:]+|urgent(:[^:]+)?|newer:[^:]+|leaving|resumed", "goes"),
     (r"blobs|blob:.+|nested:.+", "goes"),
     (r"store:.+", "stays"),
 )

@@ -32,9 +32,13 @@ class Pair:
 
 
 class Proxy:
-    """Listens on a port of the loopback and passes everything on to a Unix socket.
+    """Listens on a port of the loopback and passes everything on.
+
+    Args:
+        target: the Unix socket, or the port of the loopback, that it passes everything on to.
 
     Attributes:
+        target: may be changed: new connections go there, those that are open stay where they are.
         delay: seconds that everything takes longer, each way.
         drip: bytes that get through at once, every `tick` seconds; None: all.
         refuses: new connections are reset.
@@ -42,8 +46,8 @@ class Proxy:
 
     tick = 0.002
 
-    def __init__(self, target: Path) -> None:
-        self._target = target
+    def __init__(self, target: Path | int) -> None:
+        self.target = target
         self._listener: asyncio.Server | None = None
         self._pairs: set[Pair] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -94,7 +98,7 @@ class Proxy:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
-            server_reader, server_writer = await asyncio.open_unix_connection(self._target)
+            server_reader, server_writer = await self._connect()
         except OSError:
             writer.transport.abort()
             return
@@ -107,6 +111,11 @@ class Proxy:
         finally:
             self._pairs.discard(pair)
             pair.cut()
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if isinstance(self.target, int):
+            return await asyncio.open_connection("127.0.0.1", self.target)
+        return await asyncio.open_unix_connection(self.target)
 
     async def _pass_on(
         self,

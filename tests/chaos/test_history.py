@@ -68,11 +68,11 @@ def test_a_commit_is_ok_when_the_stream_has_it_and_failed_when_not() -> None:
 
 def test_the_log_of_effects_knows_starts_and_ends(tmp_path: Path) -> None:
     log, reader = EffectsLog(tmp_path), EffectsReader(tmp_path)
-    first = log.start("a/1", "job/a", 1, "host:41:1")
+    first = log.start("a/1", "job/a", 1, "host:41:k3x0p9qa:1")
     (running,) = reader.read()
     assert (running.run, running.pid, running.end, running.how) == (first, 41, None, "")
     log.end(first, "returned")
-    second = log.start("a/2", "job/a", 1, "host:41:1")
+    second = log.start("a/2", "job/a", 1, "host:41:k3x0p9qa:1")
     ended, running = reader.read()
     assert (ended.run, ended.how, ended.id) == (first, "returned", "a/1")
     assert ended.start <= (ended.end or 0) <= running.start

@@ -57,7 +57,7 @@ async def test_whose_process_died_each_time(driver: ServerDriver, recorded: bool
     await eventually(worker.take)
     await _crash(driver, worker)
     error = await _error_of(waiting)
-    assert error.reason == "crashed: the worker died each time it handled this message"
+    assert error.reason == "crashed: the worker died, or lost its lease, each time it handled this message"
     assert "callboard dead list" in str(error)
     (letter,) = await driver.letters("clerk")
     assert letter["reason"] == b"crashed"

@@ -1,7 +1,10 @@
-"""What happens to the work of workers that die, and to messages that kill them."""
+"""What happens to the work of workers that die, and who is taken for dead. What kills workers: test_suspects.py."""
 
 from __future__ import annotations
 
+import pytest
+
+from callboard.broker.redis.client import identity
 from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.marks import Mark
 from tests.helpers.eventually import eventually
@@ -23,7 +26,7 @@ async def test_what_a_dead_worker_held_goes_back_in_front_and_in_order(driver: S
     assert (await other.beat())[2] == 1
     taken = await other.take()
     assert bodies(taken) == [str(i) for i in range(6)]
-    assert [one.attempt for one in taken] == [2, 1, 1, 1, 1, 1]
+    assert [one.attempt for one in taken] == [1] * 6
     assert dying.name.encode() not in await driver.command("ZRANGE", "workers", 0, -1)
     await other.finish_all()
     await driver.check_empty("counter")
@@ -52,6 +55,126 @@ async def test_a_lease_ends_by_the_clock_of_the_server(driver: ServerDriver) -> 
     assert bodies(await other.take()) == ["1"]
 
 
+# Standing still
+
+
+async def _stand_still(driver: ServerDriver, *workers: DrivenWorker) -> None:
+    """No worker beats for longer than a lease: the server stands still, or what they run on."""
+    await driver.command("HSET", "beats", "last", 1)
+    await driver.expire(*workers)
+
+
+async def _ends_patience(driver: ServerDriver) -> None:
+    await driver.command("HSET", "beats", "patience", 1)
+
+
+@pytest.mark.parametrize("each", [1, 3])
+async def test_a_server_that_stands_still_again_and_again_costs_nobody_anything(
+    driver: ServerDriver, each: int
+) -> None:
+    await driver.declare(topic("counter", "visits"))
+    workers = [await driver.worker("counter") for _ in range(3)]
+    for number, worker in enumerate(workers):
+        await driver.note("topic:visits", f"k{number}", *"abc"[:each])
+        assert len(await worker.take()) == each
+    for _ in range(4):
+        await _stand_still(driver, *workers)
+        for worker in workers:
+            assert (await worker.beat())[0::2] == [b"OK", 0]
+    for worker in workers:
+        assert await worker.finish(*worker.held) == []
+    assert await driver.letters("counter") == []
+    assert await driver.mapping("stats:counter") == {"done": str(3 * each)}
+    await driver.check_empty("counter")
+
+
+async def test_who_is_silent_a_lease_after_the_gap_is_reaped(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    dead, living = await driver.worker("counter"), await driver.worker("counter")
+    await driver.note("topic:visits", "a", "1")
+    await dead.take()
+    await _stand_still(driver, dead, living)
+    assert (await living.beat())[2] == 0
+    assert (await living.beat())[2] == 0, "patience lasts a lease"
+    await _ends_patience(driver)
+    assert (await living.beat())[2] == 1
+    assert bodies(await living.take()) == ["1"]
+
+
+async def test_a_new_worker_waits_one_lease_for_the_dead_of_before(driver: ServerDriver) -> None:
+    """They may live: all it knows is that nobody beat. It is the first that joins whose lease counts."""
+    await driver.declare(topic("counter", "visits"))
+    dead = await driver.worker("counter")
+    await driver.note("topic:visits", "a", "1")
+    await dead.take()
+    await _stand_still(driver, dead)
+    new = await driver.worker("counter")
+    assert (await new.beat())[2] == 0, "a worker that joins does not hide the gap"
+
+    async def reaped() -> bool:
+        return bool((await new.beat(lease=0.2))[2])
+
+    await eventually(reaped, within=20)
+    assert bodies(await new.take()) == ["1"]
+
+
+async def test_where_every_beat_is_late_the_dead_are_reaped_all_the_same(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    dead, living = await driver.worker("counter"), await driver.worker("counter")
+    await driver.note("topic:visits", "a", "1")
+    await dead.take()
+    await _stand_still(driver, dead, living)
+    assert (await living.beat())[2] == 0
+    for _ in range(3):
+        await driver.command("HSET", "beats", "last", 1)
+        assert (await living.beat())[2] == 0
+    await driver.command("HSET", "beats", "last", 1, "since", 2)  # it began long ago
+    assert (await living.beat())[2] == 1
+    assert bodies(await living.take()) == ["1"]
+
+
+async def test_a_death_that_is_known_does_not_wait(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    dead, living = await driver.worker("counter"), await driver.worker("counter")
+    await driver.note("topic:visits", "a", "1")
+    await dead.take()
+    await _stand_still(driver, dead, living)
+    assert (await living.beat())[2] == 0
+    await _crash(driver, dead)
+    assert bodies(await living.take()) == ["1"]
+
+
+async def test_a_clock_that_is_set_back_does_not_keep_the_dead_for_longer_than_a_lease(
+    driver: ServerDriver,
+) -> None:
+    await driver.declare(topic("counter", "visits"))
+    dead, living = await driver.worker("counter"), await driver.worker("counter")
+    await driver.command("HSET", "beats", "patience", 10**15)
+    await driver.expire(dead)
+
+    async def reaped() -> bool:
+        return bool((await living.beat(lease=0.2))[2])
+
+    await eventually(reaped, within=20)
+
+
+async def test_the_diary_tells_whether_it_is_known_what_ended_a_worker(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    await driver.note("topic:visits", "a", "1")
+    await driver.note("topic:visits", "b", "2")
+    for count, keys, known in ((2, b"2 keys", b"uncertain"), (1, b"1 keys", b"certain")):
+        worker = await driver.worker("counter")
+        assert len(await worker.take(count)) == count
+        await _crash(driver, worker)
+        last = (await driver.entries("events"))[-1]
+        assert (last["event"], last["of"]) == (b"reaped", worker.name.encode())
+        assert (last["what"], last["more"]) == (keys, known)
+    assert (await driver.mapping("stats:counter"))["reaped"] == "2"
+
+
+# Leaving
+
+
 async def test_leaving_in_peace_counts_no_attempt(driver: ServerDriver) -> None:
     await driver.declare(topic("counter", "visits"))
     first, second = await driver.worker("counter"), await driver.worker("counter")
@@ -68,103 +191,6 @@ async def test_the_incarnations_of_a_process_are_ended_by_its_name(driver: Serve
     assert await driver.run("leave", "1", "", process[:-1] + "x:") == 0
     assert await driver.run("leave", "1", "", process + ":") == 1
     assert await driver.run("leave", "1", "", process + ":") == 0
-
-
-async def test_a_message_that_kills_its_worker_is_tried_as_often_as_said_then_a_dead_letter(
-    driver: ServerDriver,
-) -> None:
-    await driver.declare(topic("counter", "visits"), max_attempts=3)
-    await driver.note("topic:visits", "a", "poison", "good")
-    attempts = []
-    for _ in range(3):
-        worker = await driver.worker("counter")
-        taken = await worker.take()
-        assert taken[0].envelope.body == b"poison"
-        attempts.append(taken[0].attempt)
-        await _crash(driver, worker)
-    assert attempts == [1, 2, 3]
-    (letter,) = await driver.letters("counter")
-    assert letter["reason"] == b"crashed"
-    assert letter["body"] == b"poison"
-    assert letter["attempts"] == b"3"
-    worker = await driver.worker("counter")
-    taken = await worker.take()
-    assert bodies(taken) == ["good"]
-    assert taken[0].attempt == 1
-    await worker.finish_all()
-    await driver.check_empty("counter")
-
-
-async def test_one_attempt_means_one(driver: ServerDriver) -> None:
-    await driver.declare(topic("counter", "visits"), max_attempts=1)
-    await driver.note("topic:visits", "a", "poison", "good")
-    worker = await driver.worker("counter")
-    await worker.take()
-    await _crash(driver, worker)
-    assert [letter["body"] for letter in await driver.letters("counter")] == [b"poison"]
-    assert bodies(await (await driver.worker("counter")).take()) == ["good"]
-
-
-async def test_a_suspect_is_tried_alone(driver: ServerDriver) -> None:
-    """It may kill the worker once more, and must not take along what has nothing to do with it."""
-    await driver.declare(topic("counter", "visits"), max_attempts=3)
-    await driver.note("topic:visits", "a", "poison")
-    for _ in range(2):
-        worker = await driver.worker("counter")
-        await worker.take()
-        await _crash(driver, worker)
-    await driver.publish(*(posting("topic:visits", f"k{i}", f"good {i}") for i in range(5)))
-    brave = await driver.worker("counter")
-    turn = await brave.turn(count=10)
-    assert bodies(turn.deliveries) == ["poison"]
-    assert turn.suspects_wait, "the worker is told to take nothing else meanwhile"
-    await _crash(driver, brave)
-    assert [letter["body"] for letter in await driver.letters("counter")] == [b"poison"]
-    other = await driver.worker("counter")
-    taken = await other.take()
-    assert bodies(taken) == [f"good {i}" for i in range(5)]
-    assert all(one.attempt == 1 for one in taken)
-
-
-async def test_a_worker_that_holds_something_is_told_that_a_suspect_waits(driver: ServerDriver) -> None:
-    await driver.declare(topic("counter", "visits"), max_attempts=3)
-    await driver.note("topic:visits", "a", "poison")
-    busy = await driver.worker("counter")
-    for _ in range(2):
-        worker = await driver.worker("counter")
-        await worker.take()
-        await _crash(driver, worker)
-    await driver.note("topic:visits", "b", "good")
-    busy.held = [None]  # type: ignore[list-item]
-    turn = await busy.turn(count=5)
-    assert turn.suspects_wait
-    assert "poison" not in bodies(turn.deliveries)
-
-
-async def test_an_innocent_message_outlives_many_deaths_of_its_workers(driver: ServerDriver) -> None:
-    """A message that was held while others killed the worker is not to blame."""
-    await driver.declare(topic("counter", "visits"), max_attempts=3)
-    poisons = [f"poison {i}" for i in range(4)]
-    await driver.publish(*(posting("topic:visits", f"p{i}", body) for i, body in enumerate(poisons)))
-    await driver.publish(*(posting("topic:visits", f"g{i}", f"good {i}") for i in range(20)))
-    handled: set[str] = set()
-    for _ in range(200):
-        worker = await driver.worker("counter")
-        while True:
-            turn = await worker.turn(count=8)
-            while not turn.suspects_wait and turn.deliveries and len(worker.held) < 8:
-                turn = await worker.turn(count=8)
-            if any(one.envelope.body.startswith(b"poison") for one in worker.held):
-                await _crash(driver, worker)
-                break
-            handled.update(bodies(worker.held))
-            await worker.finish_all()
-            if not turn.deliveries and not turn.more and not turn.suspects_wait:
-                break
-        if len(handled) == 20 and len(await driver.letters("counter")) == 4:
-            break
-    assert handled == {f"good {i}" for i in range(20)}
-    assert {letter["body"].decode() for letter in await driver.letters("counter")} == set(poisons)
 
 
 async def test_a_dead_workers_retry_pause_goes_on(driver: ServerDriver) -> None:
@@ -230,3 +256,26 @@ async def test_junk_is_not_replayed(driver: ServerDriver) -> None:
     assert (await driver.run("replay", "counter", "replay", found[0], b""))[1] == b"not replayable"
     assert (await driver.run("replay", "counter", "discard", found[0], b""))[1] == b"done"
     assert await driver.letters("counter") == []
+
+
+async def test_burying_a_process_leaves_the_one_with_the_same_host_and_process_id(
+    driver: ServerDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two containers with one host name, in each of which the worker is process 7."""
+    await driver.declare(topic("counter", "visits"))
+    monkeypatch.setattr("socket.gethostname", lambda: "shop")
+    monkeypatch.setattr("os.getpid", lambda: 7)
+    names = []
+    for token in ("aaaaaaaa", "bbbbbbbb"):
+        monkeypatch.setattr(identity, "_token", token)
+        await driver.worker("counter")
+        names.append(identity.own_name())
+    dead, living = driver.workers
+    await driver.note("topic:visits", "a", "1")
+    await dead.take()
+    assert await driver.run("leave", "1", "", f"{names[0]}:") == 1
+    assert names == ["shop:7:aaaaaaaa", "shop:7:bbbbbbbb"]
+    (taken,) = await living.take()
+    assert (taken.envelope.body, taken.attempt) == (b"1", 2)
+    await living.finish(taken)
+    await driver.check_empty("counter")

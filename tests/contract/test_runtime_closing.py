@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -56,7 +57,7 @@ class Traces:
 async def test_close_leaves_nothing_behind(server_url: str) -> None:
     traces = Traces(server_url)
     before = await traces.connections()
-    runtime = RedisAgentRuntime(server_url, settings=quick("main"))
+    runtime = RedisAgentRuntime(server_url, settings=replace(quick("x"), namespace=None))
     await closure(runtime, "echo", _echo, "news")
     async with runtime:
         prefix = runtime.transport.keys.prefix

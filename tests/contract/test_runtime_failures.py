@@ -9,6 +9,7 @@ import pytest
 
 from callboard import AgentId, App, ClosureContext, MessageContext, RedisAgentRuntime, TopicId
 from callboard.broker import RetryPolicy
+from callboard.broker.consumer.interfaces import ConsumedType, Pull
 from callboard.broker.redis.operations.deadletters import list_letters, replay
 from callboard.runtime.errors import MaxRuntimeError
 from tests.helpers.eventually import eventually
@@ -366,3 +367,38 @@ async def test_an_app_or_an_agent_type_says_how_often_to_try(runtimes: Runtimes,
     await runtime.stop_when_idle()
     assert attempts == [1, 2]
     assert len(await letters(runtime, "failing")) == 1
+
+
+async def test_a_suspect_is_tried_alone_on_a_system_that_never_rests(runtimes: Runtimes) -> None:
+    """Every handler leaves a message behind, and others wait behind each agent: no worker is ever empty by itself."""
+    running, begun, is_tried = 0, 0, asyncio.Event()
+    tried: list[tuple[int, int]] = []
+
+    async def on_note(agent: ClosureContext, message: Note, ctx: MessageContext) -> None:
+        nonlocal running, begun
+        if message.text == "suspect":
+            tried.append((ctx.attempt, running))
+            is_tried.set()
+            return
+        running, begun = running + 1, begun + 1
+        await asyncio.sleep(0.001)
+        running -= 1
+        if not is_tried.is_set():
+            await agent.publish_message(Note(), TopicId("work", agent.id.key))
+
+    runtime = runtimes.new()
+    await closure(runtime, "busy", on_note, "work")
+    await runtime.open()
+    await runtime.publish_message(Note(text="suspect"), TopicId("work", "suspect"))
+    lane = runtime.transport.lane()
+    await lane.join(["busy"])
+    assert (await lane.turn((), Pull([ConsumedType("busy")], 1, 0, True, True))).deliveries
+    runtime.start()
+    for number in range(100):
+        await runtime.publish_message(Note(), TopicId("work", f"hot{number % 5}"))
+    await eventually(lambda: begun > 10)
+    await lane.leave(crashed=True)
+    lane.close()
+    await asyncio.wait_for(is_tried.wait(), 20)
+    await runtime.stop_when_idle()
+    assert tried == [(2, 0)]

@@ -26,6 +26,7 @@ from callboard.runtime.errors import ChainTooDeepError, DeadlockError
 from callboard.runtime.execution import current
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters, listener, stored
+from tests.helpers.tails import Tail
 
 Step = Callable[..., Any]
 
@@ -273,6 +274,40 @@ async def test_the_callee_moves_to_another_process(runtimes: Runtimes) -> None:
     second.start()
     await boss.stop_when_idle()
     assert Helper.runs == ["one", "one"]
+    assert await _done(boss) == ["begin one", "asked one", "end one!?"]
+    await _nothing_is_left(boss)
+
+
+async def test_what_came_in_and_was_lost_by_the_server_is_not_run_again(runtimes: Runtimes) -> None:
+    """The activation that ran it lives, and is going to commit what it changed; the helper asks it once more."""
+    arrived = asyncio.Event()
+
+    async def hang() -> None:
+        arrived.set()
+        await asyncio.Event().wait()
+
+    app = _app()
+    boss = runtimes.of(app, types=["boss"], settings={"idle_poll": 60.0})
+    first = runtimes.of(app, types=["helper"])
+    await boss.open()
+    tail = Tail(boss.transport.admin.command, boss.transport.keys.prefix)
+    Helper.before, Helper.after = tail.begins, hang
+    for runtime in (boss, first):
+        runtime.start()
+    await boss.publish_message(Note(text="one"), TopicId("tasks", "b"))
+    await asyncio.wait_for(arrived.wait(), 10)
+    await tail.is_lost()
+    # Else the boss would begin anew: its turns that found nothing to do are not part of the tail.
+    assert boss._worker is not None
+    worker, acknowledged = boss._worker.consumer.incarnation
+    key = boss.transport.keys.of(f"worker:{worker}")
+    await boss.transport.admin.command("HSET", key, "call", acknowledged)
+    Helper.before = Helper.after = None
+    await first.drain(grace=0)
+    second = runtimes.of(app, types=["helper"])
+    second.start()
+    await boss.stop_when_idle()
+    assert (Helper.runs, Boss.attempts) == (["one", "one"], [1])
     assert await _done(boss) == ["begin one", "asked one", "end one!?"]
     await _nothing_is_left(boss)
 

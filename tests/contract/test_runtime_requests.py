@@ -284,9 +284,9 @@ async def test_a_reply_that_nobody_can_ask_for_any_more_leaves_no_record(runtime
     await transport.publisher.post(Posting(request, "inbox:late"))
     lane = transport.lane()
     await lane.join(["late"])
-    (delivery,) = (await lane.turn((), Pull([ConsumedType("late")], 1, 0, True, True))).deliveries
+    (delivery,) = (await lane.turn((), Pull([ConsumedType("late")], 1, 0, True, 100))).deliveries
     reply = ("nobody", "r1", "r1", "str", "late/a", b"", b"\xa1y")
-    await lane.commit_and_pull([Done(delivery, Mark.COMMIT + Mark.REPLY, reply)], Pull((), 0, 0, False, True))
+    await lane.commit_and_pull([Done(delivery, Mark.COMMIT + Mark.REPLY, reply)], Pull((), 0, 0, False, 100))
     assert await transport.admin.command("XLEN", transport.keys.of("reply:nobody")) == 1
     assert await transport.admin.command("EXISTS", transport.keys.of("call:r1")) == 0
     await lane.leave()

@@ -36,19 +36,28 @@ async def test_the_same_subscription_twice_and_one_that_is_not_there(runtimes: R
     assert isinstance(caught.value, LookupError)
 
 
-async def test_after_its_removal_a_subscription_brings_nothing(runtimes: Runtimes) -> None:
+@pytest.mark.parametrize("keeper", ["news", "other"], ids=["beside another", "alone"])
+async def test_after_its_removal_a_subscription_brings_nothing_until_it_is_made_again(
+    runtimes: Runtimes, keeper: str
+) -> None:
     runtime = await runtimes.started()
     heard = await listener(runtime, "listener")
-    await listener(runtime, "keeper", "news")  # without it a new subscription begins at the first entry again
+    kept = await listener(runtime, "keeper", "fence", keeper)
     subscription = TypeSubscription("news", "listener")
+    expected: list[str] = []
     for number in range(3):
         await runtime.add_subscription(subscription)
-        await runtime.publish_message(Note(text=f"{number} yes"), TopicId("news", "a"))
-        await eventually(lambda wanted=number: len(heard) == wanted + 1)  # type: ignore[misc]
+        await runtime.publish_message(Note(text=f"{number} on"), TopicId("news", "a"))
+        expected += [f"{number} on"]
+        await eventually(lambda: len(heard) == len(expected))  # noqa: B023
         await runtime.remove_subscription(subscription.id)
-        await runtime.publish_message(Note(text=f"{number} no"), TopicId("news", "a"))
+        await runtime.publish_message(Note(text=f"{number} off"), TopicId("news", "a"))
+        await runtime.publish_message(Note(text=f"{number} fence"), TopicId("fence", "a"))
+        await eventually(lambda: any(one.text == f"{number} fence" for one in kept))  # noqa: B023
+        assert [one.text for one in heard] == expected
+        expected += [f"{number} off"]
     await runtime.stop_when_idle()
-    assert [one.text for one in heard] == ["0 yes", "1 yes", "2 yes"]
+    assert [one.text for one in heard] == expected[:-1]
 
 
 async def test_a_removed_prefix_brings_nothing_either(runtimes: Runtimes) -> None:

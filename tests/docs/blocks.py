@@ -11,7 +11,7 @@ FENCE = re.compile(r"^```(\w*)$")
 NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
 FILE_NAME = re.compile(r"^# ([\w/]+\.\w+)$")
 ENTRY = r"\d{13}-\d+"
-WORKER = r"laptop:4711:1"
+WORKER = r"laptop:4711:k3x0p9qa:1"
 LANGUAGES = ("python", "console", "text", "lua", "mermaid", "")
 
 
@@ -87,7 +87,7 @@ def matches(expected: tuple[str, ...], printed: str) -> bool:
     """Whether a command printed what the page says.
 
     `...` stands for anything, on a line of its own for any number of lines; entry ids and the worker
-    `laptop:4711:1` for any of their kind. How much space is between words does not count.
+    `laptop:4711:k3x0p9qa:1` for any of their kind. How much space is between words does not count.
     """
     pattern = "".join(_line_pattern(_squeeze(line)) for line in expected)
     lines = "".join(f"{_squeeze(line)}\n" for line in printed.splitlines())
@@ -101,5 +101,5 @@ def _squeeze(line: str) -> str:
 def _line_pattern(line: str) -> str:
     if line == "...":
         return r"(?:.*\n)*?"
-    escaped = re.escape(line).replace(re.escape("..."), ".*").replace(re.escape(WORKER), r"\S+:\d+:\d+")
+    escaped = re.escape(line).replace(re.escape("..."), ".*").replace(re.escape(WORKER), r"\S+:\d+:\w{8}:\d+")
     return re.sub(r"\d{13}\\-\d+", lambda _: ENTRY, escaped) + r"\n"

@@ -299,7 +299,7 @@ def test_the_readme_shows_the_example_that_is_shipped() -> None:
         (("...", "last"), "one\ntwo\nlast\n", True),
         (("...",), "", True),
         (("1763700000000-0",), "1790000000000-12\n", True),
-        (("laptop:4711:1",), "host.example:17:230\n", True),
+        (("laptop:4711:k3x0p9qa:1",), "host.example:17:0a1b2c3d:230\n", True),
         (("a",), "a\nb\n", False),
         (("a.c",), "abc\n", False),
     ],

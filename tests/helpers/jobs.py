@@ -7,6 +7,7 @@ and in order. The line in the file that LEDGER names is written by the handler i
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ from pydantic import BaseModel
 
 from callboard import AgentId, App, MessageContext, RoutedAgent, TopicId, event, rpc
 
-Behaviour = Literal["sleep", "block", "raise", "exit", "hang"]
+Behaviour = Literal["sleep", "block", "hold", "raise", "exit", "hang"]
 
 
 class Job(BaseModel):
@@ -66,6 +67,10 @@ async def behave(job: Job) -> None:
         await asyncio.sleep(job.seconds)
     elif job.behaviour == "block":
         time.sleep(job.seconds)  # noqa: ASYNC251
+    elif job.behaviour == "hold":
+        ctypes.PyDLL(None).usleep(
+            int(job.seconds * 1_000_000)
+        )  # keeps the GIL, as a slow regular expression does
     elif job.behaviour == "raise":
         raise JobFailedError("this job always fails")
     elif job.behaviour == "exit":
@@ -107,6 +112,11 @@ class Worker(JobAgent):
 @app.agent("limited", topics=["limited"], max_runtime=0.3)
 class Limited(JobAgent):
     """May not run long."""
+
+
+@app.agent("brief", topics=["brief"], max_runtime=0.3, max_attempts=2)
+class Brief(JobAgent):
+    """May not run long, nor often."""
 
 
 class Errand(BaseModel):

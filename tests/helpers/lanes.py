@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from callboard.broker import BrokerSettings
 from callboard.broker.consumer.consumer import Consumer
-from callboard.broker.consumer.interfaces import ConsumedType, Ending, HandlingWorker, Pull, Turn
+from callboard.broker.consumer.interfaces import ConsumedType, Ending, HandlingWorker, Incarnation, Pull, Turn
 from callboard.broker.delivery import Delivery
 from callboard.broker.envelope import Envelope
+from callboard.broker.errors import ConnectionLostError
 from callboard.broker.outcome import Commit, Outcome
 from callboard.broker.redis.client.commits import Done, as_done
 from callboard.broker.redis.client.connection import pack
@@ -47,7 +48,8 @@ class Call(NamedTuple):
     wants: dict[str, int]
     held: int
     scan: bool
-    accept: bool
+    accept: int
+    types: tuple[str, ...] = ()
 
 
 class Failure(NamedTuple):
@@ -67,7 +69,8 @@ class FakeLane:
         committed, buried, returned: bodies, in the order in which they came.
         answering: while it is not set, turns are carried out and not answered.
         failures, resync_errors, reconnect_errors, join_errors, leave_error: what goes wrong next.
-        suspects_wait: flag of the answers.
+        most_bytes: what of a turn's commits passes before the timeout; None: everything.
+        suspects_wait, suspicion: of the answers.
     """
 
     def __init__(self) -> None:
@@ -86,7 +89,9 @@ class FakeLane:
         self.reconnect_errors: deque[Exception] = deque()
         self.join_errors: deque[Exception] = deque()
         self.leave_error: Exception | None = None
+        self.most_bytes: int | None = None
         self.suspects_wait = False
+        self.suspicion = 0
         self.next_due_ms: int | None = None
         self.most_held = 0
         self.joins = 0
@@ -101,6 +106,10 @@ class FakeLane:
     def offer(self, *entries: Delivery) -> None:
         self.queue.extend(entries)
 
+    @property
+    def incarnation(self) -> Incarnation:
+        return Incarnation(self.worker)
+
     async def join(self, agent_types: Sequence[str], accepts: Mapping[str, int]) -> None:
         if self.join_errors:
             raise self.join_errors.popleft()
@@ -112,15 +121,19 @@ class FakeLane:
         for one in done:
             pack(one.extras)  # as the real lane does before anything leaves
         shown = [(body_of(one.delivery), one.mode) for one in done]
-        wants = {each.name: pull.room for each in pull.types}
-        self.calls.append(Call(shown, wants, pull.held, pull.scan, pull.accept))
+        wants = {each.name: pull.room for each in pull.types if pull.room}
+        types = tuple(each.name for each in pull.types)
+        self.calls.append(Call(shown, wants, pull.held, pull.scan, pull.accept, types))
         failure = self.failures.popleft() if self.failures else None
+        if self.most_bytes is not None and sum(len(pack(one.extras)) for one in done) > self.most_bytes:
+            failure = Failure(ConnectionLostError("redis://test", "no answer within 10 s"))
         if failure is not None and not failure.carried_out:
             raise failure.error
         self._end(done)
         given = [delivery for name in wants for delivery in self._take(name, pull.room)]
         more = bool(self.queue) and bool(wants)
-        answer = Turn(given, 1_763_700_000_000, self.next_due_ms, more, self.suspects_wait, "")
+        suspects = self.suspects_wait, "", self.suspicion
+        answer = Turn(given, 1_763_700_000_000, self.next_due_ms, more, *suspects)
         await self.answering.wait()
         if failure is not None:
             raise failure.error

@@ -155,6 +155,12 @@ async def lose_a_reset(driver: ServerDriver) -> None:
     await driver.command("DEL", "urgent:counter")
 
 
+async def wait_by_hand(driver: ServerDriver) -> None:
+    """An agent that was to wait for newer code, and is not in the queue of those that do."""
+    await driver.command("DEL", "ready:counter")
+    await driver.command("ZADD", "newer:counter", 0, "Note 2|another")
+
+
 async def lose_a_timer(driver: ServerDriver) -> None:
     """A delayed message whose timer was deleted."""
     await driver.publish(posting("topic:visits", "e", "e1", due=3_600_000))
@@ -231,5 +237,9 @@ SABOTAGES: dict[str, Sabotage] = {
     "a reset is deleted": Sabotage(lambda s: lose_a_reset(s.driver), "urgent"),
     "a delayed message without a timer": Sabotage(lambda s: lose_a_timer(s.driver), "message", stays=True),
     "a key that never expires": Sabotage(lambda s: remember_for_ever(s.driver), "expiry"),
+    "a state is a text": Sabotage(
+        lambda s: s.driver.command("SET", "state:counter:zed", "1"), "type", stays=True
+    ),
+    "an agent waits for newer code that is known": Sabotage(lambda s: wait_by_hand(s.driver), "key"),
     "a key of nobody": Sabotage(lambda s: s.driver.command("SET", "notes", "1"), "unknown", stays=True),
 }

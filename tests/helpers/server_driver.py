@@ -16,6 +16,7 @@ from callboard.broker.redis.client.transport import Declared, RedisTransport
 from callboard.broker.redis.marks import Mark
 
 _ids = itertools.count(1)
+ANY = 1000  # entries that a worker accepts of what is handed over: more than a test has
 LEASE = 3600.0  # seconds: a lease ends when the test says so, however slow the machine is
 
 
@@ -163,13 +164,20 @@ class DrivenWorker:
         types: Sequence[str] = (),
         persistent: bool = False,
         scan: bool = True,
-        accept: bool = False,
+        accept: bool | int = False,
+        rate: float | None = None,
     ) -> Turn:
-        """One turn: commits `done`, takes up to `count` entries of each of `types` (default: its own)."""
+        """One turn: commits `done`, takes up to `count` entries of each of `types` (default: its own).
+
+        Args:
+            accept: takes what is handed over of what waited behind an agent; a number: so much of it.
+            rate: entries a second, as the types declare it; they are named also when nothing is taken of them.
+        """
         finished = {id(one.delivery) for one in done}
         self.held = [one for one in self.held if id(one) not in finished]
-        wanted = [ConsumedType(name, persistent) for name in types or self.types] if count else []
-        pull = Pull(wanted, count, len(self.held), scan, accept)
+        named = [ConsumedType(name, persistent, rate_limit=rate) for name in types or self.types]
+        wanted = named if count or rate else []
+        pull = Pull(wanted, count, len(self.held), scan, ANY if accept is True else int(accept))
         turn = await self.lane.commit_and_pull(done, pull)
         self.held += turn.deliveries
         return turn
@@ -190,7 +198,14 @@ class DrivenWorker:
         self, *, lease: float = LEASE, retain: int = 1000, max_unclaimed: int = 100_000
     ) -> list[Any]:
         answer: list[Any] = await self.driver.run(
-            "beat", self.name, int(lease * 1000), retain, max_unclaimed, 0, 0
+            "beat",
+            self.name,
+            int(lease * 1000),
+            retain,
+            max_unclaimed,
+            0,
+            0,
+            self.lane.incarnation.acknowledged,
         )
         return answer
 

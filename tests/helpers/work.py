@@ -14,7 +14,9 @@ from .jobs import app
 
 async def main(url: str, namespace: str, *types: str) -> None:
     """Works until it is told to stop."""
-    runtime = RedisAgentRuntime.from_app(app, url, namespace=namespace, types=types or None)
+    runtime = RedisAgentRuntime.from_app(
+        app, url, namespace=namespace, types=types or None, exit_when_stuck=True
+    )
     await run_worker(runtime, announce=lambda text: print(text, flush=True))
 
 

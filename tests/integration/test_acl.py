@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from pydantic import BaseModel
 
-from callboard import AgentId, App, MessageContext, RoutedAgent, TopicId, event, rpc
+from callboard import AgentId, App, CancellationToken, MessageContext, RoutedAgent, TopicId, event, rpc
 from callboard.broker import BrokerSettings
-from callboard.broker.errors import CommandError
+from callboard.broker.encoding import claims
+from callboard.broker.errors import CommandError, OverloadedError, RequestTimeoutError
+from callboard.broker.redis.catalogue import CATALOGUE, kind_of
+from callboard.broker.redis.client import follower
+from callboard.broker.redis.client.blocking import BlockingWire
+from callboard.broker.redis.client.endpoint import Endpoint
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.operations import deadletters
 from callboard.broker.redis.operations.acl import (
+    KEY,
     OPERATOR,
     PUBLISHER,
-    REPLIES,
+    PUBLISHER_ON,
     ROLES,
     RUNTIME,
     SAMPLES,
@@ -29,6 +38,7 @@ from callboard.broker.redis.operations.acl import (
 from callboard.broker.redis.operations.doctor import examine
 from callboard.broker.redis.operations.inspect import overview
 from callboard.broker.redis.operations.repair import repair
+from callboard.broker.redis.scripts import OPERATIONS
 from callboard.runtime.runtime import RedisAgentRuntime
 from tests.helpers.eventually import eventually
 from tests.helpers.servers import Kind, ServerProcess, missing
@@ -43,6 +53,7 @@ class Note(BaseModel):
 
 class Count(BaseModel):
     total: int
+    more: str = ""
 
 
 app = App(NAMESPACE)
@@ -52,7 +63,7 @@ async def effect() -> int:
     return 1
 
 
-@app.agent("counter", topics=["notes"], max_attempts=2)
+@app.agent("counter", topics=["notes"], prefixes=["new."], max_attempts=2)
 class Counter(RoutedAgent):
     class State(BaseModel):
         total: int = 0
@@ -69,7 +80,14 @@ class Counter(RoutedAgent):
 
     @rpc
     async def on_count(self, message: Count, ctx: MessageContext) -> Count:
-        return Count(total=self.state.total)
+        return Count(total=self.state.total, more="x" * message.total)
+
+
+@app.agent("quiet")
+class Quiet(RoutedAgent):
+    @rpc
+    async def on_count(self, message: Count, ctx: MessageContext) -> Count:
+        return message
 
 
 @pytest.fixture(scope="module", params=["redis", "embedded"])
@@ -90,7 +108,7 @@ async def admin(server: ServerProcess) -> AsyncIterator[RedisTransport]:
     await transport.admin.command("ACL", "LOG", "RESET")
     for role in ROLES:
         await transport.admin.command(
-            "ACL", "SETUSER", role, "reset", "on", f">{role}", *rules(role, NAMESPACE)
+            "ACL", "SETUSER", role, "reset", "on", f">{role}", *rules(role, NAMESPACE, role)
         )
     yield transport
     await transport.close()
@@ -181,9 +199,16 @@ ONLY_PUBLISHER: dict[str, tuple[str, ...]] = {
     "XREAD": ("STREAMS", "callboard:{shop}:topic:notes", "0"),
     "DEL": ("callboard:{shop}:topic:notes",),
     "XADD": ("callboard:{shop}:dead:counter", "*", "a", "b"),
-    "HSET": ("callboard:{shop}:busy:counter", "a", "b"),
     "XACK": ("callboard:{shop}:topic:notes", "counter", "1-1"),
     "SCAN": ("0",),
+    "XTRIM": ("callboard:{shop}:topic:notes", "MAXLEN", "0"),
+    "UNLINK": ("callboard:{shop}:timers",),
+    "HSET": ("callboard:{shop}:topics", "notes", ""),
+    "ZRANGE": ("callboard:{shop}:timers", "0", "-1"),
+    "HGETALL": ("callboard:{shop}:timer:1",),
+    "HMGET": ("callboard:{shop}:blob:1", "body"),
+    "XINFO STREAM": ("callboard:{shop}:topic:notes", "FULL"),
+    "XREAD COUNT 1": ("STREAMS", "callboard:{shop}:reply:other:host:1:ab", "0"),
 }
 
 
@@ -228,5 +253,240 @@ def test_the_lists_name_every_command_that_python_sends() -> None:
 
 
 def test_the_roles_need_nothing_that_is_not_known() -> None:
-    assert set(PUBLISHER) | set(REPLIES) <= set(SAMPLES)
+    assert {*PUBLISHER, *(name for names in PUBLISHER_ON.values() for name in names)} <= set(SAMPLES)
     assert set(RUNTIME) <= set(OPERATOR)
+
+
+# Every command of the server, on every key
+
+
+def one_key_of(pattern: str) -> str:
+    return f"callboard:{{{NAMESPACE}}}:{pattern.replace('reply:*', 'reply:publisher:*').replace('*', 'x')}"
+
+
+KEYS = {
+    **{one_key_of(kind.glob): kind.glob for kind in CATALOGUE},
+    one_key_of("blob:*:reply"): "blob:*:reply",
+    one_key_of("reply:other:*"): "another's replies",
+    one_key_of("unknown"): "unknown",
+    "callboard:{other}:topic:x": "another namespace",
+    "other": "not ours",
+}
+# Where the keys of a command are depends on its arguments.
+MOVING = {
+    "fcall": ("fcall", "f", "1", KEY),
+    "fcall_ro": ("fcall_ro", "f", "1", KEY),
+    "xread": ("xread", "STREAMS", KEY, "0"),
+    "xreadgroup": ("xreadgroup", "GROUP", "g", "c", "STREAMS", KEY, ">"),
+    "migrate": ("migrate", "h", "1", KEY, "0", "1"),
+    "object|encoding": ("object", "encoding", KEY),
+    "sunionstore": ("sunionstore", KEY, KEY),
+}
+NUMBERED = ("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro")
+
+
+def words_of(name: str, arity: int, first: int, is_moving: bool) -> tuple[str, ...] | None:
+    """A plausible call of a command on one key; None where it has none."""
+    if name in MOVING:
+        return MOVING[name]
+    command = name.split("|")
+    if name in NUMBERED:
+        return (*command, "x", "1", KEY)
+    if is_moving and not first:
+        return (*command, "1", KEY, *["x"] * max(0, abs(arity) - len(command) - 2))
+    if not first:
+        return None
+    before = ["x"] * (first - len(command))
+    return (*command, *before, KEY, *["x"] * max(0, abs(arity) - first - 1))
+
+
+def flattened(answer: list[Any]) -> Iterator[tuple[str, int, int, bool]]:
+    """Name, arity, place of the first key, and whether keys move, of every command and subcommand."""
+    for entry in answer:
+        subcommands = entry[9] if len(entry) > 9 else []
+        if subcommands:
+            yield from flattened(subcommands)
+        else:
+            yield entry[0].decode(), entry[1], entry[3], b"movablekeys" in entry[2]
+
+
+def is_allowed(role: Role, name: str, kind: str) -> bool:
+    """What the table says."""
+    if role != "publisher":
+        mine = kind not in ("another namespace", "not ours")
+        return mine and name in (OPERATOR if role == "operator" else RUNTIME)
+    if kind == "":
+        return name == "fcall"
+    patterns = {kind, "blob:*"} if kind == "blob:*:reply" else {kind}
+    return any(name in PUBLISHER_ON.get(pattern, ()) for pattern in patterns)
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_every_command_on_every_key(server: ServerProcess, admin: RedisTransport, role: Role) -> None:
+    one = BlockingWire(Endpoint.parse(server.url), 60)
+    one.call(("FUNCTION", "LOAD", "#!lua name=f\nredis.register_function('f', function() return 1 end)"))
+    wrong, seen = [], 0
+    for name, arity, first, is_moving in flattened(one.call(("COMMAND",))):
+        words = words_of(name, arity, first, is_moving)
+        for key, kind in KEYS.items() if words else ():
+            assert words is not None
+            said = one.call(("ACL", "DRYRUN", role, *(key if word == KEY else word for word in words)))
+            seen += 1
+            if (said == b"OK") is not is_allowed(role, name, kind):
+                wrong.append((name, kind, said))
+    one.close()
+    assert wrong == []
+    assert seen > 150 * len(KEYS)
+
+
+FUNCTIONS_OF_A_PUBLISHER = {"publish", "declare", "control"}
+
+
+async def test_a_publisher_gets_nothing_done_by_any_other_function(
+    server: ServerProcess, admin: RedisTransport
+) -> None:
+    await _a_full_namespace(server)
+    user = RedisTransport(url_of(server, "publisher"), BrokerSettings(namespace=NAMESPACE))
+    before = await _everything(admin)
+    for name in set(OPERATIONS) - FUNCTIONS_OF_A_PUBLISHER:
+        for arguments in (ATTACKS.get(name, ()), ("counter", "topic", "notes"), ("1", "1", "1", "1", "1")):
+            try:
+                answer = await user.admin.run(name, arguments)
+            except CommandError:
+                continue
+            assert not _tells(answer), (name, answer)
+    for order in (
+        ("pause", "type", "counter", "x"),
+        ("resume", "type", "counter", "x"),
+        ("reset", "counter", "a", "x", ""),
+    ):
+        with pytest.raises(CommandError):
+            await user.order(*order)
+    with pytest.raises(CommandError, match="start a worker of this version first"):
+        await user.declare({"counter": {"max_attempts": 99}}, ())
+    await user.close()
+    assert await _everything(admin) == before
+
+
+# What would do most harm, were it carried out.
+ATTACKS: dict[str, tuple[str | int, ...]] = {
+    "unsubscribe": ("counter", "topic", "notes"),
+    "leave": ("1", "", ""),
+    "measure": ("topic:notes", "inbox:counter"),
+    "replay": ("counter", "discard", "0-1", ""),
+    "record": ("counter", "m", "n", "forged", 1000),
+    "join": ("evil:1", 60_000, "counter", "evil", 1, ""),
+}
+
+
+def _tells(answer: object) -> bool:
+    """Whether an answer shows a message, or says that something was done."""
+    return b"secret" in repr(answer).encode() or answer in (b"OK", 1)
+
+
+async def _a_full_namespace(server: ServerProcess) -> None:
+    """With something in every place, and no worker."""
+    settings = BrokerSettings(namespace=NAMESPACE, retry_base=0.01, retry_cap=0.02)
+    async with RedisAgentRuntime.from_app(app, url_of(server, "worker"), settings=settings) as worker:
+        worker.start()
+        await worker.publish_message(Note(text="fail"), TopicId("notes", "a"))
+        await worker.publish_message(Note(text="one"), TopicId("notes", "b"))
+        await worker.stop_when_idle()
+        await worker.publish_message(Note(text="secret"), TopicId("notes", "a"))
+        await worker.publish_message(Note(text="secret"), TopicId("notes", "a"), delay=3600)
+
+
+async def _everything(admin: RedisTransport) -> dict[str, bytes]:
+    """Without idempotency ids: to use one up is what publishing does."""
+    names = sorted(await admin.names_after(admin.keys.prefix))
+    names = [name for name in names if not name.startswith("dedupe")]
+    return {name: await admin.admin.command("DUMP", admin.keys.of(name)) for name in names}
+
+
+# What it needs, and no more
+
+
+class Unheard(BaseModel):
+    """A message that only the publisher knows."""
+
+
+class Recording:
+    """What the server runs, also inside functions, while nobody but the publisher uses it."""
+
+    def __init__(self, server: ServerProcess, admin: RedisTransport) -> None:
+        self._port, self._admin, self._prefix = server.port, admin.admin, admin.keys.prefix.encode()
+        self.used: set[tuple[str, str]] = set()
+
+    async def __aenter__(self) -> Self:
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writer.write(b"MONITOR\r\n")
+        assert await self._reader.readline() == b"+OK\r\n"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._admin.command("TYPE", "the end")
+        while b'"the end"' not in (line := await self._reader.readline()):
+            self._note(re.findall(rb'"((?:[^"\\]|\\.)*)"', line))
+        self._writer.close()
+
+    def _note(self, words: list[bytes]) -> None:
+        suffix = next((word[len(self._prefix) :] for word in words[1:] if word.startswith(self._prefix)), b"")
+        name = words[0].decode().lower()
+        if name in ("xgroup", "xinfo"):
+            name += f"|{words[1].decode().lower()}"
+        is_reply = suffix.startswith(b"blob:") and suffix.endswith(b":reply")
+        kind = kind_of(suffix.decode(errors="replace"))
+        glob = "blob:*:reply" if is_reply else kind.glob if kind is not None else ""
+        self.used.add((glob, name))
+
+
+async def _until_full(send: Callable[[], Awaitable[object]]) -> None:
+    for _ in range(20):
+        try:
+            await send()
+        except RequestTimeoutError:
+            continue
+        except OverloadedError:
+            return
+    raise AssertionError("it is never full")
+
+
+async def _all_that_a_publisher_does(publisher: RedisAgentRuntime) -> None:
+    topic, counter = TopicId("notes", "a"), AgentId("counter", "a")
+    await publisher.publish_message(Note(text="x"), topic)
+    await publisher.publish_message(Note(text="x"), TopicId("new.one", "a"))
+    await publisher.publish_message(Note(text="x"), TopicId("lonely", "a"))
+    await publisher.publish_message(Note(text="x"), topic, delay=3600)
+    await publisher.publish_message(Note(text="x"), topic, claim_check=True)
+    ids = (f"n{number}" for number in itertools.count())
+    await _until_full(lambda: publisher.publish_message(Note(text="x"), topic, message_id=next(ids)))
+    await _until_full(lambda: publisher.send_message(Count(total=0), counter, timeout=0.01))
+    assert await publisher.send_message(Count(total=0), counter, message_id="asked before")
+    await publisher.transport.claims.drop(claims.Pointer("blob:1:reply", 1))  # as after a reply without an id
+    token = CancellationToken()
+    asking = asyncio.create_task(
+        publisher.send_message(Count(total=0), AgentId("quiet", "a"), cancellation_token=token)
+    )
+    await eventually(lambda: publisher.transport.in_flight)
+    token.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+
+async def test_a_publisher_has_the_rights_that_it_uses_and_no_others(
+    server: ServerProcess, admin: RedisTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "TRIM_AFTER", 1)
+    usual = BrokerSettings(namespace=NAMESPACE, claim_check=True, max_payload=1000)
+    async with RedisAgentRuntime.from_app(app, url_of(server, "worker"), settings=usual) as worker:
+        worker.start()
+        await worker.send_message(Count(total=5000), AgentId("counter", "a"), message_id="asked before")
+    limited = replace(usual, max_backlog=5, max_backlog_per_key=5, when_full="reject")
+    publisher = RedisAgentRuntime.from_app(app, url_of(server, "publisher"), settings=limited, types=())
+    publisher.add_message_types([Unheard])
+    async with Recording(server, admin) as recording, publisher:
+        await _all_that_a_publisher_does(publisher)
+    given = {(pattern, name) for pattern, names in PUBLISHER_ON.items() for name in names}
+    used = {(pattern, name) for pattern, name in recording.used if pattern}
+    assert given - used == set(), "these rights are in the catalogue, and nothing needs them"
+    assert used - given == set(), "these commands ran without a right?"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 
 import pytest
@@ -15,9 +16,10 @@ from callboard.runtime.runtime import RedisAgentRuntime
 from tests.helpers.eventually import eventually
 from tests.helpers.jobs import Job, app
 from tests.helpers.processes import Process
-from tests.helpers.servers import ServerProcess
+from tests.helpers.servers import ServerProcess, best_kind
 from tests.helpers.worker_fleet import WorkerFleet
 
+LEASE = 1.0  # seconds, see SHORT_LEASE
 FEW_LINES = 12  # that a worker writes about one trouble
 
 
@@ -47,6 +49,27 @@ async def test_a_server_that_comes_back_with_its_file(
     await fleet.settled()
     fleet.ledger.check("job", fleet.published)
     _check_lines(*workers)
+
+
+@pytest.mark.parametrize("own_server", [best_kind()], indirect=True)  # stopped, all servers are alike
+async def test_a_server_that_stands_still_again_and_again_takes_nobody_for_dead(
+    own_fleet: WorkerFleet, own_server: ServerProcess
+) -> None:
+    """All leases end while it stands still, and the first worker that comes through must not bury the others."""
+    fleet = own_fleet
+    workers = [await fleet.ready_worker("job") for _ in range(3)]
+    await fleet.publish_many(1800, keys=60, seconds=0.1)
+    for stall in range(1, 5):
+        await fleet.effects(100 * stall)
+        own_server.signal(signal.SIGSTOP)
+        await asyncio.sleep(1.4 * LEASE)  # it is the length of the stop that is tested here
+        own_server.signal(signal.SIGCONT)
+    await fleet.effects(1800, within=60)
+    await fleet.settled()
+    assert fleet.ledger.letters("job") == []
+    assert {one.attempt for one in fleet.ledger.executions()} == {1}
+    fleet.ledger.check("job", fleet.published)
+    assert all(worker.is_alive for worker in workers)
 
 
 async def test_a_server_that_comes_back_empty(own_fleet: WorkerFleet, own_server: ServerProcess) -> None:

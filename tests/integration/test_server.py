@@ -22,7 +22,7 @@ from callboard.broker.redis.server import files as server_files, guard
 from callboard.broker.redis.server.embedded import EmbeddedServer, ServerHandle
 from callboard.broker.redis.server.state import ServerStartError, answers
 from tests.helpers.eventually import eventually
-from tests.helpers.servers import Kind, binary, missing
+from tests.helpers.servers import Kind, binary, free_port, missing
 
 # A user of its own process: acquires, says what it got, and releases when its input ends.
 USER = """
@@ -125,15 +125,44 @@ def _finish(*users: subprocess.Popen[bytes]) -> None:
         user.communicate()
 
 
-async def test_it_answers_on_its_socket_and_on_its_port(directory: Path, program: str) -> None:
+def _ports_of(pid: int) -> list[int]:
+    return [place.laddr[1] for place in psutil.Process(pid).net_connections("inet")]
+
+
+async def test_it_answers_on_its_socket_and_nowhere_else(directory: Path, program: str) -> None:
     async with await EmbeddedServer.acquire(directory, binary=program) as server:
         assert server.url == f"unix://{server.socket_path}"
         assert server.directory == directory
         assert answers(str(server.socket_path))
-        with socket.create_connection(("127.0.0.1", server.port)) as client:
-            client.sendall(b"PING\r\n")
-            assert client.recv(7) == b"+PONG\r\n"
+        assert _ports_of(server.pid) == []
     assert answers(str(server.socket_path)) is False
+    await _nothing_runs(directory)
+
+
+async def test_a_server_that_an_earlier_version_left_running_loses_its_port(
+    directory: Path, program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, now = free_port(), server_files.write_config
+
+    def earlier(folder: Path, socket_file: Path) -> Path:
+        path = now(folder, socket_file)
+        path.write_text(path.read_text().replace("port 0", f"port {port}\nbind 127.0.0.1"))
+        return path
+
+    monkeypatch.setattr(server_files, "write_config", earlier)
+    left = await EmbeddedServer.start_persistent(directory, binary=program)
+    record = directory / guard.RECORD
+    record.write_text(f"{record.read_text().rstrip()}\nport={port}\n")
+    monkeypatch.undo()
+    assert _ports_of(left.pid) == [port]
+    async with await EmbeddedServer.acquire(directory, binary=program) as server:
+        assert server.pid == left.pid
+        await eventually(lambda: _ports_of(server.pid) == [])
+        assert _say(server, "PING") == b"+PONG\r\n"
+    found = await EmbeddedServer.status(directory)
+    assert found is not None
+    assert found.persistent
+    assert await EmbeddedServer.stop(directory)
     await _nothing_runs(directory)
 
 
@@ -146,7 +175,7 @@ async def test_others_can_neither_read_nor_enter(directory: Path, any_program: s
 async def test_handles_share_one_server(directory: Path, program: str) -> None:
     first = await EmbeddedServer.acquire(directory, binary=program)
     second = await EmbeddedServer.acquire(directory, binary=program)
-    assert (first.pid, first.port) == (second.pid, second.port)
+    assert first.pid == second.pid
     await first.release()
     await first.release()
     assert answers(str(second.socket_path))
@@ -158,10 +187,8 @@ async def test_handles_share_one_server(directory: Path, program: str) -> None:
 async def test_data_outlive_the_server(directory: Path, program: str) -> None:
     async with await EmbeddedServer.acquire(directory, binary=program) as server:
         _say(server, "SET", "a", "1")
-        port = server.port
     async with await EmbeddedServer.acquire(directory, binary=program) as server:
         assert _say(server, "GET", "a") == b"$1\r\n1\r\n"
-        assert server.port == port
 
 
 async def test_processes_that_race_get_the_same_server(directory: Path, program: str) -> None:
@@ -273,12 +300,12 @@ async def test_a_record_left_behind_is_not_believed(directory: Path, any_program
 async def test_a_killed_server_is_started_again_for_the_same_users(directory: Path, program: str) -> None:
     async with await EmbeddedServer.acquire(directory, binary=program) as server:
         _say(server, "SET", "a", "1")
-        old, url, port = server.pid, server.url, server.port
+        old, url = server.pid, server.url
         # What every second does; a crash of the server alone loses nothing even without it.
         os.kill(old, signal.SIGKILL)
         await server.ensure_running()
         assert server.pid != old
-        assert (server.url, server.port) == (url, port)
+        assert server.url == url
         assert _say(server, "GET", "a") == b"$1\r\n1\r\n"
         same = server.pid
         await server.ensure_running()
@@ -395,17 +422,6 @@ async def test_a_server_that_stays_silent(directory: Path, tmp_path: Path) -> No
         await EmbeddedServer.acquire(directory, binary=silent, timeout=0.3)
     assert not (directory / guard.RECORD).exists()
     assert not _lock_is_taken(directory, guard.SERVER_LOCK)
-
-
-async def test_a_port_taken_at_the_last_moment(
-    directory: Path, any_program: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        free = server_files.free_port
-        ports = iter([taken.getsockname()[1], free()])
-        monkeypatch.setattr(server_files, "free_port", lambda _=None: next(ports))
-        async with await EmbeddedServer.acquire(directory, binary=any_program) as server:
-            assert server.port != taken.getsockname()[1]
 
 
 async def test_a_cancelled_caller_leaves_nothing(directory: Path, any_program: str) -> None:

@@ -47,7 +47,7 @@ class Recorder:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.notices: list[str] = []
-        self.released: list[tuple[int, bool]] = []
+        self.released: list[tuple[str, bool]] = []
         self.failure: Exception | None = None
 
     def output(self, child: Child, line: str) -> None:
@@ -56,8 +56,8 @@ class Recorder:
     def notice(self, text: str) -> None:
         self.notices.append(text)
 
-    async def release(self, pid: int, crashed: bool) -> None:
-        self.released.append((pid, crashed))
+    async def release(self, workers: str, crashed: bool) -> None:
+        self.released.append((workers, crashed))
         if self.failure is not None:
             raise self.failure
 
@@ -66,8 +66,12 @@ def plan(code: str, name: str = "one") -> ProcessPlan:
     return ProcessPlan(name=name, group="type", command=(sys.executable, "-c", code, WATCHED_PIPE))
 
 
-def supervisor(recorder: Recorder, plans: Sequence[ProcessPlan], grace: float = 10) -> Supervisor:
-    return Supervisor(plans, listener=recorder, release=recorder.release, grace=grace, policy=QUICK)
+def supervisor(
+    recorder: Recorder, plans: Sequence[ProcessPlan], grace: float = 10, patience: float = 60
+) -> Supervisor:
+    return Supervisor(
+        plans, listener=recorder, release=recorder.release, grace=grace, policy=QUICK, patience=patience
+    )
 
 
 @asynccontextmanager
@@ -108,10 +112,10 @@ async def test_a_killed_process_is_released_and_started_again() -> None:
     recorder = Recorder()
     one = supervisor(recorder, [plan(IDLE)])
     async with running(one, lambda: recorder.lines) as task:
-        first = one.children[0].pid
+        first, workers = one.children[0].pid, one.children[0].workers
         os.kill(first, signal.SIGKILL)
         await eventually(lambda: len(recorder.lines) == 2)
-        assert recorder.released == [(first, True)]
+        assert recorder.released == [(workers, True)]
         assert recorder.notices == ["one was killed by SIGKILL, starts again in 0.01 s"]
         assert one.children[0].pid not in (0, first)
         one.stop()
@@ -149,10 +153,10 @@ async def test_a_process_that_ignores_sigterm_is_killed_after_the_grace_period(
     recorder = Recorder()
     one = supervisor(recorder, [plan(STUBBORN)], grace=0.1)
     async with running(one, lambda: recorder.lines) as task:
-        pid = one.children[0].pid
+        workers = one.children[0].workers
         one.stop()
         assert await asyncio.wait_for(task, 10) is Ending.DRAINED
-    assert recorder.released == [(pid, True)]
+    assert recorder.released == [(workers, True)]
     assert recorder.notices == ["the grace period is over: killing what still runs"]
 
 
@@ -160,11 +164,11 @@ async def test_the_second_stop_kills_at_once_and_counts_no_attempt() -> None:
     recorder = Recorder()
     one = supervisor(recorder, [plan(STUBBORN)], grace=60)
     async with running(one, lambda: recorder.lines) as task:
-        pid = one.children[0].pid
+        workers = one.children[0].workers
         one.stop()
         one.stop()
         assert await asyncio.wait_for(task, 10) is Ending.KILLED
-    assert recorder.released == [(pid, False)]
+    assert recorder.released == [(workers, False)]
 
 
 async def test_cancelling_leaves_no_process() -> None:
@@ -199,7 +203,7 @@ import sys
 class Silent:
     def output(self, child, line): print(child.pid, line, flush=True)
     def notice(self, text): pass
-async def release(pid, crashed): pass
+async def release(workers, crashed): pass
 command = (sys.executable, "-c", {ORPHAN!r}, WATCHED_PIPE)
 plan = ProcessPlan(name="one", group="type", command=command)
 asyncio.run(Supervisor([plan], listener=Silent(), release=release, grace=1).run())
@@ -228,3 +232,83 @@ async def test_long_and_unfinished_output_arrives() -> None:
         one.stop()
         await task
     assert "".join(line.removeprefix("one ") for line in recorder.lines) == "x" * 100_000 + "restup"
+
+
+def observed(one: Supervisor, left: float) -> None:
+    """What the server says: the leases of all processes go on for so many seconds."""
+    leases = {f"{child.workers}1": 100_000 + int(left * 1000) for child in one.children}
+    one.observe(leases, 100_000)
+
+
+async def test_a_process_that_is_frozen_is_killed_and_replaced() -> None:
+    recorder = Recorder()
+    one = supervisor(recorder, [plan(IDLE)], patience=0.05)
+    async with running(one, lambda: recorder.lines) as task:
+        first, workers = one.children[0].pid, one.children[0].workers
+        observed(one, left=-1)
+        assert recorder.notices == [], "it has not joined: it may be slow to start"
+        observed(one, left=5)
+        os.kill(first, signal.SIGSTOP)
+
+        def is_replaced() -> bool:
+            if one.children[0].pid == first:
+                observed(one, left=-1)
+            return len(recorder.lines) == 2
+
+        await eventually(is_replaced)
+        assert recorder.released == [(workers, True)]
+        assert recorder.notices == [
+            (
+                f"one: process {first} lives, but its worker has lost its lease: it is stopped, or hangs in a call; "
+                "it is killed and replaced unless it comes back within 0.05 s"
+            ),
+            f"one: process {first} did not come back, killing it",
+            "one was killed by SIGKILL, starts again in 0.01 s",
+        ]
+        observed(one, left=-1)
+        assert len(recorder.notices) == 3, "the next one has not joined yet"
+        one.stop()
+        await task
+    assert not is_alive(first)
+
+
+async def test_after_the_server_was_away_nobody_is_killed_at_once() -> None:
+    recorder = Recorder()
+    one = supervisor(recorder, [plan(IDLE)], patience=0.0)
+    async with running(one, lambda: recorder.lines) as task:
+        observed(one, left=5)
+        one.server_is_away()
+        for _ in range(3):
+            observed(one, left=-1)
+        assert recorder.notices == []
+        one.stop()
+        await task
+    assert recorder.released == []
+
+
+async def test_a_process_that_drains_is_not_taken_for_frozen() -> None:
+    recorder = Recorder()
+    one = supervisor(recorder, [plan(STUBBORN)], patience=0.0)
+    async with running(one, lambda: recorder.lines) as task:
+        observed(one, left=5)
+        one.stop()
+        await eventually(lambda: one.children[0].state == "draining")
+        for _ in range(3):
+            observed(one, left=-1)
+        assert recorder.notices == []
+        one.stop()
+        await task
+
+
+async def test_a_process_gets_a_token_of_its_own_in_every_life() -> None:
+    code = f"import os; print(os.getpid(), os.environ['CALLBOARD_PROCESS_TOKEN'], flush=True)\n{IDLE}"
+    recorder = Recorder()
+    one = supervisor(recorder, [plan(code)])
+    async with running(one, lambda: len(recorder.lines) == 2) as task:
+        os.kill(one.children[0].pid, signal.SIGKILL)
+        await eventually(lambda: len(recorder.lines) == 4)
+        names = [":".join(line.split()[1:]) for line in recorder.lines if not line.endswith("up")]
+        assert one.children[0].workers.endswith(f":{names[1]}:")
+        assert len({name.rpartition(":")[2] for name in names}) == 2
+        one.stop()
+        await task

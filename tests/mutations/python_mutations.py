@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from .change import becomes, negated, never, removed, when, with_part
-from .mutation import Mutation
+from .mutation import ON, TAIL, Mutation
 
 CONSUMER = "unit/broker/consumer/test_consumer.py::"
 RECOVERY = "unit/broker/consumer/test_recovery.py::"
@@ -15,13 +15,90 @@ BELL = "unit/broker/consumer/test_bell.py::"
 PLACES = "unit/broker/consumer/test_places.py::"
 MAILBOX = "unit/broker/consumer/test_mailbox.py::"
 PUBLISHER = "unit/broker/redis/client/test_publisher.py::"
+KEEPER = "unit/broker/redis/client/test_keeper.py::"
 HEARTBEAT = "unit/broker/redis/client/test_heartbeat.py::"
 LANE = "unit/broker/redis/client/test_lane.py::"
+REENTRY = "contract/test_runtime_reentry.py::"
+WIRE = "unit/broker/redis/client/test_connection_wire.py::"
+FOLLOWER = "unit/broker/redis/client/test_follower.py::"
+LOCAL_WORKER = "unit/actors/runtime/test_local_worker.py::"
+WATCH = "unit/actors/process/test_lease_watch.py::"
+LIMITS = "unit/actors/runtime/test_limits.py::"
 HOST = "unit/actors/runtime/test_host.py::"
 ONCE = "unit/actors/runtime/test_once.py::"
 SENDING = "unit/actors/runtime/test_sending.py::"
+RUNTIME = "unit/actors/runtime/test_runtime.py::"
+OPENING = "contract/test_runtime_opening.py::"
+CLOCK = "contract/test_runtime_clock.py::"
 
 PYTHON_MUTATIONS: Final = (
+    Mutation(
+        "a worker does not say what it was answered",
+        "what was answered is acknowledged",
+        removed,
+        (
+            f"{TAIL}test_nothing_that_was_committed_in_the_tail_is_committed_twice{ON}",
+            f"{TAIL}test_an_idle_worker_hears_it_from_its_heartbeat{ON}",
+        ),
+    ),
+    Mutation(
+        "a keeper extends the lease of a stopped worker",
+        "a keeper lets a stopped worker lose its lease",
+        never,
+        (f"{KEEPER}test_a_stopped_worker_loses_its_lease_and_is_not_ended",),
+    ),
+    Mutation(
+        "a keeper extends the lease however long the silence",
+        "a keeper extends the lease only while silence is fine",
+        when("True"),
+        (
+            f"{KEEPER}test_past_max_silence_nothing_is_extended",
+            f"{KEEPER}test_past_a_limit_the_worker_is_killed_and_what_it_held_is_free",
+        ),
+        quick=False,
+    ),
+    Mutation(
+        "a keeper brings back a reaped worker",
+        "a keeper does not bring back a reaped worker",
+        with_part('b"XX", ', ""),
+        (f"{KEEPER}test_a_look_at_a_reaped_worker_changes_nothing",),
+        quick=False,
+    ),
+    Mutation(
+        "a process that has left is killed",
+        "a process that has left is not taken for frozen",
+        never,
+        (f"{WATCH}test_one_that_has_left_is_left_alone_until_it_joins_again",),
+        quick=False,
+    ),
+    Mutation(
+        "a process that is slow to start is killed",
+        "a process that has not joined is not taken for frozen",
+        never,
+        (f"{WATCH}test_one_that_is_slow_to_start_is_left_alone",),
+        quick=False,
+    ),
+    Mutation(
+        "a process that lost its lease is killed at once",
+        "a process gets time to come back",
+        never,
+        (f"{WATCH}test_a_process_without_a_lease_gets_a_lease_to_come_back",),
+        quick=False,
+    ),
+    Mutation(
+        "after the server was away everybody is killed",
+        "after the server was away nobody is killed at once",
+        never,
+        ("integration/test_supervisor.py::test_after_the_server_was_away_nobody_is_killed_at_once",),
+        quick=False,
+    ),
+    Mutation(
+        "the limit of a handler stays when it has ended",
+        "a handler that ended has no limit any more",
+        never,
+        (f"{LIMITS}test_the_board_shows_the_first_that_has_to_end",),
+        quick=False,
+    ),
     Mutation(
         "after a retry the worker goes on with the key",
         "after a retry the rest of its agent goes back",
@@ -63,6 +140,47 @@ PYTHON_MUTATIONS: Final = (
         quick=False,
     ),
     Mutation(
+        "what the server does not hold is run all the same",
+        "what the server does not hold is not run",
+        never,
+        (
+            f"{RECOVERY}test_what_the_server_does_not_hold_is_not_run",
+            f"{RECOVERY}test_what_had_ended_and_the_server_does_not_hold_is_not_committed",
+        ),
+        quick=False,
+    ),
+    Mutation(
+        "a worker that is cut off keeps its lease",
+        "a worker that is cut off lets its lease end",
+        never,
+        (f"{LOCAL_WORKER}test_the_heart_of_a_worker_that_is_cut_off_does_not_beat",),
+        quick=False,
+    ),
+    Mutation(
+        "a connection to a demoted primary stays",
+        "a connection to a demoted primary ends",
+        never,
+        (f"{WIRE}test_a_server_that_is_the_primary_no_more_is_left",),
+        quick=False,
+    ),
+    Mutation(
+        "a nested request runs twice in an activation",
+        "an activation runs a nested request once",
+        never,
+        (f"{REENTRY}test_what_came_in_and_was_lost_by_the_server_is_not_run_again{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a place that is gone is read behind",
+        "a remembered place that is gone is not read behind",
+        removed,
+        (
+            f"{FOLLOWER}test_a_stream_that_was_lost_and_goes_on_with_lower_ids_is_read",
+            f"{FOLLOWER}test_a_tail_that_was_lost_with_the_connection_is_noticed_at_once",
+        ),
+        quick=False,
+    ),
+    Mutation(
         "a drain does not wait for what runs",
         "a drain waits for what runs",
         becomes("return self._boxes.is_draining"),
@@ -70,10 +188,13 @@ PYTHON_MUTATIONS: Final = (
         quick=False,
     ),
     Mutation(
-        "a draining worker is handed more",
-        "a draining worker is handed nothing",
-        becomes("accept = True"),
-        (f"{DRAIN}test_a_drain_lets_what_runs_end_and_gives_back_the_rest",),
+        "a full or draining worker is handed more",
+        "a worker is handed no more than it has room for",
+        with_part("False, 0)", "False, 16)"),
+        (
+            f"{DRAIN}test_a_drain_lets_what_runs_end_and_gives_back_the_rest",
+            f"{INTAKE}test_a_full_worker_is_handed_nothing_and_still_names_its_rate_limits",
+        ),
         quick=False,
     ),
     Mutation(
@@ -81,6 +202,13 @@ PYTHON_MUTATIONS: Final = (
         "a worker takes nothing while a suspect waits",
         when("self._boxes.is_draining"),
         (f"{INTAKE}test_a_suspect_is_handled_alone",),
+        quick=False,
+    ),
+    Mutation(
+        "patience stays the same",
+        "patience grows with the deaths",
+        with_part("min(suspicion, MOST_DOUBLINGS)", "0"),
+        (f"{INTAKE}test_patience_doubles_with_each_death_up_to_an_end",),
         quick=False,
     ),
     Mutation(
@@ -209,15 +337,6 @@ PYTHON_MUTATIONS: Final = (
         quick=False,
     ),
     Mutation(
-        "limits are kept by message",
-        "each run has its own limit",
-        becomes("self._ends_by[ctx.message_id] = time.monotonic() + seconds"),
-        (
-            "contract/test_runtime_failures.py::test_two_types_with_a_limit_may_handle_one_message_at_once[{backend}]",
-        ),
-        quick=False,
-    ),
-    Mutation(
         "an effect is used and not recorded",
         "an effect is recorded before it is used",
         becomes("kept = data"),
@@ -251,6 +370,34 @@ PYTHON_MUTATIONS: Final = (
         (
             "unit/broker/encoding/test_limits.py::test_junk_is_refused_with_a_reason_and_little_memory[33 levels]",
         ),
+        quick=False,
+    ),
+    Mutation(
+        "a namespace that was given is deleted at the end",
+        "a namespace that was given is never deleted",
+        becomes("self._temporary = True"),
+        (f"{RUNTIME}test_a_namespace_that_was_named_is_used_and_stays[environment]",),
+        quick=False,
+    ),
+    Mutation(
+        "what is registered while the runtime opens is forgotten",
+        "what is registered while the runtime opens is declared",
+        removed,
+        (f"{OPENING}test_a_type_that_is_registered_while_the_runtime_opens[{{backend}}]",),
+        quick=False,
+    ),
+    Mutation(
+        "the first deadline is by this machine's clock",
+        "who only asks knows the server's time before its first deadline",
+        removed,
+        (f"{CLOCK}test_the_first_request_of_a_process_that_only_asks[{{backend}}--3600.0]",),
+        quick=False,
+    ),
+    Mutation(
+        "a type that came while the worker joined is not announced",
+        "a type that came while the worker joined is announced",
+        never,
+        (f"{OPENING}test_a_type_that_comes_while_the_worker_joins_is_known_as_its_own[{{backend}}]",),
         quick=False,
     ),
 )

@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from .bounds_mutations import BOUNDS_MUTATIONS
 from .commit_mutations import COMMIT_MUTATIONS
 from .guard import guards
 from .mutation import ROOT, Mutation, Verdict, Workplace
 from .python_mutations import PYTHON_MUTATIONS
+from .subscription_mutations import SUBSCRIPTION_MUTATIONS
 from .work_mutations import WORK_MUTATIONS
 
-ALL = (*WORK_MUTATIONS, *COMMIT_MUTATIONS, *PYTHON_MUTATIONS)
+ALL = (*WORK_MUTATIONS, *COMMIT_MUTATIONS, *PYTHON_MUTATIONS, *SUBSCRIPTION_MUTATIONS, *BOUNDS_MUTATIONS)
 QUICK = [mutation for mutation in ALL if mutation.quick]
 SAMPLE = QUICK[::4]  # always the same; `scripts/proof --mutations` tries all
 AT_ONCE = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .change import becomes, ignored, never, removed, when, with_part
+from .change import always, becomes, ignored, never, removed, when, with_part
 from .mutation import (
     ACTIVATION,
     COMMIT,
@@ -13,9 +13,13 @@ from .mutation import (
     ORDER,
     REAPING,
     SCHEDULES,
+    SUSPECTS,
+    TAIL,
     WORLD,
     Mutation,
 )
+
+LAYOUT = "contract/test_layout.py::"
 
 OF_WORKERS: Final = (
     Mutation(
@@ -23,6 +27,42 @@ OF_WORKERS: Final = (
         "a reaped worker commits nothing",
         becomes("last = last or '0'"),
         (f"{FENCING}test_nothing_of_a_reaped_workers_turn_is_written{ON}",),
+    ),
+    Mutation(
+        "a turn goes on after a lost tail",
+        "a turn of a worker that knows more than the server is refused",
+        removed,
+        (f"{TAIL}test_nothing_that_was_committed_in_the_tail_is_committed_twice{ON}",),
+    ),
+    Mutation(
+        "a heart beats on after a lost tail",
+        "a beat of a worker that knows more than the server is refused",
+        removed,
+        (f"{TAIL}test_an_idle_worker_hears_it_from_its_heartbeat{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "resync believes a server that lost a tail",
+        "a worker that asks what it holds, and knows more than the server, begins anew",
+        removed,
+        (f"{TAIL}test_an_unsure_worker_hears_it_when_it_asks{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "what another worker holds is committed",
+        "only what is held is committed",
+        removed,
+        (
+            f"{TAIL}test_a_commit_of_what_another_worker_holds_is_refused{ON}",
+            f"{TAIL}test_a_commit_for_another_agent_is_refused{ON}",
+        ),
+    ),
+    Mutation(
+        "a number that the server has forgotten is given again",
+        "a process gets no number twice",
+        never,
+        (f"{TAIL}test_a_process_gets_no_name_twice{ON}",),
+        quick=False,
     ),
     Mutation(
         "stale call accepted",
@@ -116,19 +156,52 @@ OF_WORKERS: Final = (
         "a death counts no attempt",
         "a death counts an attempt",
         with_part(" + 1", ""),
-        (f"{REAPING}test_one_attempt_means_one{ON}",),
+        (f"{SUSPECTS}test_what_a_worker_held_alone_is_tried_as_often_as_said_then_a_dead_letter{ON}",),
     ),
     Mutation(
-        "a death counts for all that was held",
-        "a death counts for the entry that ran only",
-        becomes("for i = 2, #refs do count_crash(agent_type, refs[i]) end\n{statement}"),
-        (f"{REAPING}test_what_a_dead_worker_held_goes_back_in_front_and_in_order{ON}",),
+        "every death is certain",
+        "a death is certain for an entry that was held alone",
+        becomes("guilt[i] = CERTAIN"),
+        (f"{SUSPECTS}test_one_attempt_is_not_spent_by_who_may_be_innocent{ON}",),
+    ),
+    Mutation(
+        "a death among others counts an attempt",
+        "a death among others counts no attempt",
+        with_part("tries_line(attempts,", "tries_line(attempts + 1,"),
+        (f"{SUSPECTS}test_after_one_death_all_go_on_as_before_and_after_two_each_is_tried_alone{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "what ended its worker goes on beside others",
+        "what ended its worker is tried alone",
+        removed,
+        (f"{SUSPECTS}test_after_one_death_that_is_its_own_it_is_tried_alone{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "all are reaped after a gap",
+        "after a gap nobody is reaped for a lease",
+        removed,
+        (f"{REAPING}test_who_is_silent_a_lease_after_the_gap_is_reaped{ON}",),
+    ),
+    Mutation(
+        "patience has no end",
+        "patience has an end",
+        becomes("return 0"),
+        (f"{REAPING}test_where_every_beat_is_late_the_dead_are_reaped_all_the_same{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "who joins hides a gap",
+        "a gap is seen by who joins",
+        becomes("call('HSET', P .. 'beats', 'last', text(now()))"),
+        (f"{REAPING}test_a_new_worker_waits_one_lease_for_the_dead_of_before{ON}",),
         quick=False,
     ),
     Mutation(
         "leaving in peace counts an attempt",
         "leaving in peace counts no attempt",
-        becomes("local crashed = true"),
+        always,
         (f"{REAPING}test_leaving_in_peace_counts_no_attempt{ON}",),
         quick=False,
     ),
@@ -136,13 +209,20 @@ OF_WORKERS: Final = (
         "suspects not alone",
         "a suspect waits for a worker that holds nothing",
         never,
-        (f"{REAPING}test_a_worker_that_holds_something_is_told_that_a_suspect_waits{ON}",),
+        (f"{SUSPECTS}test_a_worker_that_holds_something_is_told_that_a_suspect_waits{ON}",),
     ),
     Mutation(
         "others come along with a suspect",
         "nothing comes along with a suspect",
         ignored,
-        (f"{REAPING}test_a_suspect_is_tried_alone{ON}",),
+        (f"{SUSPECTS}test_after_one_death_that_is_its_own_it_is_tried_alone{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a suspect comes along with others",
+        "a suspect goes nowhere beside others",
+        removed,
+        (f"{SUSPECTS}test_a_suspect_behind_another_message_is_not_handed_over_with_what_else_is_held{ON}",),
         quick=False,
     ),
     Mutation(
@@ -202,7 +282,7 @@ OF_KEYS: Final = (
     Mutation(
         "who takes nothing is handed more",
         "a worker that takes nothing more is handed nothing",
-        when("not turn.rate[agent_type]"),
+        with_part("turn.accept > 0 and ", ""),
         (f"{ACTIVATION}test_who_takes_nothing_more_leaves_the_key_to_others{ON}",),
         quick=False,
     ),
@@ -239,6 +319,13 @@ OF_KEYS: Final = (
         "a stream with new entries is remembered",
         removed,
         (f"{WORLD}test_new_entries_are_found_without_looking_everywhere{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a namespace of another layout is used",
+        "a namespace of another layout is left alone",
+        becomes("local other = nil"),
+        (f"{LAYOUT}test_every_function_leaves_another_layout_alone[{{backend}}-a newer one]",),
         quick=False,
     ),
 )

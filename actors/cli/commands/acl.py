@@ -14,6 +14,12 @@ from callboard.cli.output import say
 def acl(
     role: Annotated[str, typer.Argument(metavar="ROLE", help="worker, publisher or operator.")],
     namespace: Namespace = None,
+    user: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The user: one for each program that asks. Default: callboard-ROLE."
+        ),
+    ] = None,
     as_file: Annotated[
         bool, typer.Option("--file", help="As a line of the server's `aclfile`, else as a command.")
     ] = False,
@@ -21,13 +27,13 @@ def acl(
     """Print the rules for a user of the server that is confined to one namespace.
 
     A worker runs agents, a publisher publishes and asks, an operator looks, repairs and replays dead letters.
-    Put a password in place of PASSWORD.
+    Put a password in place of PASSWORD. A publisher gets the replies to its own user only.
 
       callboard acl worker --namespace shop
       callboard acl publisher --namespace shop --file >> /etc/redis/users.acl
     """
-    from callboard.broker import BrokerSettings
-    from callboard.broker.redis.operations.acl import ROLES, Role, rules
+    from callboard.broker.redis.operations.acl import ROLES, Role, rules, user_of
+    from callboard.cli.sessions import namespace_of
 
     known: dict[str, Role] = {name: name for name in ROLES}
     if role not in known:
@@ -36,11 +42,12 @@ def acl(
         "reset",
         "on",
         ">PASSWORD",
-        *rules(known[role], namespace or BrokerSettings.from_env().namespace),
+        *rules(known[role], namespace_of(None, namespace), user),
     ]
+    name = user or user_of(known[role])
     if as_file:
-        say(f"user callboard-{role} {' '.join(words)}")
+        say(f"user {name} {' '.join(words)}")
     else:
         import shlex
 
-        say(f"ACL SETUSER callboard-{role} {' '.join(shlex.quote(word) for word in words)}")
+        say(f"ACL SETUSER {shlex.quote(name)} {' '.join(shlex.quote(word) for word in words)}")

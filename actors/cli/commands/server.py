@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -92,7 +93,7 @@ def show(found: ServerStatus, as_json: bool) -> None:
     stays = "it stays until `callboard server stop`" if found.persistent else "it stops with its last user"
     say(f"the server runs as process {found.pid}; {stays}")
     say(f"  url     {found.url}")
-    say(f"  also    redis://127.0.0.1:{found.port}")
+    say(f"  cli     redis-cli -s {shlex.quote(str(found.socket_path))}")
     say(f"  data    {found.directory}")
     say(f"  program {found.binary}")
 

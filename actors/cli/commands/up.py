@@ -100,7 +100,7 @@ async def _up(
             target=target,
             processes=counts,
             url=settings.url,
-            namespace=settings.namespace,
+            namespace=runtime.transport.keys.namespace,
             grace=grace_of(grace, settings),
             policy=policy,
             options=limit_options(settings),

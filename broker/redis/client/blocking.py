@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 import hiredis
 
-from callboard.broker.errors import BrokerError, CommandError, ConnectionLostError
+from callboard.broker.errors import BrokerError, CommandError, ConnectionLostError, layout_error
 from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.scripts import is_missing, is_there_already, library
 
-from .connection import pack, translate
+from .connection import pack, says_demoted, translate
 from .endpoint import Argument, Endpoint
 
 
@@ -28,7 +28,8 @@ class BlockingConnection(Protocol):
 
         Raises:
             ConnectionLostError: there is none, or not in time; the connection is of no use any more.
-            CommandError, OverloadedError, ServerUnavailableError: the server refused the command.
+            CommandError, OverloadedError, ServerUnavailableError: the server refused the command. The last of them may
+                mean that it is the primary no more: then the connection is closed.
             EncodeError: it can't be written.
         """
         ...
@@ -64,7 +65,7 @@ def run(connection: BlockingConnection, keys: Keys, function: str, arguments: Se
         return connection.call(command)
     except CommandError as error:
         if not is_missing(error):
-            raise
+            raise layout_error(str(error), keys.namespace) or error from None
     try:
         connection.call(("FUNCTION", "LOAD", library().text))
     except CommandError as error:
@@ -105,6 +106,8 @@ class BlockingWire:
             # "of no use any more", and callers close the connection.
             raise ConnectionLostError(self._endpoint.shown, str(error)) from error
         if isinstance(answer, hiredis.ReplyError):
+            if says_demoted(str(answer)):
+                self.close()
             raise translate(answer, self._endpoint.shown)
         return answer
 

@@ -26,6 +26,7 @@ from callboard.broker.errors import (
     EncodeError,
     OverloadedError,
     ServerUnavailableError,
+    layout_error,
 )
 from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.scripts import is_missing, is_there_already, library
@@ -36,7 +37,11 @@ from .endpoint import Argument, Endpoint
 
 T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds between attempts to connect
-UNAVAILABLE = ("LOADING", "MASTERDOWN", "READONLY", "CLUSTERDOWN", "TRYAGAIN")
+DEMOTED = ("READONLY", "MASTERDOWN", "NOREPLICAS", "UNBLOCKED")
+"""How the answer of a server begins that is the primary no more, or is cut off from its replicas and about to lose its
+place to one of them. It goes on answering: only a new connection leads to where the primary is now."""
+
+UNAVAILABLE = ("LOADING", "CLUSTERDOWN", "TRYAGAIN", *DEMOTED)
 
 Revive = Callable[[], Awaitable[None]]
 """Starts an embedded server again that died; raises ServerUnavailableError."""
@@ -74,7 +79,8 @@ class Link:
         endpoint, keys, settings: where, and how.
         name: of the connection, seen in CLIENT LIST.
         revive: starts an embedded server again that died.
-        on_loss: told when a connection broke in the middle of a call.
+        on_loss: told when a connection broke in the middle of a call; and whether the server said that it is the primary
+            no more, so that all connections to it are of no use.
     """
 
     def __init__(
@@ -84,7 +90,7 @@ class Link:
         settings: BrokerSettings,
         name: str = "callboard",
         revive: Revive | None = None,
-        on_loss: Callable[[Link], None] | None = None,
+        on_loss: Callable[[Link, bool], None] | None = None,
     ) -> None:
         self.endpoint = endpoint
         self._revive = revive
@@ -152,8 +158,8 @@ class Link:
         limit = self.settings.socket_timeout if timeout is None else timeout
         try:
             return await channel.call_within(arguments, limit)
-        except ConnectionLostError:
-            self._tell_of_loss()
+        except ServerUnavailableError as error:
+            self._tell_of_loss(error)
             raise
 
     async def run(self, name: str, arguments: Sequence[Argument], timeout: float | None = None) -> Any:
@@ -163,14 +169,17 @@ class Link:
         command = ["FCALL", library().function(name), 1, self.keys.prefix, *arguments]
         try:
             return await channel.call_within(command, limit)
-        except ConnectionLostError:
-            self._tell_of_loss()
+        except ServerUnavailableError as error:
+            self._tell_of_loss(error)
             raise
         except CommandError as error:
             if not is_missing(error):
-                raise
+                raise layout_error(str(error), self.keys.namespace) or error from None
         await self._load(channel, limit)
-        return await channel.call_within(command, limit)
+        try:
+            return await channel.call_within(command, limit)
+        except CommandError as error:
+            raise layout_error(str(error), self.keys.namespace) or error from None
 
     async def patiently(self, call: Callable[[], Awaitable[T]]) -> T:
         """Repeats a call that does no harm when it is repeated, until it goes through, however long the server is gone.
@@ -178,18 +187,26 @@ class Link:
         Raises:
             ConnectionLostError, ServerUnavailableError: the link was closed meanwhile.
         """
+        pause = FIRST_PAUSE
         while True:
             try:
                 return await call()
             except (ConnectionLostError, ServerUnavailableError):
                 if self._closed:
                     raise
-            await asyncio.sleep(FIRST_PAUSE)
+            await asyncio.sleep(pause)
+            # A server that is no primary takes connections as ever, and refuses each call.
+            pause = min(pause * 2, LONGEST_PAUSE)
             await self.reconnect(math.inf)
 
-    def _tell_of_loss(self) -> None:
-        if self._on_loss is not None and not self._closed:
-            self._on_loss(self)
+    def _tell_of_loss(self, error: ServerUnavailableError) -> None:
+        has_moved = says_demoted(error.reason)
+        if (
+            self._on_loss is not None
+            and not self._closed
+            and (has_moved or isinstance(error, ConnectionLostError))
+        ):
+            self._on_loss(self, has_moved)
 
     async def _load(self, channel: Channel, limit: float) -> None:
         try:
@@ -225,6 +242,11 @@ def translate(error: Exception, url: str) -> Exception:
     if word in UNAVAILABLE:
         return ServerUnavailableError(url, text)
     return CommandError(text)
+
+
+def says_demoted(text: str) -> bool:
+    """Whether this is an answer of a server that is the primary no more."""
+    return text.split(" ", 1)[0] in DEMOTED
 
 
 def pack(arguments: Sequence[Argument]) -> bytes:
@@ -342,7 +364,7 @@ class Wire(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
         try:
-            while (answer := self._reader.gets()) is not False:
+            while self._lost is None and (answer := self._reader.gets()) is not False:
                 self._answer(answer)
         except hiredis.ProtocolError as error:
             self.close(f"this is no Redis server: {error}")
@@ -352,12 +374,15 @@ class Wire(asyncio.Protocol):
             self.close("an answer came that nobody asked for")
             return
         future = self._waiting.popleft()
-        if future.done():
-            return
-        if isinstance(answer, hiredis.ReplyError):
-            future.set_exception(translate(answer, self._endpoint.shown))
-        else:
-            future.set_result(answer)
+        is_error = isinstance(answer, hiredis.ReplyError)
+        if not future.done():
+            if is_error:
+                future.set_exception(translate(answer, self._endpoint.shown))
+            else:
+                future.set_result(answer)
+        # guard: a connection to a demoted primary ends
+        if is_error and says_demoted(str(answer)):
+            self.close(str(answer))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._break(str(exc) if exc else "the server closed the connection")

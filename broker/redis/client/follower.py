@@ -19,6 +19,7 @@ BLOCK = 5000  # ms that one read waits
 READ = 500  # entries in one read
 PAUSE = 1.0  # seconds before reading again what could not be read
 TRIM_AFTER = 1000  # entries read since the stream was last trimmed
+START = b"0-0"
 
 
 class StreamFollower:
@@ -38,8 +39,9 @@ class StreamFollower:
         self._key = link.keys.of(suffix)
         self._on_entry = on_entry
         self._is_own = is_own
-        self._last: bytes = b"0-0"
+        self._last = START
         self._since_trim = 0
+        self._in_doubt = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -50,9 +52,12 @@ class StreamFollower:
     async def _run(self) -> None:
         while not self._link.is_closed:
             try:
+                if self._in_doubt:
+                    await self._find_place()
                 self._take(await self._read())
                 await self._trim()
             except (ConnectionLostError, ServerUnavailableError) as error:
+                self._in_doubt = True
                 logger.debug("%s can't be read for now: %s", self._key, error)
                 await self._reconnect()
             except (
@@ -76,7 +81,20 @@ class StreamFollower:
             ServerUnavailableError: the server can't be reached.
         """
         found: list[list[bytes]] = await self._link.command("XREVRANGE", self._key, "+", "-", "COUNT", 1)
-        self._last = found[0][0] if found else b"0-0"
+        self._last = found[0][0] if found else START
+
+    async def _find_place(self) -> None:
+        """Reads from the start when the entry that was read last is not there any more.
+
+        A server that lost a tail, or a stream that expired, goes on with ids of the server's clock. Where that is behind,
+        they are below the remembered one, and would never be read. To read an entry twice does no harm.
+        """
+        command = ("XREAD", "COUNT", 1, "STREAMS", self._key, just_below(self._last))
+        found = await self._link.command(*command) if self._last != START else None
+        # guard: a remembered place that is gone is not read behind
+        if not found or found[0][1][0][0] != self._last:
+            self._last = START
+        self._in_doubt = False
 
     async def _read(self) -> Any:
         wait = self._link.settings.socket_timeout
@@ -84,6 +102,7 @@ class StreamFollower:
         return await self._link.command(*command, timeout=BLOCK / 1000 + wait)
 
     def _take(self, answer: Any) -> None:
+        self._in_doubt = not answer
         for _, entries in answer or ():
             for entry_id, fields in entries:
                 self._last = entry_id
@@ -107,3 +126,11 @@ class StreamFollower:
                 with contextlib.suppress(ServerUnavailableError, CommandError):
                     await self._link.command("DEL", self._key, timeout=1.0)
         self._link.close()
+
+
+def just_below(entry_id: bytes) -> bytes:
+    """The last id before another one."""
+    ms, _, number = entry_id.partition(b"-")
+    if int(number):
+        return b"%d-%d" % (int(ms), int(number) - 1)
+    return b"%d-%d" % (int(ms) - 1, 2**64 - 1) if int(ms) else START

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
 from callboard.broker.errors import BrokerError
 from callboard.broker.redis.keys import Keys
@@ -17,18 +18,36 @@ from callboard.broker.settings import BrokerSettings
 
 from .blocking import BlockingConnection, connect, run
 from .endpoint import Endpoint
+from .keeper import Keeper
 
 logger = logging.getLogger("callboard.broker")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.0005, 0.02  # seconds between two looks at whether the thread has ended
 
 
+class Pulse(NamedTuple):
+    """What a beat says of its worker.
+
+    Attributes:
+        worker: the present incarnation; "" for none, or for one that is not to be kept alive.
+        acknowledged: number of its last call that was answered.
+        held: deliveries that it holds.
+        running: handlers under way.
+    """
+
+    worker: str
+    acknowledged: int
+    held: int
+    running: int
+
+
 class Heartbeat:
     """Beats for the current incarnation of one worker until stopped.
 
     Args:
-        pulse: returns worker name, entries held, handlers running; called in the thread, must not block.
-        on_fenced: called in the thread when the server does not know the worker any more.
+        pulse: what there is to say; called in the thread, must not block.
+        on_fenced: called in the thread when the server does not know the worker any more, or has lost what it knew.
+        keeper: told of each beat; it goes with this heartbeat.
     """
 
     def __init__(
@@ -36,14 +55,16 @@ class Heartbeat:
         endpoint: Endpoint,
         keys: Keys,
         settings: BrokerSettings,
-        pulse: Callable[[], tuple[str, int, int]],
+        pulse: Callable[[], Pulse],
         on_fenced: Callable[[str], None],
+        keeper: Keeper | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._keys = keys
         self._settings = settings
         self._pulse = pulse
         self._on_fenced = on_fenced
+        self._keeper = keeper
         self._stop = threading.Event()
         self._connection: BlockingConnection | None = None
         self._thread = threading.Thread(target=self._run, name="callboard-heartbeat", daemon=True)
@@ -84,16 +105,24 @@ class Heartbeat:
                     logger.exception("heartbeat failed, trying again")
                 complained = True
         self._hang_up()
+        if self._keeper is not None:
+            self._keeper.close()
+
+    def _tell_keeper(self, worker: str) -> None:
+        if self._keeper is not None:
+            self._keeper.tell(worker)
 
     def _beat(self) -> None:
-        worker, held, running = self._pulse()
+        worker, acknowledged, held, running = self._pulse()
         # guard: a worker's heart beats
         if not worker:
+            self._tell_keeper("")
             return
         settings = self._settings
         lease = int(settings.lease * 1000)
-        arguments = (worker, lease, settings.retain, settings.max_unclaimed, held, running)
+        arguments = (worker, lease, settings.retain, settings.max_unclaimed, held, running, acknowledged)
         answer = run(self._connected(), self._keys, "beat", arguments)
+        self._tell_keeper(worker)
         # `worker` and not the present name: the loop may have joined anew while the beat was under way, and a lost lease
         # of the old incarnation must not be told of the new one.
         # guard: a lost lease is told
@@ -108,6 +137,8 @@ class Heartbeat:
         return self._connection
 
     def _hang_up(self) -> None:
+        # A worker that has lost the server loses its lease: its keeper does not extend it.
+        self._tell_keeper("")
         if self._connection is not None:
             self._connection.close()
             self._connection = None

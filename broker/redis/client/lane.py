@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from callboard.broker.consumer.interfaces import Ending, Pull, Turn
+from callboard.broker.consumer.interfaces import Ending, Incarnation, Pull, Turn
 from callboard.broker.delivery import Delivery, read_delivery
 from callboard.broker.encoding.limits import Limits
 from callboard.broker.errors import (
@@ -23,9 +21,11 @@ from callboard.broker.errors import (
 from callboard.broker.outcome import Outcome
 from callboard.broker.redis import keys
 
+from .clock import steady_ms
 from .commits import Done, as_done
 from .connection import Link, pack
 from .endpoint import Argument
+from .identity import own_name
 
 logger = logging.getLogger("callboard.broker")
 
@@ -33,14 +33,28 @@ WIDTH = 11  # values of one delivery in an answer
 
 
 class WorkerLane:
-    """One incarnation of a worker after another; each has a name that ends with its fencing token."""
+    """One incarnation of a worker after another; each has a name that ends with its fencing token.
+
+    Attributes:
+        incarnation: the one that joined last, with the number of its last call that was answered. One value, because the
+            heartbeat's thread reads both: the number of one incarnation under the name of another would say that the
+            server has lost something.
+    """
+
+    # Of the process: a server that lost a tail would give a number again that another lane of this process has.
+    _highest: ClassVar[int] = 0
 
     def __init__(self, link: Link, bell_link: Link) -> None:
         self._link = link
         self._bell = bell_link
         self._limits = Limits.of(link.settings)
         self._calls = 0
-        self.worker = ""
+        self.incarnation = Incarnation()
+
+    @property
+    def worker(self) -> str:
+        """Name of the present incarnation; "" before the first one joined."""
+        return self.incarnation.worker
 
     async def join(self, agent_types: Sequence[str], accepts: Mapping[str, int] | None = None) -> None:
         """Begins a new incarnation.
@@ -50,12 +64,16 @@ class WorkerLane:
             accepts: the messages that it knows, with their versions.
         """
         settings = self._link.settings
-        host, pid = socket.gethostname(), os.getpid()
+        name = own_name()
+        host, pid, _ = name.rsplit(":", 2)
         lease = int(settings.lease * 1000)
-        arguments = (f"{host}:{pid}", lease, " ".join(agent_types), host, pid, as_words(accepts or {}))
+        known = as_words(accepts or {})
+        arguments = (name, lease, " ".join(agent_types), host, pid, known, WorkerLane._highest)
         answer = await self._link.run("join", arguments)
-        self.worker = answer[0].decode()
+        worker = answer[0].decode()
+        WorkerLane._highest = max(WorkerLane._highest, int(worker.rpartition(":")[2]))
         self._calls = 0
+        self.incarnation = Incarnation(worker)
 
     async def turn(self, endings: Sequence[Ending], pull: Pull) -> Turn:
         """One turn: commits how deliveries ended, takes new ones.
@@ -71,20 +89,31 @@ class WorkerLane:
     async def commit_and_pull(self, done: Sequence[Done], pull: Pull) -> Turn:
         """The same with commits that are encoded already."""
         self._calls += 1
+        asked = steady_ms()
         answer = await self._link.run("turn", self._arguments(done, pull))
         self._check(answer)
-        return self._read(answer)
+        self._acknowledge()
+        return self._read(answer, asked)
+
+    def _acknowledge(self) -> None:
+        """The present call was answered: from now on a server that does not know it has lost something.
+
+        Calls of a lane are made one after the other.
+        """
+        # guard: what was answered is acknowledged
+        self.incarnation = Incarnation(self.worker, self._calls)
 
     def _arguments(self, done: Sequence[Done], pull: Pull) -> list[Argument]:
         settings = self._link.settings
         arguments: list[Argument] = [
-            self.worker,
+            self.incarnation.worker,
             self._calls,
+            self.incarnation.acknowledged,
             settings.max_payload,
             settings.max_unclaimed,
             pull.held,
             "1" if pull.scan else "",
-            "1" if pull.accept else "",
+            int(pull.accept),
             len(pull.types),
         ]
         for each in pull.types:
@@ -102,7 +131,7 @@ class WorkerLane:
         if answer[0] == b"STALE":
             raise ConnectionLostError(self._link.endpoint.shown, "an older call was overtaken")
 
-    def _read(self, answer: Any) -> Turn:
+    def _read(self, answer: Any, asked: float) -> Turn:
         _, now, due, flags, flat, states = answer
         deliveries = _deliveries(flat, self._limits, self.worker)
         for i in range(0, len(states), 3):
@@ -110,8 +139,10 @@ class WorkerLane:
             delivery.state_version = int(states[i + 1])
             delivery.state = states[i + 2]
         letters, _, full_topic = flags.decode().partition("f")
+        more, suspect, deaths = letters.partition("s")
+        due_ms = int(due) if due else None
         return Turn(
-            deliveries, int(now), int(due) if due else None, "m" in letters, "s" in letters, full_topic
+            deliveries, int(now), due_ms, bool(more), bool(suspect), full_topic, int(deaths or 0), asked
         )
 
     def can_send(self, delivery: Delivery, outcome: Outcome) -> bool:
@@ -128,8 +159,10 @@ class WorkerLane:
             FencedError: the lease was lost.
         """
         self._calls += 1
-        answer = await self._link.run("resync", (self.worker, self._calls))
+        worker, acknowledged = self.incarnation
+        answer = await self._link.run("resync", (worker, self._calls, acknowledged))
         self._check(answer)
+        self._acknowledge()
         held = _deliveries(answer[1], self._limits, self.worker)
         for delivery in held:
             delivery.state_unknown = True

@@ -1,13 +1,15 @@
 """The stand-in server of memory:// URLs: fakeredis, inside this process, for tests without files and ports.
 
-Everything with one name shares one store for as long as the process lives. Blocking reads are answered by fakeredis.
+Everything with one name shares one store for as long as the process lives, over all its event loops. Blocking reads wait
+here: those of fakeredis do not always end when they are cancelled, and then keep their event loop from closing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from callboard.broker.errors import CommandError, ConnectionLostError, EncodeError
@@ -24,19 +26,54 @@ def server_of(endpoint: Endpoint) -> Any:
         import fakeredis
     except ImportError as error:
         raise MissingPackageError("fakeredis", "testing") from error
-    return _servers.setdefault(endpoint.host, fakeredis.FakeServer(version=(7, 0)))
+    return _servers.get(endpoint.host) or _servers.setdefault(endpoint.host, _new_server(fakeredis))
+
+
+def _new_server(fakeredis: Any) -> Any:
+    server = fakeredis.FakeServer(version=(7, 0))
+    database = _database_class(type(server.dbs[0]))
+    server.dbs = defaultdict(lambda: database(server.lock))
+    return server
+
+
+def _database_class(base: Any) -> Any:
+    """A database of fakeredis, except that it forgets who waits in an event loop that has been closed.
+
+    A read that was under way there is never taken back, and without this every later write would fail to wake it.
+    """
+
+    class Database(base):  # type: ignore[misc]
+        def __init__(self, lock: Any) -> None:
+            super().__init__(lock)
+            self._to_wake: dict[Callable[[], None], asyncio.AbstractEventLoop] = {}
+
+        def add_change_callback(self, callback: Callable[[], None]) -> None:
+            self._to_wake[callback] = asyncio.get_running_loop()
+
+        def remove_change_callback(self, callback: Callable[[], None]) -> None:
+            self._to_wake.pop(callback, None)
+
+        def wake_all(self) -> None:
+            super().wake_all()
+            for callback, loop in list(self._to_wake.items()):
+                try:
+                    callback()
+                except RuntimeError:
+                    # Asked afterwards: another thread may close the loop between a question and the call.
+                    if not loop.is_closed():
+                        raise
+                    self._to_wake.pop(callback, None)
+
+    return Database
 
 
 class MemoryChannel:
     """A Channel on a store in this process."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        store = server_of(endpoint)
-        import fakeredis
-
         self._endpoint = endpoint
-        self._client = fakeredis.FakeAsyncRedis(server=store, decode_responses=False, protocol=2)
-        self._client.response_callbacks.clear()
+        self._database = server_of(endpoint).dbs[0]
+        self._client = BlockingMemory(endpoint)
         self._closed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     @property
@@ -48,36 +85,76 @@ class MemoryChannel:
         return True  # there is no network that could have lost it
 
     async def call_within(self, arguments: Sequence[Argument], timeout: float) -> Any:
-        if self._closed.done():
-            raise ConnectionLostError(self._endpoint.shown, self._closed.result())
-        call = asyncio.ensure_future(self._execute(arguments))
+        await asyncio.sleep(0)  # as with a server, whoever calls in a loop lets others run
+        self._check_open()
+        patience = _patience(arguments)
+        if patience is None:
+            return self._client.call(arguments)
+        return await self._when_there(_without_waiting(arguments), patience, timeout)
+
+    async def _when_there(
+        self, attempts: Sequence[Sequence[Argument]], patience: float, timeout: float
+    ) -> Any:
+        """The first answer that is not empty, tried again after every change of the store."""
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+        deadline = loop.time() + min(patience, timeout)
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(changed.set)
+
+        self._database.add_change_callback(wake)
         try:
-            # Not wait_for: a blocking read of fakeredis does not always end when it is cancelled.
+            while True:
+                changed.clear()
+                for attempt in attempts:
+                    if answer := self._client.call(attempt):
+                        return answer if attempt[0] == "XREAD" else [answer[0], answer[1][0]]
+                if loop.time() >= deadline:
+                    break
+                await self._either(changed, deadline - loop.time())
+                self._check_open()
+        finally:
+            self._database.remove_change_callback(wake)
+        if timeout < patience:
+            self.close(f"no answer within {timeout:g} s")
+            self._check_open()
+        return None
+
+    async def _either(self, changed: asyncio.Event, seconds: float) -> None:
+        waiting = asyncio.ensure_future(changed.wait())
+        try:
             await asyncio.wait(
-                (call, self._closed),
-                timeout=timeout if timeout < math.inf else None,
+                (waiting, self._closed),
+                timeout=seconds if seconds < math.inf else None,
                 return_when=asyncio.FIRST_COMPLETED,
             )
-            if call.done():
-                return call.result()
-            self.close(f"no answer within {timeout:g} s")
-            raise ConnectionLostError(self._endpoint.shown, self._closed.result())
         finally:
-            call.cancel()
+            waiting.cancel()
 
-    async def _execute(self, arguments: Sequence[Argument]) -> Any:
-        import redis.exceptions
-
-        try:
-            return await self._client.execute_command(*arguments)  # type: ignore[no-untyped-call]
-        except UnicodeEncodeError as error:
-            raise EncodeError("a command", str(error)) from error
-        except redis.exceptions.RedisError as error:
-            raise CommandError(str(error)) from error
+    def _check_open(self) -> None:
+        if self._closed.done():
+            raise ConnectionLostError(self._endpoint.shown, self._closed.result())
 
     def close(self, reason: str = "closed") -> None:
         if not self._closed.done():
             self._closed.set_result(reason)
+
+
+def _patience(arguments: Sequence[Argument]) -> float | None:
+    """How long a command waits for something to come, seconds; None: it does not wait."""
+    if arguments[0] == "BLPOP":
+        return float(arguments[-1]) or math.inf
+    if arguments[0] == "XREAD" and "BLOCK" in arguments:
+        return float(arguments[arguments.index("BLOCK") + 1]) / 1000 or math.inf
+    return None
+
+
+def _without_waiting(arguments: Sequence[Argument]) -> Sequence[Sequence[Argument]]:
+    """Commands that ask for the same and do not wait; the first answer that is not empty counts."""
+    if arguments[0] == "BLPOP":
+        return [("LMPOP", 1, key, "LEFT") for key in arguments[1:-1]]
+    at = arguments.index("BLOCK")
+    return [(*arguments[:at], *arguments[at + 2 :])]
 
 
 class BlockingMemory:
@@ -96,6 +173,8 @@ class BlockingMemory:
 
         try:
             return self._client.execute_command(*arguments)  # type: ignore[no-untyped-call]
+        except UnicodeEncodeError as error:
+            raise EncodeError("a command", str(error)) from error
         except redis.exceptions.RedisError as error:
             raise CommandError(str(error)) from error
 

@@ -14,6 +14,7 @@ from .connection import Link
 from .endpoint import Argument
 
 BATCH: Final = 100  # requests in one read
+START: Final = "0-0"  # before the first one
 NO_FENCE: Final = ("", "")
 
 
@@ -92,12 +93,19 @@ class NestedRequests:
             event.set()
 
     async def read(self, place: Place, after: str) -> list[tuple[str, list[bytes]]]:
-        """Entries behind `after`, with the seven values of each (see envelope.py)."""
+        """Entries behind `after`, with the seven values of each (see envelope.py); all of them when it is gone."""
         key = self._link.keys.of(f"nested:{place.agent_type}:{place.message_id}")
-        found = await self._link.patiently(
-            lambda: self._link.command("XRANGE", key, f"({after}", "+", "COUNT", BATCH)
+        found = await self._range(key, after)
+        if after != START and (not found or found[0][0].decode() != after):
+            # The server lost a tail, and goes on with ids that may be below the remembered one.
+            found = await self._range(key, START)
+        return [(entry.decode(), _values(flat)) for entry, flat in found if entry.decode() != after]
+
+    async def _range(self, key: str, first: str) -> list[tuple[bytes, list[bytes]]]:
+        found: list[tuple[bytes, list[bytes]]] = await self._link.patiently(
+            lambda: self._link.command("XRANGE", key, first, "+", "COUNT", BATCH)
         )
-        return [(entry.decode(), _values(flat)) for entry, flat in found]
+        return found
 
     async def ending(self, place: Place, entry: str) -> str:
         """How an earlier run of the activation ended an entry: "ok", "failed", or "" when it did not."""

@@ -20,23 +20,28 @@ from callboard.broker.errors import (
 )
 from callboard.broker.telemetry import Published, emit, is_watched
 
+from .clock import ServerClock, steady_ms
 from .connection import Link
 from .endpoint import Argument
 from .waiting_room import WaitingRoom
 
 LARGEST_BATCH = 500  # messages in one call
 LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
+FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5  # seconds before a batch is sent again that was refused or lost
 FENCES, FIRST, WIDTH = (
     7,
     8,
     10,
-)  # arguments of publish.lua: how many fences, the first message, values of a message
+)  # arguments of publish.lua: number of fences, the first message, values of each
 
 
 class Publisher:
     """Sends postings in order, in batches, each batch once even when its answer was lost."""
 
-    def __init__(self, link: Link, on_full_topic: Callable[[str], None]) -> None:
+    def __init__(
+        self, link: Link, on_full_topic: Callable[[str], None], clock: ServerClock | None = None
+    ) -> None:
+        self._clock = clock or ServerClock()
         self._link = link
         self._on_full_topic = on_full_topic
         self._producer = f"{os.getpid():x}{os.urandom(6).hex()}"
@@ -202,15 +207,19 @@ class Publisher:
     async def _call(self, arguments: list[Argument]) -> list[bytes]:
         """The same batch number makes it safe to send again when the answer was lost."""
         deadline = asyncio.get_running_loop().time() + self._link.settings.socket_timeout
+        pause = FIRST_PAUSE
         while True:
+            asked = steady_ms()
             try:
                 answer: list[bytes] = await self._link.run("publish", arguments)
+                self._clock.observe(int(answer[0]), asked)
                 return answer
             except (ConnectionLostError, ServerUnavailableError):
                 left = deadline - asyncio.get_running_loop().time()
                 if left <= 0 or self._link.is_closed:
                     raise
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
                 # guard: a batch that is sent again keeps its number
                 await self._link.reconnect(left)
 

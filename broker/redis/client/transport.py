@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import socket
-import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -16,15 +15,24 @@ from typing import Any, NamedTuple
 
 from callboard.broker.encoding.limits import Limits
 from callboard.broker.envelope import FIELDS, Envelope, Fence, Posting, Route, decode
-from callboard.broker.errors import ConnectionLostError, DecodeError, FencedError, SettingsError
-from callboard.broker.redis.keys import CONTROL, Keys, reply
-from callboard.broker.settings import BrokerSettings
+from callboard.broker.errors import (
+    CommandError,
+    ConnectionLostError,
+    DecodeError,
+    FencedError,
+    SettingsError,
+    is_refused_right,
+)
+from callboard.broker.redis.keys import CONTROL, Keys, reply, user_in_names
+from callboard.broker.settings import DEFAULT_NAMESPACE, BrokerSettings
 
 from .claims import ClaimStore
+from .clock import ServerClock, steady_ms
 from .connection import Link, Revive
 from .endpoint import Argument, Endpoint
 from .follower import StreamFollower
-from .heartbeat import Heartbeat
+from .heartbeat import Heartbeat, Pulse
+from .keeper import Keeper, Watch, can_keep
 from .lane import WorkerLane, as_words
 from .nested import NO_FENCE, NestedRequests
 from .publisher import Publisher
@@ -56,19 +64,22 @@ class RedisTransport:
         self._revive = revive
         self._links: weakref.WeakSet[Link] = weakref.WeakSet()
         self.endpoint = Endpoint.parse(url)
-        self.keys = Keys(settings.namespace)
+        self.keys = Keys(settings.namespace or DEFAULT_NAMESPACE)
         self.settings = settings
         self._limits = Limits.of(settings)
-        self.process = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
+        # It begins with the user, so that a user's rights can be confined to the replies to its own processes; and nobody
+        # who may read those guesses the rest.
+        user = user_in_names(self.endpoint.username)
+        self.process = f"{user}:{socket.gethostname()}:{os.getpid()}:{os.urandom(8).hex()}"
         self.admin = self.link("admin")
         self.claims = ClaimStore(self.link("claims"))
         self.nested = NestedRequests(self.link("nested"), self.process)
         self._nesting: set[asyncio.Task[None]] = set()
-        self.publisher = Publisher(self.link("publisher"), self._warn_of_full_topic)
+        self._clock = ServerClock()
+        self.publisher = Publisher(self.link("publisher"), self._warn_of_full_topic, self._clock)
         self._replies = StreamFollower(self.link("replies"), reply(self.process), self._on_reply, is_own=True)
         self._waiting: dict[bytes, list[asyncio.Future[Envelope]]] = {}
         self._warned: set[str] = set()
-        self._offset_ms = 0.0
         self.late_replies = 0
 
     def link(self, purpose: str) -> Link:
@@ -78,24 +89,29 @@ class RedisTransport:
         self._links.add(made)
         return made
 
-    def _doubt_others(self, lost: Link) -> None:
+    def _doubt_others(self, lost: Link, has_moved: bool) -> None:
         """A network that dropped one connection without a word has dropped those that were idle, too.
 
-        Each of them would cost a `socket_timeout` of its own, when it is used next.
+        Each of them would cost a `socket_timeout` of its own, when it is used next. And where the server of one is the
+        primary no more, nothing comes any more on one that waits for something to come.
         """
         for link in list(self._links):
-            if link is not lost:
+            if link is lost:
+                continue
+            if has_moved:
+                link.break_off("its server is the primary no more")
+            else:
                 link.doubt()
 
     # The server's clock
 
-    def observe_clock(self, server_ms: int) -> None:
-        """Learns how far this machine's clock is from the server's."""
-        self._offset_ms = server_ms - time.time() * 1000
+    def observe_clock(self, server_ms: int, asked_ms: float | None = None) -> None:
+        """Learns the server's time from an answer; `asked_ms` is when it was asked for, by `steady_ms`."""
+        self._clock.observe(server_ms, steady_ms() if asked_ms is None else asked_ms)
 
     def now_ms(self) -> int:
-        """The server's time, as far as this process knows it."""
-        return int(time.time() * 1000 + self._offset_ms)
+        """The server's time, as far as this process knows it: it does once it has declared something."""
+        return self._clock.now_ms()
 
     # Declaring
 
@@ -123,12 +139,28 @@ class RedisTransport:
         for subscription in listed:
             arguments += subscription
         arguments.append(as_words(accepts or {}))
-        answer = await self.admin.run("declare", arguments)
-        if isinstance(answer, list):
+        asked = steady_ms()
+        status, told = await self._declare_with(arguments)
+        if status == b"OK":
+            # guard: who only asks knows the server's time before its first deadline
+            self.observe_clock(int(told), asked)
+        else:
             raise SettingsError(
-                f"the namespace {self.settings.namespace!r} has {int(answer[1])} shards and this process is set to "
+                f"the namespace {self.keys.namespace!r} has {int(told)} shards and this process is set to "
                 f"{SHARDS}: use the same setting everywhere, or another namespace"
             )
+
+    async def _declare_with(self, arguments: Sequence[Argument]) -> Any:
+        try:
+            return await self.admin.run("declare", arguments)
+        except CommandError as error:
+            if not is_refused_right(str(error)):
+                raise
+            raise CommandError(
+                "this user of the server may not declare agent types and subscriptions, and something here is not "
+                "declared yet, or with other settings: start a worker of this version first, with the same settings "
+                f"({error})"
+            ) from error
 
     async def unsubscribe(self, subscription: Declared, others: Iterable[Declared] = ()) -> bool:
         """Ends a subscription; False when there was none.
@@ -230,10 +262,19 @@ class RedisTransport:
         return WorkerLane(self.link("worker"), self.link("bell"))
 
     def heartbeat(
-        self, pulse: Callable[[], tuple[str, int, int]], on_fenced: Callable[[str], None]
+        self,
+        pulse: Callable[[], Pulse],
+        on_fenced: Callable[[str], None],
+        keeper: Keeper | None = None,
     ) -> Heartbeat:
         """The heartbeat of one worker; not started yet."""
-        return Heartbeat(self.endpoint, self.keys, self.settings, pulse, on_fenced)
+        return Heartbeat(self.endpoint, self.keys, self.settings, pulse, on_fenced, keeper)
+
+    def keeper(self, watch: Watch) -> Keeper | None:
+        """Extends the lease of one worker while it is silent; not started yet. None where there can't be one."""
+        if not can_keep(self.endpoint, self.settings):
+            return None
+        return Keeper(self.endpoint, self.keys, self.settings, watch)
 
     def follow_control(self, on_order: Callable[[str, str], None]) -> StreamFollower:
         """Hears what workers are told at once: an order and what it is about. Not started yet."""
@@ -306,18 +347,19 @@ class RedisTransport:
         """The keys of the persistent agents of a type."""
         return await self.names_after(self.keys.of(f"state:{agent_type}:"))
 
-    async def names_after(self, prefix: str) -> list[str]:
-        """The rest of each Redis key that begins with `prefix`."""
-        found = await self._keys_after(prefix)
+    async def names_after(self, prefix: str, kind: str = "") -> list[str]:
+        """The rest of each Redis key that begins with `prefix`; with `kind` only of those of this type."""
+        found = await self._keys_after(prefix, kind)
         return [name.decode(errors="replace")[len(prefix) :] for name in found]
 
-    async def _keys_after(self, prefix: str) -> list[bytes]:
+    async def _keys_after(self, prefix: str, kind: str = "") -> list[bytes]:
         """The Redis keys that begin with `prefix`; one that was added by hand may not be UTF-8."""
+        of_type = ("TYPE", kind) if kind else ()
         found: list[bytes] = []
         cursor: bytes | int = 0
         while True:
             cursor, names = await self.admin.command(
-                "SCAN", cursor, "MATCH", _literally(prefix) + "*", "COUNT", 1000
+                "SCAN", cursor, "MATCH", _literally(prefix) + "*", "COUNT", 1000, *of_type
             )
             found += names
             if int(cursor) == 0:

@@ -1,17 +1,21 @@
 -- A worker's beat: extends its lease, reaps workers whose lease ended, fires timers, trims what all groups have handled: all
 -- of it when the server's memory is full, else what goes beyond `retain`; and takes away large bodies that nothing points to.
 --
--- workers, worker:<worker>   see workers.lua
--- config                     hash  `sweep:<suffix>`: where the sweep of a stream goes on
+-- workers, worker:<worker>, beats  see workers.lua
+-- config                           hash  `sweep:<suffix>`: where the sweep of a stream goes on; `leaving`: where the look
+--                                        at groups that are to go goes on
 --
--- ARGV: worker, lease (ms), retain (entries), max_unclaimed, held, running
--- Returns {'OK', server ms, workers reaped} or {'FENCED'}.
+-- ARGV: worker, lease (ms), retain (entries), max_unclaimed, held, running, number of its last call that was answered
+-- Returns {'OK', server ms, workers reaped}, or {'FENCED'} as in turn/turn.lua.
 
-local function reap_expired()
+local function reap_expired(lease, before)
   -- guard: a beat reaps nobody else
-  local expired = call('ZRANGEBYSCORE', P .. 'workers', '-inf', text(now() - 1), 'LIMIT', 0, 8)
+  local expired = call('ZRANGEBYSCORE', P .. 'workers', '-inf', '(' .. text(before), 'LIMIT', 0, 8)
+  if #expired == 0 then return 0 end
+  -- Another worker of the same process may have beaten a little later: it has died with it, unless it goes on beating.
+  local silent = call('ZRANGEBYSCORE', P .. 'workers', '-inf', text(now() + lease / 2))
   -- guard: a beat reaps whose lease ended
-  for i = 1, #expired do reap(expired[i], true) end
+  reap_dead(expired, silent)
   return #expired
 end
 
@@ -20,10 +24,31 @@ local function lowest(a, b)
   return (not a or sortable(b) < sortable(a)) and b or a
 end
 
--- The first id that some group still needs, or nil when no group reads the stream.
-local function needed_from(suffix)
+local LAST = '18446744073709551615-18446744073709551615' -- the last id that there can be
+
+-- The groups of a stream, as far as they need its entries: one of a type that left needs no more than what is pending. Nil
+-- while a group is missing that has to be there: nobody knows what is pending in it until a reader makes it again.
+local function needing_groups(suffix)
+  local groups, ended = groups_of(suffix), leaving(suffix)
+  local present = {}
+  for _, group in ipairs(groups or {}) do
+    present[group.name] = true
+    -- guard: a type that left does not keep what it never reads
+    if contains(ended, group.name) then group['last-delivered-id'] = LAST end
+  end
+  for _, types in ipairs({ known_receivers(suffix), ended }) do
+    for _, agent_type in ipairs(types) do
+      -- guard: nothing is trimmed while a group is missing
+      if not present[agent_type] then return nil end
+    end
+  end
+  return groups
+end
+
+-- The first id that some group still needs, or nil when that is not known, or no group reads the stream.
+local function needed_from(groups, suffix)
   local bound = nil
-  for _, group in ipairs(groups_of(suffix) or {}) do
+  for _, group in ipairs(groups or {}) do
     bound = lowest(bound, group['last-delivered-id'])
     -- guard: trimming spares what is pending
     if tonumber(group.pending) > 0 then bound = lowest(bound, call('XPENDING', P .. suffix, group.name)[2]) end
@@ -33,7 +58,18 @@ end
 
 -- One old entry that is still pending must not keep all the newer ones: look at a part of them, one by one.
 local SWEEP = 1000
-local function sweep(suffix, bound)
+
+-- Marks what a group has pending between two ids; ids of entries that were deleted by hand count as well, so that there
+-- may be more of them than entries.
+local function mark_pending(keep, stream, group, from, last)
+  repeat
+    local found = call('XPENDING', stream, group, from, last, SWEEP)
+    for _, pending in ipairs(found) do keep[pending[1]] = true end
+    from = #found > 0 and '(' .. found[#found][1]
+  until #found < SWEEP
+end
+
+local function sweep(groups, suffix, bound)
   local stream, place = P .. suffix, 'sweep:' .. suffix
   local from = call('HGET', P .. 'config', place) or bound
   if sortable(from) < sortable(bound) then from = bound end
@@ -41,9 +77,9 @@ local function sweep(suffix, bound)
   if #entries == 0 then return call('HDEL', P .. 'config', place) end
   local last = entries[#entries][1]
   local keep, reach = {}, nil
-  for _, group in ipairs(groups_of(suffix)) do
+  for _, group in ipairs(groups) do
     reach = lowest(reach, group['last-delivered-id'])
-    for _, pending in ipairs(call('XPENDING', stream, group.name, from, last, SWEEP)) do keep[pending[1]] = true end
+    mark_pending(keep, stream, group.name, from, last)
   end
   local gone = {}
   for i = 1, #entries do
@@ -67,7 +103,8 @@ local function trim(suffix, retain, full)
   local stream = P .. suffix
   local length = call('XLEN', stream)
   if length <= retain + 100 and not full then return end
-  local bound = needed_from(suffix)
+  local groups = needing_groups(suffix)
+  local bound = needed_from(groups, suffix)
   if not bound then return end
   if full then
     call('XTRIM', stream, 'MINID', '=', bound)
@@ -75,7 +112,7 @@ local function trim(suffix, retain, full)
     call('XTRIM', stream, 'MINID', '~', bound, 'LIMIT', length - retain)
   end
   if call('XLEN', stream) > 2 * retain + 2000 and call('XRANGE', stream, '-', '+', 'COUNT', 1)[1][1] == bound then
-    sweep(suffix, bound)
+    sweep(groups, suffix, bound)
   end
 end
 
@@ -83,6 +120,30 @@ local function look_after(agent_type, retain, full)
   local streams = call('SMEMBERS', P .. 'streams:' .. agent_type)
   bulk('SADD', P .. 'fresh:' .. agent_type, streams)
   for i = 1, #streams do trim(streams[i], retain, full) end
+end
+
+-- A topic that only types that left have entries of: what nobody has subscribed to is kept within `max_unclaimed`, as far as
+-- it is newer than what is in hand.
+local function trim_unclaimed(suffix, max_unclaimed)
+  if #known_receivers(suffix) > 0 then return end
+  local bound = needed_from(needing_groups(suffix), suffix)
+  if not bound then return end
+  local too_many = call('XLEN', P .. suffix) - max_unclaimed
+  if too_many > 0 then call('XTRIM', P .. suffix, 'MINID', '~', bound, 'LIMIT', too_many) end
+end
+
+-- Groups whose type ended its subscription go when all that it has in hand is handled: a few of them in each beat.
+local LEAVING = 50
+local function look_at_leaving(max_unclaimed)
+  if call('EXISTS', P .. 'leaving') == 0 then return end
+  local found = call('HSCAN', P .. 'leaving', call('HGET', P .. 'config', 'leaving') or 0, 'COUNT', LEAVING)
+  if not found[1] then return end
+  call('HSET', P .. 'config', 'leaving', found[1])
+  for i = 1, #found[2], 2 do
+    local suffix = found[2][i]
+    for _, agent_type in ipairs(words(found[2][i + 1])) do see_off(agent_type, suffix) end
+    trim_unclaimed(suffix, max_unclaimed)
+  end
 end
 
 -- A commit takes away what it was the last to need; left over is what lost its reader, such as the backlog of a
@@ -95,17 +156,23 @@ end
 local function beat()
   local worker, lease, retain, max_unclaimed = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
   -- guard: a beat does not bring back a reaped worker
-  if not call('ZSCORE', P .. 'workers', worker) then return { 'FENCED' } end
+  if not must('ZSCORE', P .. 'workers', worker) then return { 'FENCED' } end
+  -- An idle worker makes no other call, and what it runs may take an hour.
+  -- guard: a beat of a worker that knows more than the server is refused
+  if is_behind(call('HGET', P .. 'worker:' .. worker, 'call'), ARGV[7]) then return disown(worker, 'the server lost a tail') end
   -- guard: a beat renews the lease
   call('ZADD', P .. 'workers', text(now() + lease), worker)
   call('HSET', P .. 'worker:' .. worker, 'held', ARGV[5], 'running', ARGV[6])
-  local reaped = reap_expired()
+  this.max_unclaimed = max_unclaimed
+  local reaped = reap_expired(lease, sign_of_life(lease))
   fire_due()
   local full = memory_is_full()
   for _, agent_type in ipairs(words(call('HGET', P .. 'worker:' .. worker, 'types') or '')) do
     look_after(agent_type, retain, full)
   end
+  look_at_leaving(max_unclaimed)
   look_at_claims()
+  call('ZREMRANGEBYSCORE', P .. 'cancelled', '-inf', text(now() - 1))
   announce(max_unclaimed)
   save_clock()
   return { 'OK', text(now()), reaped }

@@ -2,8 +2,8 @@
 -- stream `control`; what must hold for work that nobody has taken yet stands in keys of its own.
 --
 -- control  stream  fields do, of: `cancel` <request id>; `pause` and `make way` <target>
--- paused, shelved:<type>, cancelled: see exceptions.lua
--- urgent: see parked.lua; urgent:<type>  stream  the resets of a type; no group reads it
+-- paused, cancelled: see exceptions.lua
+-- shelved:<type>, resumed, urgent: see parked.lua; urgent:<type>  stream  the resets of a type; no group reads it
 --
 -- ARGV: 'cancel', request id, until (ms)
 --     | 'pause' or 'resume', 'type', 'key' or 'topic', name (`type`, `type/key` or topic), by whom
@@ -17,7 +17,6 @@ local function tell(what, of)
 end
 
 local function cancel()
-  call('ZREMRANGEBYSCORE', P .. 'cancelled', '-inf', text(now() - 1))
   call('ZADD', P .. 'cancelled', ARGV[3], ARGV[2])
   local left = tonumber(ARGV[3]) - now()
   if call('PTTL', P .. 'cancelled') < left then call('PEXPIRE', P .. 'cancelled', text(left)) end
@@ -33,22 +32,25 @@ local function pause()
   return 1
 end
 
--- Everything that was put aside is looked at again; what is still paused for another reason is put aside again.
-local function unshelve(agent_type)
-  local shelved = call('HGETALL', P .. 'shelved:' .. agent_type)
-  for i = 1, #shelved, 2 do call('RPUSH', P .. shelved[i + 1] .. agent_type, shelved[i]) end
-  call('DEL', P .. 'shelved:' .. agent_type)
-  freshen(agent_type)
-  ring(agent_type, 4)
+-- Also types that do not subscribe to the topic any more may have entries of it in hand.
+local function resume_topic(topic)
+  for _, agent_type in ipairs(call('HKEYS', P .. 'types')) do
+    -- guard: who left a topic goes on with it, too
+    if call('EXISTS', P .. 'shelved:' .. agent_type) == 1 then unshelve(agent_type, '0') end
+  end
+  for _, agent_type in ipairs(known_receivers('topic:' .. topic)) do
+    call('SADD', P .. 'fresh:' .. agent_type, 'topic:' .. topic)
+    ring(agent_type, 4)
+  end
 end
 
 local function resume()
   local kind, name = ARGV[2], ARGV[3]
   if call('HDEL', P .. 'paused', kind .. ' ' .. name) == 0 then return 0 end
   if kind == 'topic' then
-    for _, agent_type in ipairs(subscribers(name)) do unshelve(agent_type) end
+    resume_topic(name)
   else
-    unshelve(string.match(name, '^[^/]*'))
+    unshelve(string.match(name, '^[^/]*'), '0')
   end
   event('resumed', kind .. ' ' .. name, ARGV[4])
   return 1
@@ -65,7 +67,9 @@ local function reset()
   call('HSET', P .. 'urgent', name, ref)
   local is_idle = not call('HGET', P .. 'busy:' .. agent_type, key)
   park_in_front(agent_type, key, { ref })
-  if is_idle then make_ready(agent_type, key) end
+  -- An agent that was put aside because of a paused topic: the reset is not of that topic.
+  local was_aside = call('HDEL', P .. 'shelved:' .. agent_type, key) == 1
+  if is_idle or was_aside then make_ready(agent_type, key) end
   tell('make way', 'key ' .. agent_type .. '/' .. key)
   save_clock()
   return 1

@@ -1,13 +1,13 @@
 -- Makes the agent types and subscriptions of an application known, before anything is published. Safe to repeat.
 --
--- config              hash    what is fixed for the namespace: shards
+-- config              hash    what is fixed for the namespace: shards, layout (see layout.lua)
 -- types               hash    agent type -> JSON of its settings
 -- topics, prefixes    hash    see topics.lua; accepts: see versions.lua
 --
 -- ARGV: shards, number of types, then for each: type, settings as JSON,
 --   number of subscriptions, then for each: type, 'topic' or 'prefix', name, start ('' default, '0', '$' or an id),
 --   and the messages that the process knows (`<message> <version> <message> <version> ...`)
--- Returns 'OK' or {'MISMATCH', shards of the namespace}.
+-- Returns {'OK', server ms} or {'MISMATCH', shards of the namespace}.
 
 local function add_word(key, field, word)
   local types = words(call('HGET', key, field) or '')
@@ -17,16 +17,35 @@ local function add_word(key, field, word)
   return true, #types == 1
 end
 
--- Without a start given: the first group of a topic begins at its first entry, or where the type was when it ended an
--- earlier subscription; a later group begins at the end.
+-- Without a start given a type that subscribed before goes on where it was; else the first group of a topic begins at its
+-- first entry, a later one at the end. A group that has still to go (see unsubscribe.lua) goes on in any case.
 local function subscribe_topic(agent_type, topic, start)
   local known = call('HEXISTS', P .. 'topics', topic) == 1
   if not known then subscribers(topic) end
   local added, first = add_word(P .. 'topics', topic, agent_type)
   if not added then return end
-  if start == '' then start = first and (call('HGET', P .. 'cursor:' .. agent_type, 'topic:' .. topic) or '0') or '$' end
-  create_group('topic:' .. topic, agent_type, start)
-  call('SADD', P .. 'fresh:' .. agent_type, 'topic:' .. topic)
+  local suffix = 'topic:' .. topic
+  -- guard: who subscribes again goes on where it was
+  if start == '' then start = call('HGET', P .. 'cursor:' .. agent_type, suffix) end
+  local was_leaving = stop_leaving(agent_type, suffix)
+  local is_new = create_group(suffix, agent_type, start or (first and '0' or '$'))
+  -- It vanished before it could go: what the type has in hand is pending again.
+  if was_leaving and is_new then adopt(agent_type, suffix, {}) end
+  call('SADD', P .. 'fresh:' .. agent_type, suffix)
+end
+
+local function has_inbox(agent_type)
+  local suffix = 'inbox:' .. agent_type
+  return call('SISMEMBER', P .. 'streams:' .. agent_type, suffix) == 1 and group_of(agent_type, suffix) ~= nil
+end
+
+-- An inbox that lost its group must not begin at its first entry again.
+local function open_inbox(agent_type)
+  local suffix = 'inbox:' .. agent_type
+  local cursor = call('HGET', P .. 'cursor:' .. agent_type, suffix)
+  -- guard: an inbox goes on where it was
+  local is_new = create_group(suffix, agent_type, cursor or '0')
+  if is_new and cursor then adopt(agent_type, suffix, {}) end
 end
 
 local function subscribe_prefix(agent_type, prefix, start)
@@ -41,11 +60,12 @@ local function declare()
   local shards = read()
   local fixed = call('HGET', P .. 'config', 'shards')
   if fixed and fixed ~= shards then return { 'MISMATCH', fixed } end
-  call('HSET', P .. 'config', 'shards', shards)
+  if not fixed then call('HSET', P .. 'config', 'shards', shards, 'layout', LAYOUT) end
   for _ = 1, tonumber(read()) do
     local agent_type, settings = read(), read()
-    call('HSET', P .. 'types', agent_type, settings)
-    create_group('inbox:' .. agent_type, agent_type, '0')
+    -- What is declared already is left as it is: whoever only publishes has no right to change it.
+    if call('HGET', P .. 'types', agent_type) ~= settings then call('HSET', P .. 'types', agent_type, settings) end
+    if not has_inbox(agent_type) then open_inbox(agent_type) end
   end
   for _ = 1, tonumber(read()) do
     local agent_type, kind, name, start = read(), read(), read(), read()
@@ -56,7 +76,7 @@ local function declare()
     end
   end
   remember_accepted(read() or '')
-  return 'OK'
+  return { 'OK', text(now()) }
 end
 
 register('declare', declare)

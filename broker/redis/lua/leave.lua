@@ -1,6 +1,6 @@
 -- Ends workers: one that drained and goes, or the incarnations of a process that its supervisor saw die.
 --
--- ARGV: crashed ('1': the messages that ran count an attempt), exact ('1': the names are whole, else they are prefixes), names...
+-- ARGV: crashed ('1': they are known to be dead), exact ('1': the names are whole, else they are prefixes), names...
 -- Returns how many workers ended.
 
 local function matches(worker, name, exact)
@@ -9,20 +9,23 @@ local function matches(worker, name, exact)
 end
 
 local function leave()
-  -- guard: leaving in peace counts no attempt
-  local crashed = ARGV[1] == '1'
   local exact = ARGV[2] == '1'
-  local ended = 0
+  local ending = {}
   for _, worker in ipairs(call('ZRANGE', P .. 'workers', 0, -1)) do
     for i = 3, #ARGV do
       if matches(worker, ARGV[i], exact) then
-        reap(worker, crashed)
-        ended = ended + 1
+        ending[#ending + 1] = worker
         break
       end
     end
   end
-  return ended
+  -- guard: leaving in peace counts no attempt
+  if ARGV[1] == '1' then
+    reap_dead(ending, ending)
+  else
+    for i = 1, #ending do reap(ending[i]) end
+  end
+  return #ending
 end
 
 register('leave', leave)

@@ -54,10 +54,11 @@ end
 local function measure(suffix)
   local stream, groups, present = P .. suffix, {}, {}
   if call('EXISTS', stream) == 0 then return { suffix, 0, '', groups } end
-  local info = by_name(call('XINFO', 'STREAM', stream))
+  local info, ended = by_name(call('XINFO', 'STREAM', stream)), leaving(suffix)
   for _, group in ipairs(groups_of(suffix)) do
     local position = group['last-delivered-id']
     local unread = tonumber(group.lag or nil) or count_unread(stream, info, position)
+    if contains(ended, group.name) then unread = 0 end
     present[group.name] = true
     add(groups, group.name, group.pending, position, unread)
   end

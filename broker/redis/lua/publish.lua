@@ -45,8 +45,12 @@ local function unhandled(suffix, group, most)
 end
 
 local function count_room(suffix, most)
-  local behind = 0
-  for _, group in ipairs(groups_of(suffix) or {}) do behind = math.max(behind, unhandled(suffix, group, most)) end
+  local behind, ended = 0, leaving(suffix)
+  for _, group in ipairs(groups_of(suffix) or {}) do
+    -- guard: a type that left keeps nobody waiting
+    local count = contains(ended, group.name) and group.pending or unhandled(suffix, group, most)
+    behind = math.max(behind, count)
+  end
   return most - behind
 end
 
@@ -75,7 +79,11 @@ end
 local function publish_one(batch, at)
   local suffix, due, idem, process = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
   if not batch.deliverable[suffix] and not is_deliverable(batch, suffix) then return 'undeliverable' end
-  if idem ~= '' and seen(idem, batch.window) then
+  local is_known, was_seen = true, false
+  if idem ~= '' then is_known, was_seen = pcall(seen, idem, batch.window) end
+  -- guard: what may have been added is not added
+  if not is_known then return 'unwritable' end
+  if was_seen then
     if process ~= '' then wait_again(ARGV[at + 4], process, batch.window) end
     -- guard: a duplicate is not added
     return 'duplicate'
@@ -123,6 +131,7 @@ local function publish()
   local known = answer_again(number)
   -- guard: a batch is added once
   if known then return known end
+  this.max_unclaimed = max_unclaimed
   local batch, result = new_batch(), { text(now()), '' }
   local behind = FIRST + count * WIDTH
   local fenced = read_fences(behind, fences)

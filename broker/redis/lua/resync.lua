@@ -2,13 +2,16 @@
 --
 -- own:<worker>, worker:<worker>  see workers.lua
 --
--- ARGV: worker, number of a turn
--- Returns {'OK', deliveries} or {'FENCED'}; deliveries as in turn/turn.lua, for each agent in order.
+-- ARGV: worker, number of a turn, number of its last call that was answered
+-- Returns {'OK', deliveries} or {'FENCED'}, as in turn/turn.lua; deliveries as in turn/turn.lua, for each agent in order.
 
 local function resync()
   local worker, number = ARGV[1], ARGV[2]
+  call('HEXISTS', P .. 'worker:' .. worker, 'call')
   -- guard: resync does not bring back a reaped worker
-  if not call('ZSCORE', P .. 'workers', worker) then return { 'FENCED' } end
+  if not must('ZSCORE', P .. 'workers', worker) or end_without_books(worker) then return { 'FENCED' } end
+  -- guard: a worker that asks what it holds, and knows more than the server, begins anew
+  if is_behind(call('HGET', P .. 'worker:' .. worker, 'call'), ARGV[3]) then return disown(worker, 'the server lost a tail') end
   -- guard: resync shuts out older turns
   call('HSET', P .. 'worker:' .. worker, 'call', number)
   local out = {}

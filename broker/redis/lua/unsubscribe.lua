@@ -1,5 +1,7 @@
--- Ends one subscription. Entries that were read already are still handled; the group goes.
--- The cursor stays: a type that subscribes again does not handle again what it handled before.
+-- Ends one subscription. What the type was given before is still handled: its group stays so long, and goes with a beat.
+-- The cursor stays: a type that subscribes again goes on where it was.
+--
+-- leaving  hash  see topics.lua
 --
 -- ARGV: type, 'topic' or 'prefix', name
 -- Returns 1, or 0 when there was no such subscription.
@@ -14,13 +16,21 @@ local function remove_word(key, field, word)
   return true
 end
 
+local function leave_stream(agent_type, suffix)
+  if not end_group(agent_type, suffix) then start_leaving(agent_type, suffix) end
+  call('SREM', P .. 'streams:' .. agent_type, suffix)
+  call('SREM', P .. 'fresh:' .. agent_type, suffix)
+end
+
 local function unsubscribe()
   local agent_type, kind, name = ARGV[1], ARGV[2], ARGV[3]
   if kind == 'prefix' then return remove_word(P .. 'prefixes', name, agent_type) and 1 or 0 end
-  if not remove_word(P .. 'topics', name, agent_type) then return 0 end
-  call('SREM', P .. 'streams:' .. agent_type, 'topic:' .. name)
-  call('SREM', P .. 'fresh:' .. agent_type, 'topic:' .. name)
-  redis.pcall('XGROUP', 'DESTROY', P .. 'topic:' .. name, agent_type)
+  if not contains(words(call('HGET', P .. 'topics', name) or ''), agent_type) then return 0 end
+  -- A prefix that the type has, perhaps by another process, brings the topic all the same.
+  -- guard: a topic stays while a prefix brings it
+  if contains(prefixed(name), agent_type) then return 1 end
+  leave_stream(agent_type, 'topic:' .. name)
+  remove_word(P .. 'topics', name, agent_type)
   return 1
 end
 

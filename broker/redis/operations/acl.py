@@ -6,10 +6,11 @@ the functions run as well. See https://redis.io/docs/latest/operate/oss_and_stac
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal, get_args
 
 from callboard.broker.redis.catalogue import CATALOGUE
-from callboard.broker.redis.keys import Keys
+from callboard.broker.redis.keys import Keys, reply, user_in_names
 
 Role = Literal["worker", "publisher", "operator"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
@@ -37,6 +38,8 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "hkeys": (KEY,),
     "hlen": (KEY,),
     "hmget": (KEY, "f"),
+    "hscan": (KEY, "0"),
+    "hstrlen": (KEY, "body"),
     "hset": (KEY, "f", "v"),
     "hsetnx": (KEY, "f", "v"),
     "hvals": (KEY,),
@@ -111,65 +114,48 @@ OPERATOR: Final = (
 )
 """The commands that doctor, repair, status, tail and the handling of dead letters run."""
 
-PUBLISHER: Final = (
-    *(
-        "client|setname",
-        "exists",
-        "expire",
-        "fcall",
-        "get",
-        "hdel",
-        "hexists",
-        "hget",
-        "hgetall",
-        "hkeys",
-        "hmget",
-        "hset",
-    ),
-    *(
-        "hsetnx",
-        "llen",
-        "lpush",
-        "pexpire",
-        "ping",
-        "sadd",
-        "set",
-        "time",
-        "wait",
-        "xadd",
-    ),
-    *("pttl", "unlink", "xgroup|create", "xinfo|groups", "xinfo|stream", "xlen", "xtrim", "zadd", "zrange"),
-    *("zrangebyscore", "zrem", "zremrangebyscore", "zscore"),
-)
-"""The commands that declaring, publishing and asking run."""
+PUBLISHER: Final = ("client|setname", "fcall", "ping", "time", "wait")
+"""The commands of a publisher that touch no key, or only the prefix that every function is given."""
 
-REPLIES: Final = ("del", "xread", "xtrim")
-"""The commands of a publisher on the stream of its own replies; it can't read any other stream."""
-
-PUBLISHER_KEYS: Final = ("", *(kind.glob for kind in CATALOGUE if kind.publisher == "writes"))
-"""The Redis keys that a publisher may write. Not: states, what workers hold, results of `ctx.once`, dead letters."""
-
-PUBLISHER_READS: Final = tuple(kind.glob for kind in CATALOGUE if kind.publisher == "reads")
+PUBLISHER_ON: Final[Mapping[str, tuple[str, ...]]] = {
+    **{kind.glob: tuple(kind.publisher.split()) for kind in CATALOGUE if kind.publisher},
+    "blob:*:reply": ("hget", "hstrlen", "unlink"),  # a large reply is fetched, and taken away
+}
+"""What a publisher may do to the Redis keys of each pattern. A command that a function runs more goes into the catalogue."""
 
 
-def rules(role: Role, namespace: str) -> tuple[str, ...]:
+def user_of(role: Role) -> str:
+    """The user that `callboard acl` makes for a role unless it is told another name."""
+    return f"callboard-{role}"
+
+
+def rules(role: Role, namespace: str, user: str | None = None) -> tuple[str, ...]:
     """The rules of ACL SETUSER for a role, to come after `reset on >password`.
 
-    A publisher may not load functions, because a user who loads one can replace the one that workers run. So a worker, or
-    `callboard doctor` as an operator, has to be there before the first publisher of a new version.
+    A publisher may not load functions, because a user who loads one can replace the one that workers run; and it may not
+    declare what is not declared yet. So a worker has to be there before the first publisher of a new version. It has a
+    selector for each group of keys with the commands that publishing runs on them, so that any function but those of a
+    publisher is refused before it has written anything.
 
     Args:
         role: "worker" runs agents, "publisher" publishes and asks, "operator" looks, repairs and replays.
         namespace: to which it is confined.
+        user: whom the rules are for, as it logs in: a publisher reads replies to its own user only. None: `user_of(role)`.
 
     Raises:
         SettingsError: the namespace is not valid.
     """
     of = Keys(namespace).of
     first = ("resetchannels", "-@all")
-    if role == "publisher":
-        allowed = [f"~{of(name)}" for name in PUBLISHER_KEYS] + [f"%R~{of(name)}" for name in PUBLISHER_READS]
-        replies = f"(-@all {' '.join(f'+{name}' for name in REPLIES)} ~{of('reply:*')})"
-        return (*first, *allowed, *(f"+{name}" for name in PUBLISHER), replies)
-    names = OPERATOR if role == "operator" else RUNTIME
-    return (*first, f"~{of('*')}", *(f"+{name}" for name in names))
+    if role != "publisher":
+        names = OPERATOR if role == "operator" else RUNTIME
+        return (*first, f"~{of('*')}", *(f"+{name}" for name in names))
+    own = reply(f"{user_in_names(user or user_of(role))}:*")
+    patterns: dict[tuple[str, ...], list[str]] = {}
+    for pattern, commands in PUBLISHER_ON.items():
+        patterns.setdefault(commands, []).append(of(own if pattern == reply("*") else pattern))
+    selectors = (
+        f"({' '.join((*(f'+{name}' for name in commands), *(f'~{each}' for each in on)))})"
+        for commands, on in patterns.items()
+    )
+    return (*first, f"~{of('')}", *(f"+{name}" for name in PUBLISHER), *selectors)

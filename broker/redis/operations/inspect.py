@@ -5,6 +5,7 @@ Everything here is a plain value of `views`; reading the streams themselves is i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -74,7 +75,7 @@ async def overview(transport: RedisTransport) -> Overview:
         (_agent_type(facts, streams, worker_views) for facts in types), key=lambda view: view.type
     )
     return Overview(
-        namespace=transport.settings.namespace,
+        namespace=transport.keys.namespace,
         at=int(at),
         types=tuple(type_views),
         workers=tuple(worker_views),
@@ -209,8 +210,12 @@ async def waiting(transport: RedisTransport, agent_type: str, key: str) -> Waiti
 
 def _parked(ref: bytes, tried: bytes | None) -> ParkedEntry:
     stream, _, entry = ref.decode().rpartition(" ")
-    attempts, _, rest = (tried or b"0 0 ").decode(errors="replace").partition(" ")
-    return ParkedEntry(stream=stream, entry=entry, attempts=int(attempts), reason=rest.partition(" ")[2])
+    found = _TRIED.fullmatch((tried or b"").decode(errors="replace"))
+    attempts, deaths, reason = found.groups() if found else (0, 0, "")
+    return ParkedEntry(stream=stream, entry=entry, attempts=int(attempts), deaths=int(deaths), reason=reason)
+
+
+_TRIED = re.compile(r"(\d+) \d+ (\d+) (.*)", re.DOTALL)
 
 
 async def held_by(transport: RedisTransport, worker: str) -> tuple[HeldEntry, ...]:

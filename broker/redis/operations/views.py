@@ -45,7 +45,7 @@ class WorkerView:
     """One worker that is alive, or was until its lease ends.
 
     Attributes:
-        name: `<host>:<pid>:<number>`; the number is its fencing token.
+        name: `<host>:<pid>:<token>:<number>`: the token is random, one for each process; the number is its fencing token.
         host: machine.
         pid: process.
         types: agent types that it runs.
@@ -179,12 +179,14 @@ class ParkedEntry:
         stream: suffix of its stream.
         entry: its id there.
         attempts: attempts that failed so far.
+        deaths: deaths of workers that held it among others; it is not known which of them ended the worker.
         reason: how the last of them ended, "" when there was none.
     """
 
     stream: str
     entry: str
     attempts: int
+    deaths: int
     reason: str
 
 

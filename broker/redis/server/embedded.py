@@ -1,4 +1,6 @@
-"""The embedded server: a real server process on a Unix socket and a loopback port, shared by several commands.
+"""The embedded server: a real server process on a Unix socket, shared by several commands.
+
+It has no TCP port: a port would let in every user of the machine, and the socket lets in its owner only.
 
 Who uses the server of a directory holds a shared lock there. A guard process waits for the exclusive one, which it
 gets when the last user is gone, however that happened, and then stops the server (see `guard.py`). Starting is
@@ -35,7 +37,6 @@ class ServerStatus:
     Attributes:
         url: `unix://` URL for clients.
         socket_path: the socket in it.
-        port: TCP port on 127.0.0.1.
         pid: of the server process.
         directory: absolute path of the state directory.
         binary: path of the server binary.
@@ -45,7 +46,6 @@ class ServerStatus:
 
     url: str
     socket_path: Path
-    port: int
     pid: int
     directory: Path
     binary: Path
@@ -61,7 +61,6 @@ class ServerHandle:
     Attributes:
         url: `unix://` URL for clients.
         socket_path: the socket in it.
-        port: TCP port on 127.0.0.1.
         pid: of the server process.
         directory: absolute path of the state directory.
     """
@@ -74,11 +73,10 @@ class ServerHandle:
     def _read(self, record: Record) -> None:
         self.socket_path = Path(record["socket"])
         self.url = _url(self.socket_path)
-        self.port = int(record["port"])
         self.pid = int(record["pid"])
 
     async def ensure_running(self) -> None:
-        """Start the server again if it died; `url` stays the same, `port` too where it is still free.
+        """Start the server again if it died; `url` stays the same.
 
         Raises:
             ServerStartError: it could not be started.
@@ -208,7 +206,6 @@ def _status(state: StateDirectory, record: Record, in_use: bool) -> ServerStatus
     return ServerStatus(
         url=_url(socket_path),
         socket_path=socket_path,
-        port=int(record["port"]),
         pid=int(record["pid"]),
         directory=state.path,
         binary=Path(record["binary"]),

@@ -1,4 +1,4 @@
-"""The parts of an embedded server: its binary, its configuration file, its socket, its port, its log."""
+"""The parts of an embedded server: its binary, its configuration file, its socket, its log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import importlib.util
 import os
 import re
 import shutil
-import socket
 import stat
 import subprocess
 import tempfile
@@ -19,7 +18,6 @@ from .guard import LOG
 
 CONFIG = "server.conf"
 SOCKET = "redis.sock"
-LOOPBACK = "127.0.0.1"
 
 #: The lua scripts need the commands of this version; Valkey's numbers go on from Redis' 7.2.
 MINIMUM_VERSION = (7, 0)
@@ -114,39 +112,11 @@ def _private_folder(folder: Path) -> None:
         raise UnsafeDirectoryError(folder)
 
 
-def free_port(preferred: int | None = None) -> int:
-    """A free port on the loopback address: the preferred one if it can be had."""
-    for port in (preferred, 0):
-        if port is None:
-            continue
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((LOOPBACK, port))
-            except OSError:
-                if port:
-                    continue
-                raise
-            number: int = probe.getsockname()[1]
-            return number
-    raise AssertionError("port 0 is always tried")
-
-
-def last_port(directory: Path) -> int | None:
-    """The port of the server that ran here before, so that a command line noted down stays right."""
-    try:
-        text = (directory / CONFIG).read_text(encoding="utf-8", errors="surrogateescape")
-    except FileNotFoundError:
-        return None
-    match = re.search(r"^port (\d+)$", text, re.MULTILINE)
-    return int(match[1]) if match else None
-
-
-def write_config(directory: Path, socket_file: Path, port: int) -> Path:
+def write_config(directory: Path, socket_file: Path) -> Path:
     """Write the configuration file and return its path."""
     lines = [
-        f"port {port}",
-        f"bind {LOOPBACK}",
+        # Any user of the machine could enter there and delete everything; the socket has permissions.
+        "port 0",
         f"unixsocket {_quoted(socket_file)}",
         "unixsocketperm 700",
         f"dir {_quoted(directory)}",

@@ -6,6 +6,7 @@ Everything here blocks and is called from a thread; `embedded.py` is the way in.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from . import files as server_files, guard
 if sys.platform != "win32":
     import fcntl
 
+logger = logging.getLogger("callboard.broker")
+
 START_LOCK = "start.lock"
 #: Seconds to wait for others who start or stop the server of the same directory.
 LOCK_TIMEOUT = 60.0
@@ -31,8 +34,6 @@ LOCK_TIMEOUT = 60.0
 POLL = 0.001
 #: Seconds that one look at the socket may take.
 ANSWER_TIMEOUT = 1.0
-#: Servers tried when another process takes the chosen port first.
-PORT_ATTEMPTS = 3
 
 
 class ServerStartError(BrokerError):
@@ -195,23 +196,31 @@ class StateDirectory:
         if self._is_down():
             return None
         self._wait_until(self._answers_or_is_down, "runs but does not answer", self._timeout)
-        return None if self._is_down() else guard.read_record(self._fd)
+        record = None if self._is_down() else guard.read_record(self._fd)
+        return self._without_port(record) if record and "port" in record else record
+
+    def _without_port(self, record: guard.Record) -> guard.Record:
+        """Closes the TCP port of a server that an earlier version of Callboard started, where everybody could enter."""
+        try:
+            _ask(record["socket"], "CONFIG", "SET", "port", "0")
+        except BrokerError as error:
+            logger.warning(
+                "the server in %s still listens on port %s, which has no password (%s): callboard server stop",
+                self.path,
+                record["port"],
+                error,
+            )
+            return record
+        closed = {name: value for name, value in record.items() if name != "port"}
+        guard.write_record(self._fd, closed)
+        return closed
 
     def _start(self) -> guard.Record:
         binary = server_files.find_binary(self._binary)
-        preferred = server_files.last_port(self.path)
-        for _ in range(PORT_ATTEMPTS - 1):
-            port = server_files.free_port(preferred)
-            with contextlib.suppress(_PortTakenError):
-                return self._start_on(port, binary)
-            preferred = None
-        return self._start_on(server_files.free_port(), binary)
-
-    def _start_on(self, port: int, binary: Path) -> guard.Record:
         socket_file = server_files.socket_path(self.path)
-        config = server_files.write_config(self.path, socket_file, port)
+        config = server_files.write_config(self.path, socket_file)
         begin = server_files.begin_log(self.path)
-        fields = (f"port={port}", f"socket={socket_file}", f"binary={binary}")
+        fields = (f"socket={socket_file}", f"binary={binary}")
         server_lock = guard.open_lock(guard.SERVER_LOCK, self._fd)
         guard_lock = guard.open_lock(guard.GUARD_LOCK, self._fd)
         try:
@@ -224,13 +233,8 @@ class StateDirectory:
         self._wait_until(self._answers_or_is_down, "does not answer", self._timeout, begin)
         record = guard.read_record(self._fd)
         if record is None or self._is_down():
-            raise self._failed_start(begin)
+            raise ServerStartError(self.path, "could not be started", self._log(begin))
         return record
-
-    def _failed_start(self, begin: int) -> ServerStartError:
-        log = self._log(begin)
-        kind = _PortTakenError if "Address already in use" in log else ServerStartError
-        return kind(self.path, "could not be started", log)
 
     def _ensure_guard(self, record: guard.Record | None) -> None:
         if record is None or record.get("persistent") == "1":
@@ -286,10 +290,6 @@ class StateDirectory:
                 raise AbandonedError
 
 
-class _PortTakenError(ServerStartError):
-    """Another process took the port between choosing and using it."""
-
-
 def _shut_down(record: guard.Record) -> None:
     """Ask the server to stop: it obeys a command at once and looks at signals only ten times a second."""
     with contextlib.suppress(
@@ -310,7 +310,7 @@ def answers(socket_file: str) -> bool | None:
         return False
 
 
-def _ask(socket_file: str, command: str) -> Any:
+def _ask(socket_file: str, *command: str) -> Any:
     connection = BlockingWire(Endpoint("unix", path=socket_file), ANSWER_TIMEOUT)
     with contextlib.closing(connection):
-        return connection.call((command,))
+        return connection.call(command)

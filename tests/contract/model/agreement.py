@@ -36,8 +36,11 @@ def _check_work(reference: Reference, held: Held, photo: Photo) -> None:
         }
         assert photo.hash(f"own:{worker}") == expected
     assert photo.sets.get("cancelled", set()) == reference.cancelled
-    tries = [int(line.split(" ")[0]) for line in photo.hash(f"tries:{AGENT_TYPE}").values()]
-    assert sorted(tries) == sorted(reference.attempts.values())
+    lines = [line.split(" ") for line in photo.hash(f"tries:{AGENT_TYPE}").values()]
+    tried = {*reference.attempts, *reference.deaths}
+    assert sorted((int(line[0]), int(line[2])) for line in lines) == sorted(
+        (reference.attempts.get(one, 0), reference.deaths.get(one, 0)) for one in tried
+    )
     delayed = timer_names(photo)
     shown = {name: f"m|{message}" for message, name in delayed.items()}
     assert {shown.get(member, member) for member in photo.sets.get("timers", set())} == reference.waits()
@@ -76,7 +79,7 @@ def _check_entries(reference: Reference, photo: Photo) -> None:
     """What is to be done is still there, and pending once it was read; nothing else is pending."""
     unfinished = reference.unfinished()
     there: set[str] = set()
-    missing = _read(photo)
+    missing = read_of(photo, AGENT_TYPE)
     for suffix in photo.sets.get(f"streams:{AGENT_TYPE}", ()):
         stream = photo.streams.get(suffix)
         if stream is None:
@@ -93,10 +96,12 @@ def _check_entries(reference: Reference, photo: Photo) -> None:
     assert not missing, "read and not handled, but not pending"
 
 
-def _read(photo: Photo) -> set[str]:
-    """References of what was read and is not handled: it is held, parked or read ahead."""
-    found = {ref for suffix, refs in photo.lists.items() if suffix.startswith("wait:") for ref in refs}
-    found |= {member.partition("|")[2] for member in photo.sets.get(f"early:{AGENT_TYPE}", ())}
+def read_of(photo: Photo, agent_type: str) -> set[str]:
+    """References of what was read for a type and is not handled: it is held, parked or read ahead."""
+    wait = f"wait:{agent_type}:"
+    found = {ref for suffix, refs in photo.lists.items() if suffix.startswith(wait) for ref in refs}
+    found |= {member.partition("|")[2] for member in photo.sets.get(f"early:{agent_type}", ())}
     for fields in photo.starting_with("own:").values():
-        found |= {field.partition(" ")[2] for field in fields}
+        held = (field.partition(" ") for field in fields)
+        found |= {ref for its_type, _, ref in held if its_type == agent_type}
     return found

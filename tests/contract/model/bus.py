@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 from callboard.broker import BrokerSettings
+from callboard.broker.consumer.interfaces import Incarnation
 from callboard.broker.envelope import Posting, encode
 from callboard.broker.errors import CommandError
 from callboard.broker.redis.client.blocking import BlockingConnection, connect
@@ -18,6 +19,7 @@ from callboard.broker.redis.client.endpoint import Endpoint
 from callboard.broker.redis.client.lane import WorkerLane
 from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.scripts import is_missing, is_there_already, library
+from tests.helpers.tails import keeping, putting_back
 
 T = TypeVar("T")
 LEASE = 86_400.0  # seconds: a lease ends when the test says so
@@ -130,7 +132,7 @@ class Bus:
     def __init__(self, url: str, namespace: str = "") -> None:
         self.settings = BrokerSettings(namespace=namespace or f"model-{os.urandom(4).hex()}", lease=LEASE)
         self.endpoint = Endpoint.parse(url)
-        self.keys = Keys(self.settings.namespace)
+        self.keys = Keys(str(self.settings.namespace))
         self.wire: BlockingConnection = connect(self.endpoint, 30, "callboard-model")
 
     def command(self, name: str, suffix: str, *arguments: Any) -> Any:
@@ -157,13 +159,22 @@ class Bus:
         pattern = self.keys.prefix.replace("{", "[{]") + "*"
         return Photo(self.wire.call(("EVAL", PHOTO, 0, self.keys.prefix, pattern)))
 
-    def lane(self, worker: str = "", calls: int = 0) -> WorkerLane:
+    def lane(self, worker: str = "", calls: int = 0, acknowledged: int = 0) -> WorkerLane:
         """A worker's line that is answered at once; drive it with `at_once`."""
         link = cast("Link", InstantLink(self))
         lane = WorkerLane(link, link)
-        lane.worker = worker
+        lane.incarnation = Incarnation(worker, acknowledged)
         lane._calls = calls
         return lane
+
+    def keep(self) -> list[Any]:
+        """Every key of the namespace, for `put_back`."""
+        kept: list[Any] = self.wire.call(keeping(self.keys.prefix))
+        return kept
+
+    def put_back(self, kept: list[Any]) -> None:
+        """The server has lost everything since."""
+        self.wire.call(putting_back(self.keys.prefix, kept))
 
     def clear(self) -> None:
         """Removes every key of the namespace."""

@@ -136,6 +136,7 @@ PASSING = (
     "types",
     "topics",
     "prefixes",
+    "beats",
 )  # facts that nothing depends on, and that never change
 
 
@@ -167,7 +168,10 @@ def _renamed(text: str, names: dict[str, str]) -> str:
 def _value(suffix: str, field: str, value: bytes, names: dict[str, str]) -> str:
     text = value.decode()
     if suffix.startswith("tries:"):
-        return text.split(" ")[0]
+        attempts, _, deaths, _ = text.split(" ", 3)
+        return f"{attempts} {deaths}"
+    if suffix == "paused":
+        return ""
     if suffix.startswith("busy:") or field == "w":
         return names.get(text, text and "gone")
     return "" if field in TIMES else text

@@ -15,6 +15,13 @@ LIMIT = 4  # attempts
 LONGEST_CHAIN = 2  # messages that lead from one to the next
 
 PLACES = st.tuples(st.sampled_from(STREAMS), st.sampled_from(KEYS))
+PAUSED = (
+    ("topic", "visits"),
+    ("topic", "visits"),
+    ("topic", "orders"),
+    ("key", f"{AGENT_TYPE}/a"),
+    ("type", AGENT_TYPE),
+)
 CHOICE = st.integers(0, 1000)  # one of what is there, by its number
 HOWS: st.SearchStrategy[How] = st.sampled_from(("C", "C", "C", "C", "D", "R", "L"))
 OUTGOING = st.lists(st.sampled_from(["effect", "order", "later", "named"]), max_size=3)
@@ -25,10 +32,11 @@ class Delivering(RuleBasedStateMachine):
 
     url: ClassVar[str] = ""
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(audited=st.booleans())
+    def begin(self, audited: bool) -> None:
+        """Either another type reads along, or the server loses tails: the other type does not know how to forget."""
         self.bus = Bus(self.url)
-        self.world = World(self.bus, limit=LIMIT)
+        self.world = World(self.bus, limit=LIMIT, audited=audited)
         self.number = 0
         self.world.join()
 
@@ -38,12 +46,12 @@ class Delivering(RuleBasedStateMachine):
 
     def one(self, choice: int) -> Hand | None:
         """A worker that is alive."""
-        hands = self.world.hands
+        hands = [hand for hand in self.world.hands if hand.behind is None]
         return hands[choice % len(hands)] if hands else None
 
     def sure(self, choice: int) -> Hand | None:
         """One that knows what it holds."""
-        hands = [hand for hand in self.world.hands if not hand.unsure]
+        hands = [hand for hand in self.world.hands if not hand.unsure and hand.behind is None]
         return hands[choice % len(hands)] if hands else None
 
     # Publishing
@@ -155,7 +163,7 @@ class Delivering(RuleBasedStateMachine):
     def crash(self, choice: int, other: int, is_supervised: bool) -> None:
         hand = self.one(choice)
         if hand is not None:
-            others = [one for one in self.world.hands if one is not hand]
+            others = [one for one in self.world.hands if one is not hand and one.behind is None]
             by = None if is_supervised or not others else others[other % len(others)]
             self.world.crash(hand, by)
 
@@ -171,6 +179,31 @@ class Delivering(RuleBasedStateMachine):
         if hand is not None:
             self.world.turn_again(hand)
             self.world.overtaken(hand)
+
+    @precondition(lambda self: self.world.kept is None and self.world.auditing is None)
+    @rule()
+    def a_tail_begins(self) -> None:
+        self.world.keep()
+
+    @precondition(lambda self: self.world.kept is not None)
+    @rule()
+    def the_tail_is_lost(self) -> None:
+        self.world.lose_tail()
+
+    @precondition(lambda self: self.world.auditing is None)
+    @rule(data=st.data(), choice=CHOICE, other=CHOICE, lost=st.booleans())
+    def work_is_lost(self, data: st.DataObject, choice: int, other: int, lost: bool) -> None:
+        """A short tail in which workers do something."""
+        self.world.keep()
+        self.finish(data, choice, 2, True, False)
+        self.take(other, 2, True, lost)
+        self.world.lose_tail()
+
+    @rule(choice=CHOICE, how=st.sampled_from(["turn", "beat", "resync"]))
+    def who_knows_more_hears_it(self, choice: int, how: str) -> None:
+        behind = [hand for hand in self.world.hands if hand.behind is not None]
+        if behind:
+            self.world.hears(behind[choice % len(behind)], how)
 
     @rule()
     def zombies_wake_up(self) -> None:
@@ -193,6 +226,45 @@ class Delivering(RuleBasedStateMachine):
     @rule(stream=st.sampled_from(STREAMS))
     def lose_a_group(self, stream: str) -> None:
         self.world.lose_group(stream)
+
+    # Orders of an operator
+
+    @rule(what=st.sampled_from(PAUSED))
+    def pause(self, what: tuple[str, str]) -> None:
+        self.world.pause(*what)
+
+    @rule(what=st.sampled_from(PAUSED))
+    def resume(self, what: tuple[str, str]) -> None:
+        self.world.resume(*what)
+
+    @precondition(lambda self: self.world.reference.paused)
+    @rule()
+    def resume_all(self) -> None:
+        self.world.resume_all()
+
+    # The other type
+
+    @precondition(lambda self: self.world.auditing is not None)
+    @rule(worker=st.integers(0, 1), count=st.integers(0, 3), ends=st.booleans())
+    def audit(self, worker: int, count: int, ends: bool) -> None:
+        self.world.audit(worker, count=count, ends=ends)
+
+    @precondition(lambda self: self.world.auditing is not None)
+    @rule()
+    def audit_beats(self) -> None:
+        self.world.audit_beats()
+
+    @precondition(lambda self: self.world.auditing is not None)
+    @rule()
+    def audit_comes_and_goes(self) -> None:
+        assert self.world.auditing is not None
+        self.world.auditing.change()
+
+    @precondition(lambda self: self.world.auditing is not None)
+    @rule()
+    def audit_loses_its_group(self) -> None:
+        assert self.world.auditing is not None
+        self.world.auditing.lose_group()
 
     # What must hold
 

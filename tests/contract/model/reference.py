@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from .audit import Audit
 
 from callboard.broker.envelope import Fence
 
@@ -76,11 +79,13 @@ class Reference:
         queues: for each agent key what is to be done, in order.
         holder, count: who holds a key, and how many of its first messages.
         attempts: how often a message failed or took its worker with it.
+        deaths: how often a worker died that held a message among others.
         resting: keys that back off after a failure.
-        suspects: keys whose first message has taken workers with it: to be tried alone.
         timers, ripe: messages that are due later; timers whose time has come.
         seen: idempotency ids.
         cancelled: requests of which nothing may happen any more.
+        paused: `<kind> <name>` of what is paused.
+        audit: what another agent type is to do, if there is one.
         effects: what commits and publishers sent to EFFECTS, in order.
         calls: recorded requests: who waits, and whether the reply is there.
         replies: to whom, to what.
@@ -93,12 +98,14 @@ class Reference:
         self.holder: dict[str, str] = {}
         self.count: dict[str, int] = {}
         self.attempts: dict[str, int] = {}
+        self.deaths: dict[str, int] = {}
         self.resting: set[str] = set()
-        self.suspects: set[str] = set()
         self.timers: dict[str, Item] = {}
         self.ripe: set[str] = set()
         self.seen: set[str] = set()
         self.cancelled: set[str] = set()
+        self.paused: set[str] = set()
+        self.audit: Audit | None = None
         self.effects: list[str] = []
         self.calls: dict[str, tuple[tuple[str, ...], bool]] = {}
         self.replies: list[tuple[str, str]] = []
@@ -113,9 +120,10 @@ class Reference:
         made.queues = {key: list(queue) for key, queue in self.queues.items()}
         made.once = {message: dict(names) for message, names in self.once.items()}
         made.holder, made.count, made.attempts = dict(self.holder), dict(self.count), dict(self.attempts)
-        made.resting, made.suspects = set(self.resting), set(self.suspects)
+        made.resting, made.deaths = set(self.resting), dict(self.deaths)
         made.timers, made.ripe, made.seen = dict(self.timers), set(self.ripe), set(self.seen)
-        made.cancelled = set(self.cancelled)
+        made.cancelled, made.paused = set(self.cancelled), set(self.paused)
+        assert self.audit is None
         made.effects, made.replies, made.letters = list(self.effects), list(self.replies), list(self.letters)
         made.calls, made.states, made.counters = dict(self.calls), dict(self.states), Counter(self.counters)
         return made
@@ -151,6 +159,8 @@ class Reference:
             self.replies.append((process, id))
 
     def _send(self, sent: Sent) -> None:
+        if self.audit is not None and not sent.due:
+            self.audit.publish(sent.item)
         if sent.due:
             self.timers[f"m|{sent.item.id}"] = sent.item
         elif sent.item.stream == EFFECTS:
@@ -168,9 +178,15 @@ class Reference:
         queue = self.queues[key]
         assert place < len(queue), f"{id} of {key} is not to be done"
         assert queue[place].id == id, f"{id} of {key} was given, {queue[place].id} is next"
+        assert not self.is_paused(queue[place]), f"{id} of {key} is paused"
         assert attempt == self.attempts.get(id, 0) + 1, f"attempt {attempt} of {id}"
         self.count[key] = place + 1
         return queue[place]
+
+    def is_paused(self, item: Item) -> bool:
+        """Whether nobody may begin with it."""
+        targets = (item.stream.replace(":", " ", 1), f"type {AGENT_TYPE}", f"key {AGENT_TYPE}/{item.key}")
+        return not self.paused.isdisjoint(targets)
 
     # Ending
 
@@ -181,12 +197,14 @@ class Reference:
         if ending.how in "CD":
             assert self.queues[key].pop(0) == item
             attempts = self.attempts.pop(item.id, 0)
+            self.deaths.pop(item.id, None)
             if ending.how == "C":
                 self._commit(worker, item, ending)
             else:
                 self._bury(item, "failed", attempts + 1)
         elif ending.how == "R":
             self.attempts[item.id] = self.attempts.get(item.id, 0) + 1
+            self.deaths.pop(item.id, None)
             self.resting.add(key)
             self.counters["retried"] += 1
         else:
@@ -235,22 +253,35 @@ class Reference:
         self.ripe.clear()
 
     def lose(self, worker: str, is_crash: bool) -> None:
-        """A worker ends; a message that it had begun counts an attempt if it crashed."""
-        held = [key for key, holder in self.holder.items() if holder == worker]
+        """A worker ends. What it held alone has ended it, if it crashed; of several messages each may have."""
+        keys = [key for key, holder in self.holder.items() if holder == worker]
+        held = [item for key in keys for item in self.queues[key][: self.count[key]]]
         self.counters["reaped"] += bool(held)
-        for key in held:
+        for key in keys:
             self._let_go(key)
-            if is_crash:
-                self._count_crash(key)
+        if is_crash and len(held) == 1:
+            self._count_crash(held[0])
+        elif is_crash:
+            for item in held:
+                self.deaths[item.id] = self.deaths.get(item.id, 0) + 1
 
-    def _count_crash(self, key: str) -> None:
-        item = self.queues[key][0]
+    def _count_crash(self, item: Item) -> None:
         attempts = self.attempts[item.id] = self.attempts.get(item.id, 0) + 1
+        self.deaths[item.id] = max(self.deaths.get(item.id, 0), self._deaths_allowed)
         if attempts >= self.limit:
-            del self.attempts[item.id]
-            self._bury(self.queues[key].pop(0), "crashed", attempts)
-        elif attempts == self.limit - 1:
-            self.suspects.add(key)
+            del self.attempts[item.id], self.deaths[item.id]
+            self._bury(item, "crashed", attempts)
+            self.queues[item.key].remove(item)
+
+    @property
+    def _deaths_allowed(self) -> int:
+        return max(1, self.limit - 1)
+
+    def is_suspect(self, key: str) -> bool:
+        """The next message of the key is given to nobody who holds anything else, and nothing is given with it."""
+        queue = self.queues[key]
+        place = self.count.get(key, 0)
+        return place < len(queue) and self.deaths.get(queue[place].id, 0) >= self._deaths_allowed
 
     def replay(self, letter: Letter) -> None:
         """A dead letter goes to the agent's inbox, behind everything else."""

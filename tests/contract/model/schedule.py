@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from .audit import Auditing
 from .reference import EFFECTS, Ending, Item, Sent
 from .world import Hand, World
 
@@ -21,6 +22,10 @@ class Bounds:
         losses: answers of turns that are lost; the turn is sent again (and refused), then the worker asks what it holds.
         retries, letters, releases: handlings that end so.
         beats: beats that reap nobody; they trim.
+        tails: times that the server forgets what happened since some move.
+        pauses: pauses of a topic; each ends again.
+        groups: consumer groups of a topic that somebody destroys.
+        changes: times that another agent type ends its subscription, or makes it again.
         limit: attempts before a message is a dead letter.
     """
 
@@ -32,6 +37,10 @@ class Bounds:
     letters: int = 0
     releases: int = 0
     beats: int = 0
+    tails: int = 0
+    pauses: int = 0
+    groups: int = 0
+    changes: int = 0
     limit: int = 3
 
     def spend(self, what: str) -> Bounds:
@@ -85,19 +94,37 @@ class Schedule:
         """Every move that is possible now."""
         if self.published < len(self.bounds.messages):
             yield Move("publish")
+        if self.bounds.tails:
+            kept = self.world.kept is not None
+            yield Move("lose", cost="tails") if kept else Move("keep")
         for number, hand in enumerate(self.world.hands):
-            if self.bounds.crashes:
+            if hand.behind is not None:
+                yield from (Move("hear", number, how=how) for how in ("turn", "beat", "resync"))
+                continue
+            if self.bounds.crashes and self._beats_by(number) is not None:
                 yield Move("crash", number, cost="crashes")
             if hand.unsure:
                 yield Move("resync", number)
             else:
                 yield from self._turns(number, hand)
-        if self.bounds.beats:
-            yield Move("beat", 0, cost="beats")
-        if self.world.reference.waits():
-            yield Move("fire", 0)
+        yield from self._orders()
+        yield from self._beats()
         if self.world.reference.letters:
             yield Move("replay")
+
+    def _beats(self) -> Iterator[Move]:
+        beats_by = self._beats_by(-1)
+        if beats_by is None:
+            return
+        if self.bounds.beats:
+            yield Move("beat", beats_by, cost="beats")
+        if self.world.reference.waits():
+            yield Move("fire", beats_by)
+
+    def _beats_by(self, but: int) -> int | None:
+        """A worker, other than this one, whose beat the server would take."""
+        others = [n for n, hand in enumerate(self.world.hands) if n != but and hand.behind is None]
+        return others[0] if others else None
 
     def _turns(self, number: int, hand: Hand) -> Iterator[Move]:
         lossy = self.bounds.losses > 0
@@ -113,6 +140,29 @@ class Schedule:
                 if getattr(self.bounds, cost):
                     yield Move("finish", number, key, letter + "at", cost)
 
+    def _orders(self) -> Iterator[Move]:
+        """What others do to the namespace, and what another type does."""
+        if self.world.reference.paused:
+            yield Move("resume")
+        elif self.bounds.pauses:
+            yield Move("pause", cost="pauses")
+        if self.bounds.groups:
+            yield Move("lose_group", cost="groups")
+        if self.world.auditing is not None:
+            yield from self._audits(self.world.auditing)
+
+    def _audits(self, auditing: Auditing) -> Iterator[Move]:
+        for number, auditor in enumerate(auditing.workers):
+            yield Move("audit", number)
+            if auditor.held:
+                yield Move("audit", number, how="C")
+        if self.bounds.changes:
+            yield Move("change", cost="changes")
+        if self.bounds.groups:
+            yield Move("lose_group", 0, cost="groups")
+        if self.bounds.beats:
+            yield Move("audit_beat", cost="beats")
+
     # Doing it
 
     def do(self, move: Move) -> None:
@@ -126,6 +176,18 @@ class Schedule:
         self.published += 1
         self.world.publish(Sent(Item(f"m{self.published}", key, stream), once=f"once-{self.published}"))
         self.world.publish_again()
+
+    def _keep(self, _: Move) -> None:
+        self.world.keep()
+
+    def _lose(self, _: Move) -> None:
+        self.world.lose_tail()
+
+    def _hear(self, move: Move) -> None:
+        hand = self.world.hands[move.worker]
+        self.world.hears(hand, move.how)
+        self.world.zombie(hand)
+        self._replace(move.worker)
 
     def _take(self, move: Move) -> None:
         hand = self.world.hands[move.worker]
@@ -161,12 +223,38 @@ class Schedule:
         hand = world.hands[move.worker]
         world.crash(hand, by=world.hands[1 - move.worker])
         world.zombie(hand)
-        new = world.join()
-        world.hands.remove(new)
-        world.hands.insert(move.worker, new)
+        self._replace(move.worker)
+
+    def _replace(self, number: int) -> None:
+        """A new worker joins in the place of one that has gone."""
+        new = self.world.join()
+        self.world.hands.remove(new)
+        self.world.hands.insert(number, new)
 
     def _beat(self, move: Move) -> None:
         assert self.world.beat(self.world.hands[move.worker]) == 0
+
+    def _pause(self, _: Move) -> None:
+        self.world.pause("topic", "visits")
+
+    def _resume(self, _: Move) -> None:
+        self.world.resume_all()
+
+    def _lose_group(self, move: Move) -> None:
+        if move.worker < 0 or self.world.auditing is None:
+            self.world.lose_group("topic:visits")
+        else:
+            self.world.auditing.lose_group()
+
+    def _audit(self, move: Move) -> None:
+        self.world.audit(move.worker, count=self.bounds.takes, ends=move.how == "C")
+
+    def _audit_beat(self, _: Move) -> None:
+        self.world.audit_beats()
+
+    def _change(self, _: Move) -> None:
+        assert self.world.auditing is not None
+        self.world.auditing.change()
 
     def _fire(self, move: Move) -> None:
         for member in self.world.reference.waits():

@@ -11,6 +11,7 @@ from .world import STREAMS, World, check_empty
 
 LONGEST = 80  # moves before the rest is drained
 LOOK = 0.25  # of the states are compared as a whole; the last one of a schedule always is
+AUDITED = 0.5  # of the schedules have another agent type
 EVENTFUL = 0.2  # of the moves are accidents, as far as the bounds allow them
 
 
@@ -45,7 +46,9 @@ def walk(bus: Bus, seed: str) -> int:
     bus.clear()
     moves: list[Move] = []
     try:
-        schedule = Schedule.begin(World(bus, "ab", chance.randint(1, 4)), _bounds(chance))
+        audited = chance.random() < AUDITED
+        world = World(bus, "ab", chance.randint(1, 4), audited=audited)
+        schedule = Schedule.begin(world, _bounds(chance, audited))
         while not _is_over(schedule) and len(moves) < LONGEST:
             moves.append(_choose(schedule, chance))
             schedule.do(moves[-1])
@@ -57,9 +60,11 @@ def walk(bus: Bus, seed: str) -> int:
     return len(moves)
 
 
-def _bounds(chance: random.Random) -> Bounds:
-    messages = tuple((chance.choice(STREAMS), chance.choice("aab")) for _ in range(3))
-    names = ("crashes", "losses", "retries", "letters", "releases", "beats")
+def _bounds(chance: random.Random, audited: bool) -> Bounds:
+    messages = tuple((chance.choice(STREAMS), chance.choice("aab")) for _ in range(chance.randint(3, 6)))
+    names = ["crashes", "losses", "retries", "letters", "releases", "beats", "pauses", "groups", "changes"]
+    if not audited:  # the other type does not know how to forget
+        names.append("tails")
     return Bounds(messages, chance.randint(1, 3), **{name: chance.randint(0, 3) for name in names})
 
 
@@ -71,7 +76,7 @@ def _choose(schedule: Schedule, chance: random.Random) -> Move:
 
 
 def _is_over(schedule: Schedule) -> bool:
-    return schedule.is_done and not any(hand.unsure for hand in schedule.world.hands)
+    return schedule.is_done and not any(hand.unsure or hand.behind for hand in schedule.world.hands)
 
 
 def _finish(schedule: Schedule) -> None:
@@ -80,6 +85,9 @@ def _finish(schedule: Schedule) -> None:
         schedule.do(Move("publish"))
     if not world.reference.is_done:
         world.drain()
+    elif world.auditing is not None:
+        world.resume_all()
+        world.auditing.drain()
     for hand in world.gone:
         world.zombie(hand)
     for hand in world.hands:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -13,8 +13,10 @@ from callboard.broker.envelope import Envelope, Posting
 from callboard.broker.errors import ConnectionLostError, FencedError
 from callboard.broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Release, Retry
 from callboard.broker.redis.client.commits import Done, as_done
+from callboard.broker.redis.client.lane import WorkerLane
 
 from .agreement import check, timer_names
+from .audit import Auditing
 from .bus import LEASE, Bus, at_once, publish_arguments
 from .reference import AGENT_TYPE, EFFECTS, NO_STATE, Ending, Item, Letter, Reference, Sent
 
@@ -22,6 +24,7 @@ STREAMS = ("topic:visits", "topic:orders", f"inbox:{AGENT_TYPE}")
 KEYS = ("a", "b", "c")
 LATER = 10**9  # ms until a timer would fire by itself; tests say when its time has come
 PAUSE = 10.0**6  # seconds of backing off, likewise
+UNKNOWN = -1  # calls of a worker of which the server has forgotten that it joined
 EVERYTHING_GOES = -100  # entries to retain so that whatever may be trimmed is trimmed
 REQUEST = b"\x81\xa1k\xa7request"  # head of a message for whose reply a caller waits
 FAR = "9000000000000-0"  # a clock of ids that is ahead of time gives the same ids in every run
@@ -33,28 +36,44 @@ class Hand:
     """One incarnation of a worker as it sees itself.
 
     Attributes:
-        name, calls: of its lane.
+        name, calls, acknowledged: of its lane.
         held: what it was given, by agent key, in order.
         unsure: an answer was lost, so that it has to ask what it holds.
         last: its last turn as it went over the wire.
+        behind: the server lost what this worker was answered, and it has not heard of it yet: what the server takes it
+            for. Nothing of what it does counts any more.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, calls: int = 0) -> None:
         self.name = name
-        self.calls = 0
+        self.calls = calls
+        self.acknowledged = 0
         self.held: dict[str, list[Delivery]] = {}
         self.unsure = False
         self.last: tuple[Any, ...] | None = None
+        self.behind: Hand | None = None
 
     def copy(self) -> Hand:
         made = Hand(self.name)
-        made.calls, made.unsure, made.last = self.calls, self.unsure, self.last
+        made.behind = self.behind
+        made.calls, made.acknowledged = self.calls, self.acknowledged
+        made.unsure, made.last = self.unsure, self.last
         made.held = {key: list(deliveries) for key, deliveries in self.held.items()}
         return made
 
     @property
     def total(self) -> int:
         return sum(len(deliveries) for deliveries in self.held.values())
+
+
+class Kept(NamedTuple):
+    """A moment that the world may be thrown back to: what the server held, and what was true then."""
+
+    server: list[Any]
+    reference: Reference
+    hands: dict[str, Hand]
+    batch: int
+    replayed: list[bytes]
 
 
 class World:
@@ -65,34 +84,51 @@ class World:
         keys: agent keys.
         limit: attempts.
         same_ids: the server gives the same ids in every run.
+        audited: another agent type reads one of the topics, too.
     """
 
-    def __init__(self, bus: Bus, keys: Iterable[str] = KEYS, limit: int = 3, same_ids: bool = False) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        keys: Iterable[str] = KEYS,
+        limit: int = 3,
+        same_ids: bool = False,
+        audited: bool = False,
+    ) -> None:
         self.bus = bus
         self.reference = Reference(keys, limit)
+        self.auditing: Auditing | None = None
         self.hands: list[Hand] = []
         self.gone: list[Hand] = []
         self.batch = 0
         self.sent: tuple[list[Any], list[Any]] | None = None
         self.replayed: list[bytes] = []
+        self.kept: Kept | None = None
         if same_ids:
             bus.command("SET", "clock", FAR)
         subscriptions = [(AGENT_TYPE, "topic", name, "") for name in ("visits", "orders")]
         flat = [value for subscription in subscriptions for value in subscription]
         bus.run("declare", 1, 1, AGENT_TYPE, f'{{"max_attempts": {limit}}}', len(subscriptions), *flat)
+        if audited:
+            self.auditing = Auditing(bus)
+            self.reference.audit = self.auditing.audit
 
     def fork(self) -> World:
         """The same place for another future; the server's part is the caller's to copy."""
         made = World.__new__(World)
         made.bus, made.batch, made.sent, made.replayed = self.bus, self.batch, self.sent, list(self.replayed)
-        made.reference = self.reference.copy()
+        made.reference, made.kept, made.auditing = self.reference.copy(), self.kept, None
         made.hands = [hand.copy() for hand in self.hands]
         made.gone = [hand.copy() for hand in self.gone]
         return made
 
     def check(self) -> None:
         """The server holds what the reference says."""
-        check(self.reference, {hand.name: hand.held for hand in self.hands}, self.bus.photo())
+        known = [hand.behind or hand for hand in self.hands]
+        photo = self.bus.photo()
+        check(self.reference, {hand.name: hand.held for hand in known}, photo)
+        if self.auditing is not None:
+            self.auditing.check(photo)
 
     # Publishing
 
@@ -131,6 +167,10 @@ class World:
         self.hands.append(hand)
         return hand
 
+    def lane_of(self, hand: Hand) -> WorkerLane:
+        """Its lane, as it is before its next call."""
+        return self.bus.lane(hand.name, hand.calls, hand.acknowledged)
+
     def turn(
         self,
         hand: Hand,
@@ -153,13 +193,19 @@ class World:
         """
         done = self._end(hand, endings or {})
         self.reference.fire()
-        suspects, held = set(self.reference.suspects), hand.total
-        lane = self.bus.lane(hand.name, hand.calls)
-        pull = Pull([CONSUMED_TYPE] if count else [], count, held, scan, accept)
+        suspects = {key for key in self.reference.queues if self.reference.is_suspect(key)}
+        is_one_listed = bool(suspects and self.bus.command("LLEN", f"suspects:{AGENT_TYPE}"))
+        held = hand.total
+        lane = self.lane_of(hand)
+        pull = Pull([CONSUMED_TYPE] if count else [], count, held, scan, 100 if accept else 0)
         hand.last = ("turn", *lane_arguments(lane, done, pull))
         turn = at_once(lane.commit_and_pull(done, pull))
         hand.calls = lane._calls
+        if not lost:
+            hand.acknowledged = hand.calls
         self._given(hand, turn, count, suspects, held)
+        if count and is_one_listed and not self.reference.paused:
+            assert turn.suspects_wait, "the worker is not told that a suspect waits"
         hand.unsure = lost
 
     def _end(self, hand: Hand, endings: Mapping[str, Sequence[Ending]]) -> list[Done]:
@@ -216,9 +262,6 @@ class World:
             if key in suspects:
                 assert not held, "a suspect came to a worker that holds something"
                 assert len(turn.deliveries) == 1, "a suspect did not come alone"
-                self.reference.suspects.discard(key)
-        if count and suspects:
-            assert turn.suspects_wait, "the worker is not told that a suspect waits"
 
     def turn_again(self, hand: Hand) -> None:
         """A copy of its last turn arrives: it is refused and nothing is written."""
@@ -228,7 +271,7 @@ class World:
     def resync(self, hand: Hand) -> None:
         """After a lost answer: what it holds, in order. A turn that was under way arrives later and is refused."""
         late = hand.calls
-        lane = self.bus.lane(hand.name, hand.calls + 1)
+        lane = self.bus.lane(hand.name, hand.calls + 1, hand.acknowledged)
         found: dict[str, list[Delivery]] = {}
         for one in at_once(lane.resync()):
             found.setdefault(one.raw_key.decode(), []).append(one)
@@ -240,13 +283,16 @@ class World:
             for key, held in hand.held.items()
         }
         with pytest.raises(ConnectionLostError):
-            at_once(self.bus.lane(hand.name, late).turn([], Pull([CONSUMED_TYPE], 5, 0, True, True)))
-        hand.calls, hand.unsure, hand.held = lane._calls, False, found
+            at_once(self.bus.lane(hand.name, late).turn([], Pull([CONSUMED_TYPE], 5, 0, True, 100)))
+        hand.calls = hand.acknowledged = lane._calls
+        hand.unsure, hand.held = False, found
 
     def beat(self, hand: Hand) -> int:
         """Returns how many workers it reaped."""
         self.reference.fire()
-        answer = self.bus.run("beat", hand.name, int(LEASE * 1000), EVERYTHING_GOES, 100_000, 0, 0)
+        answer = self.bus.run(
+            "beat", hand.name, int(LEASE * 1000), EVERYTHING_GOES, 100_000, 0, 0, hand.acknowledged
+        )
         assert answer[0] == b"OK"
         return int(answer[2])
 
@@ -264,7 +310,7 @@ class World:
         """A worker goes in peace."""
         self._remove(hand)
         self.reference.lose(hand.name, is_crash=False)
-        at_once(self.bus.lane(hand.name, hand.calls).leave())
+        at_once(self.lane_of(hand).leave())
 
     def _remove(self, hand: Hand) -> None:
         self.hands.remove(hand)
@@ -278,10 +324,8 @@ class World:
         outcome = Commit(reply, state, (Posting(sent, EFFECTS),), "zombie")
         done = [as_done(one, outcome, True, 60.0) for one in held]
         for work in (
-            self.bus.lane(hand.name, hand.calls).commit_and_pull(
-                done, Pull([CONSUMED_TYPE], 5, 0, True, True)
-            ),
-            self.bus.lane(hand.name, hand.calls).resync(),
+            self.lane_of(hand).commit_and_pull(done, Pull([CONSUMED_TYPE], 5, 0, True, 100)),
+            self.lane_of(hand).resync(),
         ):
             with pytest.raises(FencedError):
                 at_once(work)
@@ -306,7 +350,68 @@ class World:
     def overtaken(self, hand: Hand) -> None:
         """A turn that a later call has overtaken does not look like one that was carried out."""
         with pytest.raises(ConnectionLostError):
-            at_once(self.bus.lane(hand.name, max(hand.calls - 1, -1)).turn([], Pull([], 0, 0, True, True)))
+            at_once(self.bus.lane(hand.name, max(hand.calls - 1, -1)).turn([], Pull([], 0, 0, True, 100)))
+
+    # A server that loses a tail
+
+    def keep(self) -> None:
+        """What happens from here on may be lost."""
+        known = [hand.behind or hand for hand in self.hands]
+        self.kept = Kept(
+            self.bus.keep(),
+            self.reference.copy(),
+            {hand.name: hand.copy() for hand in known if hand.calls != UNKNOWN},
+            self.batch,
+            list(self.replayed),
+        )
+
+    def lose_tail(self) -> None:
+        """The server forgets all that happened since; the workers and the publisher do not."""
+        if self.kept is None:
+            return
+        kept, self.kept = self.kept, None
+        self.bus.put_back(kept.server)
+        self.reference, self.replayed = kept.reference, kept.replayed
+        if self.batch != kept.batch:
+            self.sent = None  # answered, and lost: nobody sends it again
+        for hand in self.hands:
+            self._throw_back(hand, kept.hands.get(hand.name))
+        for name in kept.hands.keys() - {hand.name for hand in self.hands}:
+            # It is dead, has left or begun anew since; for the server its lease ends once more.
+            self.reference.lose(name, is_crash=True)
+            assert self.bus.run("leave", "1", "1", name) == 1
+
+    @staticmethod
+    def _throw_back(hand: Hand, then: Hand | None) -> None:
+        """What becomes of a worker that the server knows as it was then, or not at all."""
+        if then is None or hand.behind is not None or hand.acknowledged > then.calls:
+            hand.behind = then or Hand(hand.name, UNKNOWN)
+        else:  # it was answered nothing since, and only has to ask whether its last call was carried out
+            hand.calls, hand.held, hand.last = then.calls, then.held, then.last
+
+    def hears(self, hand: Hand, how: str) -> None:
+        """A worker that knows more than the server makes a call: it is fenced, and what it held there goes back.
+
+        Args:
+            hand: the worker.
+            how: the call: "turn", "beat" or "resync".
+        """
+        assert hand.behind is not None
+        if how == "beat":
+            arguments = (int(LEASE * 1000), EVERYTHING_GOES, 100_000, 0, 0, hand.acknowledged)
+            assert self.bus.run("beat", hand.name, *arguments) == [b"FENCED"]
+        else:
+            with pytest.raises(FencedError):
+                at_once(self.lane_of(hand).resync() if how == "resync" else self._everything(hand))
+        self.reference.lose(hand.name, is_crash=False)
+        self._remove(hand)
+
+    def _everything(self, hand: Hand) -> Coroutine[Any, Any, Turn]:
+        """A turn that commits all that it believes to hold, with effects, and would take more."""
+        sent = Envelope("zombie", "Note", "a", None, 0, b"")
+        outcome = Commit(Posting(sent, "reply:zombie"), (10_000, b"zombie"), (Posting(sent, EFFECTS),))
+        done = [as_done(one, outcome, True, 60.0) for held in hand.held.values() for one in held]
+        return self.lane_of(hand).commit_and_pull(done, Pull([CONSUMED_TYPE], 5, 0, True, 100))
 
     # What handlers do before their commit
 
@@ -331,6 +436,39 @@ class World:
         """Somebody cancels a request: nothing of it may happen from now on."""
         assert self.bus.run("control", "cancel", message, FAR.partition("-")[0]) == 1
         self.reference.cancelled.add(message)
+
+    def pause(self, kind: str, name: str) -> None:
+        """Somebody pauses a type, an agent or a topic."""
+        is_new = f"{kind} {name}" not in self.reference.paused
+        assert self.bus.run("control", "pause", kind, name, "somebody") == is_new
+        self.reference.paused.add(f"{kind} {name}")
+
+    def resume(self, kind: str, name: str) -> None:
+        """Somebody lets it go on."""
+        is_there = f"{kind} {name}" in self.reference.paused
+        assert self.bus.run("control", "resume", kind, name, "somebody") == is_there
+        self.reference.paused.discard(f"{kind} {name}")
+
+    def resume_all(self) -> None:
+        for target in sorted(self.reference.paused):
+            kind, _, name = target.partition(" ")
+            self.resume(kind, name)
+
+    # The other type
+
+    def audit(self, worker: int, *, count: int, ends: bool) -> None:
+        """A turn of one of its workers."""
+        assert self.auditing is not None
+        self.reference.fire()
+        auditor = self.auditing.workers[worker]
+        key = next(iter(auditor.held), "") if ends else ""
+        auditor.turn(key, count=count, paused="topic visits" in self.reference.paused)
+
+    def audit_beats(self) -> None:
+        """One of its workers trims."""
+        assert self.auditing is not None
+        self.reference.fire()
+        self.auditing.workers[0].beat(EVERYTHING_GOES)
 
     # Time, repairs, accidents
 
@@ -366,8 +504,12 @@ class World:
 
     def drain(self, turns: int = 400) -> None:
         """Whatever happened: a last worker finishes everything, and nothing is left over."""
+        self.resume_all()
         for hand in list(self.hands):
-            self.leave(hand)
+            if hand.behind is None:
+                self.leave(hand)
+            else:
+                self.hears(hand, "turn")
         last = self.join()
         for _ in range(turns):
             for member in self.reference.waits() - self.reference.ripe:
@@ -377,6 +519,8 @@ class World:
                 break
         assert self.reference.is_done, "lost"
         self.turn(last, count=8)
+        if self.auditing is not None:
+            self.auditing.drain()
         self.check()
         check_empty(self.bus)
 
@@ -404,7 +548,7 @@ def check_empty(bus: Bus) -> None:
         name
         for name in (*photo.hashes, *photo.lists, *photo.sets)
         if name.split(":")[0]
-        in ("busy", "parked", "ready", "suspects", "early", "tries", "wait", "own", "timer")
+        in ("busy", "parked", "ready", "suspects", "shelved", "early", "tries", "wait", "own", "timer")
     ]
     pending = [
         entry_id

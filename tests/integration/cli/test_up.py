@@ -7,6 +7,8 @@ import os
 import re
 import signal
 
+import psutil
+
 from .commands import Running, ShopFolder, wait_for, workers_in
 
 
@@ -90,6 +92,26 @@ def test_a_process_that_always_dies_ends_everything(shop: ShopFolder) -> None:
         assert workers_in(shop.folder) == []
 
 
+def test_a_frozen_process_is_replaced_and_later_work_is_handled(shop: ShopFolder) -> None:
+    shop.environ |= {"CALLBOARD_LEASE": "1", "CALLBOARD_BEAT_EVERY": "0.2"}
+    with shop.started("up", "shop:app") as running:
+        up(running, "clerk", "guard")
+        running.shows("clerk 1/1 up")
+        frozen = psutil.Process(pid_of(running, "clerk"))
+        family = [frozen, *frozen.children()]
+        assert len(family) == 2, "with its keeper"
+        frozen.suspend()
+        running.shows(f"clerk: process {frozen.pid} lives, but its worker has lost its lease")
+        running.shows(f"clerk: process {frozen.pid} did not come back, killing it")
+        running.shows("clerk | works as", times=2)
+        shop.out("publish", "shop:app", "jobs", "Job", "name=later")
+        running.shows("ends later")
+        running.signal(signal.SIGTERM)
+        assert running.ends() == 0
+        assert "guard: process" not in running.text
+    wait_for(lambda: not [one for one in family if one.is_running()])
+
+
 def pid_of(running: Running, name: str) -> int:
-    found = re.findall(rf"{re.escape(name)} \| works as [^:]+:(\d+):", running.text)
+    found = re.findall(rf"{re.escape(name)} \| works as [^:]+:(\d+):\w+:", running.text)
     return int(found[-1])

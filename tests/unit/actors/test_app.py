@@ -134,6 +134,8 @@ def test_the_namespace_is_the_name_unless_something_else_is_said() -> None:
     settings = BrokerSettings(namespace="c")
     assert App("a", settings=settings).namespace == "c"
     assert App("a", namespace="b", settings=settings).namespace == "b"
+    assert App("a", settings=BrokerSettings(namespace="main")).namespace == "main"
+    assert App("a").given_namespace is None
     assert App("a", settings=settings).settings is settings
 
 

@@ -40,6 +40,16 @@ def test_our_url_wins_over_everybodys() -> None:
     assert BrokerSettings.from_env({"REDIS_URL": "redis://theirs"}).url == "redis://theirs"
 
 
+def test_a_variable_that_is_no_setting_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    environ = {"CALLBOARD_NAMESPCE": "shop", "CALLBOARD_QQQ": "1", "CALLBOARD_LEASE": "3", "OTHER": "x"}
+    for _ in range(2):
+        BrokerSettings.from_env(environ)
+    assert [record.getMessage() for record in caplog.records] == [
+        "there is no setting CALLBOARD_NAMESPCE; it is ignored: did you mean 'CALLBOARD_NAMESPACE'?",
+        "there is no setting CALLBOARD_QQQ; it is ignored",
+    ]
+
+
 def test_what_is_said_in_code_wins_over_the_environment() -> None:
     environ = {"CALLBOARD_LEASE": "3"}
     assert BrokerSettings.from_env(environ, lease=4.0).lease == 4.0
@@ -59,7 +69,6 @@ def test_what_is_said_in_code_wins_over_the_environment() -> None:
         ({"max_attempts": True}, "max_attempts=True has to be a whole number"),
         ({"claim_check": 1}, "claim_check=1 has to be True or False"),
         ({"namespace": ""}, "namespace='' has to be text"),
-        ({"namespace": None}, "namespace=None has to be text"),
         ({"url": 5}, "url=5 has to be text"),
         ({"beat_every": 3.0}, "beat at least twice in a lease"),
     ],

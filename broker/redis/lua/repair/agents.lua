@@ -10,7 +10,7 @@ function kinds.key(agent_type, key)
   local function mend() settle(agent_type, key) end
   local function mend_without(list)
     return function()
-      for i = 1, #list do end_worker(list[i], false) end
+      for i = 1, #list do end_worker(list[i]) end
       settle(agent_type, key)
     end
   end

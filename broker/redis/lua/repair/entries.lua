@@ -19,8 +19,8 @@ function kinds.pending(agent_type, suffix, id)
   if call('HEXISTS', P .. 'own:' .. marked, agent_type .. ' ' .. ref) == 1 then return end
   return 'no worker holds it', function()
     -- A worker that has it in memory, alive or not, must not commit it once it is given to another.
-    if may_commit(consumer) then end_worker(consumer, false) end
-    if may_commit(marked) then end_worker(marked, false) end
+    if may_commit(consumer) then end_worker(consumer) end
+    if may_commit(marked) then end_worker(marked) end
     call('RPUSH', P .. 'wait:' .. agent_type .. ':' .. key, ref)
     settle(agent_type, key)
   end

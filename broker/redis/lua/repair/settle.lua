@@ -1,7 +1,7 @@
 -- Putting an agent right: ending a worker whose books are wrong, and marking the agent as what it is.
 --
 -- busy:<type>, wait:<type>:<key>, parked:<type>, ready:<type>, urgent  see parked.lua
--- shelved:<type>, newer  see exceptions.lua and versions.lua
+-- shelved:<type>, newer:<type>  see parked.lua and versions.lua
 
 -- Whether a worker should give this entry back: not if it is parked, or another's, or acknowledged. The books of a worker
 -- that could commit are right about the last: an entry leaves them with its acknowledgement, and a group that was made
@@ -14,7 +14,7 @@ local function is_to_return(worker, agent_type, suffix, id, key)
 end
 
 -- Ends a worker whatever its books say: what it holds is marked as its own first, so that reaping gives it back.
-local function end_worker(worker, crashed)
+local function end_worker(worker)
   local own = P .. 'own:' .. worker
   local fields = call('HGETALL', own)
   for i = 1, #fields, 2 do
@@ -33,7 +33,7 @@ local function end_worker(worker, crashed)
       call('HDEL', own, fields[i])
     end
   end
-  reap(worker, crashed)
+  reap(worker)
   this.holders = nil
 end
 
@@ -52,8 +52,9 @@ end
 local function is_scheduled(agent_type, key)
   if is_in(P .. 'ready:' .. agent_type, key) or is_in(P .. 'suspects:' .. agent_type, key) then return true end
   if call('ZSCORE', P .. 'timers', 'k|' .. agent_type .. '|' .. key) then return true end
-  if call('HEXISTS', P .. 'newer', agent_type .. ' ' .. key) == 1 then return true end
-  return call('HEXISTS', P .. 'shelved:' .. agent_type, key) == 1 and may_be_paused(agent_type, key)
+  if waits_for_newer(agent_type, key) then return true end
+  return call('HEXISTS', P .. 'shelved:' .. agent_type, key) == 1
+    and (may_be_paused(agent_type, key) or call('HEXISTS', P .. 'resumed', agent_type) == 1)
 end
 
 -- A reset is parked before everything else, in a stream that no group reads: see control.lua.
@@ -89,14 +90,13 @@ end
 local function settle(agent_type, key)
   local marked = call('HGET', P .. 'busy:' .. agent_type, key)
   -- Without a lease it still holds what it took: that goes back first, in its order.
-  if marked and not is_living(marked) and may_commit(marked) then end_worker(marked, false) end
+  if marked and not is_living(marked) and may_commit(marked) then end_worker(marked) end
   sort_parked(agent_type, key)
   local holder = call('HGET', P .. 'busy:' .. agent_type, key)
   local length = count_parked(agent_type, key)
   if holder and holder ~= '' and is_living(holder) and contains(runners_of(agent_type, key), holder) then return end
   if length == 0 then
     call('HDEL', P .. 'busy:' .. agent_type, key)
-    call('HDEL', P .. 'newer', agent_type .. ' ' .. key)
     call('HDEL', P .. 'shelved:' .. agent_type, key)
   elseif is_scheduled(agent_type, key) then
     call('HSET', P .. 'busy:' .. agent_type, key, '')

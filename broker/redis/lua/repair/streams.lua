@@ -16,10 +16,10 @@ function kinds.worker(worker)
   if deadline then
     if tonumber(deadline) >= now() then return end
     return 'its lease ended ' .. text(now() - tonumber(deadline)) .. ' ms ago',
-      function() end_worker(worker, true) end
+      function() end_worker(worker) end
   end
   if call('EXISTS', P .. 'own:' .. worker, P .. 'worker:' .. worker) == 0 then return end
-  return 'it has no lease', function() end_worker(worker, false) end
+  return 'it has no lease', function() end_worker(worker) end
 end
 
 function kinds.group(agent_type, suffix)
@@ -47,7 +47,7 @@ end
 
 kinds['stray group'] = function(name, suffix)
   local group = group_of(name, suffix)
-  if not group or reads(name, suffix) then return end
+  if not group or reads(name, suffix) or contains(leaving(suffix), name) then return end
   local pending = tonumber(group.pending)
   if pending > 0 then
     return 'no agent type that reads the stream has this name', nil,

@@ -7,12 +7,15 @@
 -- KEYS[1]  prefix `callboard:{<namespace>}:`; every key begins with it, so that all live in one hash slot. What each
 --          key holds: docs/keys.md, made from broker/redis/catalogue.py
 
-local call -- redis.call, which does not exist while a library is loaded
+local call -- soft, see below; or redis.call, in a function that ends with an error when a key is of the wrong type
 local P, ARGV -- prefix and arguments
 
 -- subscribers  topic -> agent types, see topics.lua
 -- touched      stream suffix -> number of entries that this call added
+-- unclaimed    stream suffix -> true for a topic that no agent type takes, once something is added to it
+-- max_unclaimed  how much of such a topic is kept, in a call that adds messages
 -- claims       blob -> bytes that came with this call; {} where a body may point to bytes that are there; else nil
+-- unusable     suffix -> the server's error, of the keys of the wrong type that this call came across; nil when there was none
 local this
 
 -- Gives one argument after the other, from this position on.
@@ -30,4 +33,65 @@ local function text(number) return string.format('%.0f', number) end
 
 local function event(name, a, b, c)
   call('XADD', P .. 'events', 'MAXLEN', '~', 10000, '*', 'event', name, 'of', a or '', 'what', b or '', 'more', c or '')
+end
+
+-- Keys of the wrong type: somebody wrote to them by hand. What a function wrote before it came across one would stay, and
+-- what it was about to write would be lost; so it goes on, and only what needs that key is given up.
+
+local TELL_AGAIN, MOST_TOLD = 10000, 1000 -- ms between two events about one key; keys that are remembered for it
+local told, told_n = {}, 0 -- key -> when it was told of, server ms; stays from call to call
+
+local function is_wrong_type(wrong)
+  return string.find(wrong, 'WRONGTYPE', 1, true) or string.find(wrong, 'not an integer', 1, true)
+    or string.find(wrong, 'not a valid float', 1, true)
+end
+
+local function is_told(key)
+  local time = redis.call('TIME') -- not now(): this file comes before the clock
+  local ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+  if told[key] and ms - told[key] < TELL_AGAIN then return true end
+  if told_n >= MOST_TOLD then told, told_n = {}, 0 end
+  told[key], told_n = ms, told_n + 1
+  return false
+end
+
+local function note_unusable(key, wrong)
+  local suffix = string.sub(key, #P + 1)
+  this.unusable = this.unusable or {}
+  if this.unusable[suffix] then return end
+  this.unusable[suffix] = wrong
+  if is_told(key) then return end
+  redis.pcall('XADD', P .. 'events', 'MAXLEN', '~', 10000, '*', 'event', 'wrong type', 'of', suffix, 'what', wrong, 'more', '')
+end
+
+-- Whether this call came across a key that it could not use.
+local function is_unusable(suffix) return this.unusable ~= nil and this.unusable[suffix] ~= nil end
+
+-- What such a key gives instead: no values, nothing, or else 0.
+local LISTS = { HGETALL = true, HKEYS = true, HVALS = true, HMGET = true, SMEMBERS = true, LRANGE = true, ZRANGE = true,
+  ZRANGEBYSCORE = true, ZRANGEBYLEX = true, XRANGE = true, XPENDING = true }
+local VALUES = { GET = true, HGET = true, LINDEX = true, LPOP = true, LPOS = true, ZSCORE = true, XADD = true }
+
+-- A command; a key of the wrong type is like one that is not there, and told of. Any other error ends the call: the command
+-- is given again, so that the server itself says why.
+local function soft(command, key, ...)
+  local result = redis.pcall(command, key, ...)
+  local wrong = failure(result)
+  if not wrong then return result end
+  if not is_wrong_type(wrong) then return redis.call(command, key, ...) end
+  note_unusable(key, wrong)
+  if LISTS[command] then return {} end
+  if command == 'HSCAN' then return { '0', {} } end
+  if VALUES[command] then return nil end
+  return 0
+end
+
+-- A command without which what is being done must not go on: a key of the wrong type is an error that names it.
+local function must(command, key, ...)
+  local result = redis.pcall(command, key, ...)
+  local wrong = failure(result)
+  if not wrong then return result end
+  if not is_wrong_type(wrong) then return redis.call(command, key, ...) end
+  note_unusable(key, wrong)
+  return error(string.sub(key, #P + 1) .. ': ' .. wrong, 0)
 end

@@ -42,6 +42,10 @@ local function is_unhandled(suffix, id)
     if not last or sortable(id) > sortable(last) then return true end
     if #call('XPENDING', P .. suffix, types[i], id, id, 1) > 0 then return true end
   end
+  for _, agent_type in ipairs(leaving(suffix)) do
+    -- guard: a type that left keeps the bytes of what it has in hand
+    if not last_of[agent_type] or #call('XPENDING', P .. suffix, agent_type, id, id, 1) > 0 then return true end
+  end
   return #types == 0
 end
 

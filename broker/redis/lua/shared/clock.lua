@@ -11,7 +11,7 @@ local function reset_clock() now_ms, now_text, id_ms, id_n, id_head = nil, nil, 
 -- The server's time, ms: the same from the first to the last line of a call.
 local function now()
   if not now_ms then
-    local t = call('TIME')
+    local t = redis.call('TIME')
     now_ms = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
     now_text = text(now_ms)
   end

@@ -1,7 +1,7 @@
 -- Dead letters: messages that failed for good, with the reason.
 --
 -- dead:<type>   stream  the seven fields of the entry, then reason, error, traceback, attempts, stream, entry, first, last, worker
--- tries:<type>  hash    ref -> `<attempts> <first ms> <reason>`
+-- tries:<type>  hash    see tries.lua
 -- stats:<type>  hash    counters: done, retried, dead, released, reaped
 
 local ERROR_HEAD = '{"k":"reply","e":true}'
@@ -28,7 +28,7 @@ local function answer_buried(agent_type, values, letter)
   reply_to_call(head.r, head.j and values[ID] or '', values[ID], 'error', '', ERROR_HEAD, error_body(agent_type, reason))
 end
 
--- `values` of an entry become a dead letter; `letter` has the reason, and what else is known.
+-- `values` of an entry become a dead letter; `letter` has the reason, and what else is known. An error where it can't be kept.
 local function bury(agent_type, suffix, id, values, letter)
   if values[ID] == '' then values[ID] = name_of(suffix, id) end
   local fields = { entry_fields(unpack(values)) }
@@ -53,12 +53,46 @@ local function bury(agent_type, suffix, id, values, letter)
   if not letter.has_reply then answer_buried(agent_type, values, letter) end
 end
 
--- A message that leaves with something else; where it can't go, it is a dead letter of `agent_type`.
+-- The same, without an error: whether the letter is kept.
+local function try_bury(agent_type, suffix, id, values, letter)
+  local is_kept, wrong = pcall(bury, agent_type, suffix, id, values, letter)
+  -- Left alone, the entry stays pending: a repair finds it once there is a place for its letter.
+  if not is_kept then event('not buried', agent_type, suffix .. ' ' .. id, failure(wrong) or tostring(wrong)) end
+  return is_kept
+end
+
+-- An entry that is pending becomes a letter, and is acknowledged then; else it stays pending, with nobody. Whether it is one.
+local function bury_entry(agent_type, suffix, id, values, letter)
+  local is_kept = try_bury(agent_type, suffix, id, values, letter)
+  if is_kept then redis.pcall('XACK', P .. suffix, agent_type, id) else claim_for_none(agent_type, suffix, id) end
+  return is_kept
+end
+
+local UNWRITABLE = 'unwritable' -- reason of letters: a key that their message needs is of the wrong type
+
+-- Puts refs back in front of their agent; where they can't be parked they are dead letters.
+local function park_or_bury(agent_type, key, refs)
+  local is_parked, wrong = pcall(park_in_front, agent_type, key, refs)
+  if is_parked then return end
+  for i = 1, #refs do
+    local suffix, id = split_ref(refs[i])
+    bury_entry(agent_type, suffix, id, values_or_blank(suffix, id), { reason = UNWRITABLE, error = failure(wrong) or tostring(wrong) })
+  end
+end
+
+local SEND_AGAIN = 30000 -- ms after which what could neither be sent nor buried is sent again
+
+-- A message that can't leave is a dead letter of `agent_type`; where it can't be that either, it is sent again later.
+local function bury_message(wrong, agent_type, suffix, id, kind, key, from, head, body)
+  local values = { id, kind, key, from, text(now()), head, body }
+  if try_bury(agent_type, suffix, '', values, { reason = 'unsendable', error = wrong }) then return end
+  if try_send(suffix, now() + SEND_AGAIN, id, kind, key, from, head, body) then event('lost', agent_type, id, wrong) end
+end
+
+-- A message that leaves with something else.
 local function send_or_bury(agent_type, suffix, due, id, kind, key, from, head, body)
   local wrong = try_send(suffix, due, id, kind, key, from, head, body)
-  if wrong then
-    bury(agent_type, suffix, '', { id, kind, key, from, text(now()), head, body }, { reason = 'unsendable', error = wrong })
-  end
+  if wrong then bury_message(wrong, agent_type, suffix, id, kind, key, from, head, body) end
 end
 
 local DEAD_BODY, DEAD_FIELD = 65536, 1024 -- bytes of an entry that is no message, or too large, that its letter keeps
@@ -68,6 +102,5 @@ local function bury_junk(agent_type, suffix, id, flat, reason, worker)
   local values = entry_values(flat) or { '', '', '', '', '', '', table.concat(flat, ' ', 1, math.min(#flat, 64)) }
   local head = values[HEAD]
   for i = 1, BODY do values[i] = string.sub(values[i], 1, i == BODY and DEAD_BODY or DEAD_FIELD) end
-  call('XACK', P .. suffix, agent_type, id)
-  bury(agent_type, suffix, id, values, { reason = reason, worker = worker, head = head })
+  bury_entry(agent_type, suffix, id, values, { reason = reason, worker = worker, head = head })
 end

@@ -1,17 +1,27 @@
 -- How a function of the library is registered, and how each of its calls begins.
 
-local function begin(keys, arguments)
-  call, P, ARGV = redis.call, keys[1], arguments
-  this = { subscribers = {}, touched = {} }
+local function begin(keys, arguments, is_strict)
+  call, P, ARGV = is_strict and redis.call or soft, keys[1], arguments
+  this = { subscribers = {}, touched = {}, unclaimed = {} }
   reset_clock()
 end
+
+-- These name a worker, and do nothing unless it joined: which a worker of another layout can't. The rest looks by itself,
+-- since a namespace may have been emptied and begun anew by another version while this process lived.
+local FENCED = { turn = true, beat = true, resync = true }
+-- What keeps work going must not stop at one key of the wrong type, see call.lua. What a person or a handler asks for ends
+-- with an error that they see.
+local GO_ON = { publish = true, turn = true, beat = true, join = true, leave = true, resync = true }
 
 -- Only publishing is refused when the server's memory is full: whatever ends work has to go on, so that room is made.
 local function register(name, body, refused_when_full)
   redis.register_function({
     function_name = LIBRARY .. '_' .. name,
     callback = function(keys, arguments)
-      begin(keys, arguments)
+      begin(keys, arguments, not GO_ON[name])
+      -- guard: a namespace of another layout is left alone
+      local other = not FENCED[name] and other_layout()
+      if other then return redis.error_reply('LAYOUT ' .. other .. ' ' .. LAYOUT) end
       return body()
     end,
     flags = refused_when_full and {} or { 'allow-oom' },

@@ -8,11 +8,11 @@
 local ABSOLUTE = 100000000000
 
 local function remember_timer(name, due, suffix, ...)
-  call('HSET', P .. 'timer:' .. name, 'stream', suffix, ...)
-  local head = call('ZRANGE', P .. 'timers', 0, 0, 'WITHSCORES')
+  must('HSET', P .. 'timer:' .. name, 'stream', suffix, ...)
+  local is_first = must('ZCOUNT', P .. 'timers', '-inf', text(due)) == 0
   call('ZADD', P .. 'timers', text(due), 'm|' .. name)
   -- Idle workers sleep until the next timer they know of: one that is due earlier has to wake them.
-  if not head[2] or due < tonumber(head[2]) then
+  if is_first then
     local types = receivers(suffix)
     for i = 1, #types do ring(types[i], 1) end
   end
@@ -52,7 +52,7 @@ local FORGOTTEN = 4 -- ids whose time is over that go with each new one: more th
 local function is_remembered(idem, window)
   local ids, over = P .. 'dedupe', now() + window
   -- guard: an idempotency id is accepted once
-  if call('ZADD', ids, 'NX', text(over), idem) == 0 then
+  if must('ZADD', ids, 'NX', text(over), idem) == 0 then
     if tonumber(call('ZSCORE', ids, idem)) > now() then return true end
     call('ZADD', ids, text(over), idem)
   end
@@ -63,14 +63,14 @@ local function is_remembered(idem, window)
   return false
 end
 
--- Whether something with this idempotency id was sent before. The id of a person or program counts in the whole
--- namespace, for the window (ms). `><type>:<message>|<id>` counts among what one handler sends at once, until the
+-- Whether something with this idempotency id was sent before; an error where that can't be known. The id of a person or
+-- program counts in the whole namespace, for the window (ms). `><type>:<message>|<id>` counts among what one handler sends at once, until the
 -- message it handles is committed.
 local function seen(idem, window)
   local scope, id = string.match(idem, '^>(.*)|([^|]*)$')
   if scope then
     -- guard: what a handler sends at once is sent by one attempt
-    if call('HSETNX', P .. 'once:' .. scope, '>' .. id, '1') == 0 then return true end
+    if must('HSETNX', P .. 'once:' .. scope, '>' .. id, '1') == 0 then return true end
     call('PEXPIRE', P .. 'once:' .. scope, text(window))
     return false
   end

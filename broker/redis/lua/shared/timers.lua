@@ -3,6 +3,7 @@
 -- timers        zset  `m|<name>` (a message) or `k|<type>|<key>` (an agent that backs off) -> when it is due, server ms
 -- timer:<name>  hash  `stream`, and the seven fields of the entry to come; the name is of the namespace's clock
 
+-- Where it can neither leave nor be buried, there is another timer for it afterwards.
 local function fire_message(name)
   local key = P .. 'timer:' .. name
   local flat = call('HGETALL', key)
@@ -30,7 +31,7 @@ local function fire_due()
     local kind, rest = string.match(due[i], '^(%a)|(.*)$')
     if kind == 'm' then
       fire_message(rest)
-    else
+    elseif kind == 'k' then
       local agent_type, key = string.match(rest, '^([^|]*)|(.*)$')
       -- The agent may run again already, if it was mended while it backed off: it is not made ready twice.
       if call('HGET', P .. 'busy:' .. agent_type, key) == '' then make_ready(agent_type, key) end

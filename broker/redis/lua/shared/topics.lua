@@ -3,37 +3,69 @@
 -- topics, prefixes   hash  who subscribes
 -- streams:<type>     set   streams that the type reads
 -- fresh:<type>       set   those of them that may hold unread entries
+-- cursor:<type>      hash  suffix -> last id that the group was given
+-- leaving            hash  suffix -> types that ended their subscription and have entries of the stream in hand
 -- bell:<type>        list  tokens; one wakes one idle worker
 
+-- Consumer groups of a stream as tables, or nil and why not.
+local function groups_of(suffix)
+  local found = redis.pcall('XINFO', 'GROUPS', P .. suffix)
+  if failure(found) then return nil, failure(found) end
+  for i = 1, #found do found[i] = by_name(found[i]) end
+  return found
+end
+
+local function group_of(agent_type, suffix)
+  local groups, wrong = groups_of(suffix)
+  for _, group in ipairs(groups or {}) do
+    if group.name == agent_type then return group end
+  end
+  return nil, wrong
+end
+
+-- Returns whether there was none.
 local function create_group(suffix, agent_type, start)
   local made = redis.pcall('XGROUP', 'CREATE', P .. suffix, agent_type, start, 'MKSTREAM')
   local wrong = failure(made)
   if wrong and not string.find(wrong, 'BUSYGROUP', 1, true) then error(wrong) end
   call('SADD', P .. 'streams:' .. agent_type, suffix)
+  -- One that vanishes before it is given anything has to begin here again, not at the first entry.
+  if not wrong and start ~= '0' then
+    -- guard: where a group begins is remembered
+    call('HSET', P .. 'cursor:' .. agent_type, suffix, group_of(agent_type, suffix)['last-delivered-id'])
+  end
+  return not wrong
 end
 
--- A topic that is seen for the first time gets the agent types whose prefix subscription fits: one lookup per
--- prefix length, however many subscriptions there are.
-local function admit_topic(topic)
+-- The agent types that have a prefix of this topic: one lookup per prefix length, however many subscriptions there are.
+local function prefixed(topic)
   local candidates = {}
   for length = 0, math.min(#topic, 200) do candidates[length + 1] = string.sub(topic, 1, length) end
-  local found = call('HMGET', P .. 'prefixes', unpack(candidates))
+  local found = must('HMGET', P .. 'prefixes', unpack(candidates))
   local types = {}
   for i = 1, #candidates do
     for _, agent_type in ipairs(words(found[i] or '')) do
       if not contains(types, agent_type) then types[#types + 1] = agent_type end
     end
   end
-  call('HSET', P .. 'topics', topic, table.concat(types, ' '))
+  return types
+end
+
+-- A topic that is seen for the first time gets the agent types whose prefix subscription fits.
+local function admit_topic(topic)
+  local types = prefixed(topic)
+  -- NX, as it was not there a moment ago: so a publisher needs no right to replace who subscribes to what.
+  must('HSETNX', P .. 'topics', topic, table.concat(types, ' '))
   for i = 1, #types do create_group('topic:' .. topic, types[i], '0') end
   return types
 end
 
--- The agent types that subscribe to a topic; a new topic is made known.
+-- The agent types that subscribe to a topic; a new topic is made known. Where that can't be known nothing is added: a topic
+-- without readers is kept short.
 local function subscribers(topic)
   local types = this.subscribers[topic]
   if not types then
-    local line = call('HGET', P .. 'topics', topic)
+    local line = must('HGET', P .. 'topics', topic)
     types = line and words(line) or admit_topic(topic)
     this.subscribers[topic] = types
   end
@@ -54,20 +86,17 @@ local function known_receivers(suffix)
   return { string.match(suffix, '^inbox:(.*)$') }
 end
 
--- Consumer groups of a stream as tables, or nil and why not.
-local function groups_of(suffix)
-  local found = redis.pcall('XINFO', 'GROUPS', P .. suffix)
-  if failure(found) then return nil, failure(found) end
-  for i = 1, #found do found[i] = by_name(found[i]) end
-  return found
-end
+-- Agent types that do not read the stream any more and have still to handle entries of it: what they have not read is
+-- nothing to them, what is pending is.
+local function leaving(suffix) return words(call('HGET', P .. 'leaving', suffix) or '') end
 
-local function group_of(agent_type, suffix)
-  local groups, wrong = groups_of(suffix)
-  for _, group in ipairs(groups or {}) do
-    if group.name == agent_type then return group end
+-- The streams in which the type has a group.
+local function streams_of(agent_type)
+  local suffixes, left = call('SMEMBERS', P .. 'streams:' .. agent_type), call('HGETALL', P .. 'leaving')
+  for i = 1, #left, 2 do
+    if contains(words(left[i + 1]), agent_type) then suffixes[#suffixes + 1] = left[i] end
   end
-  return nil, wrong
+  return suffixes
 end
 
 -- More than four tokens wake no more than four idle workers: those wake others in their turn.
@@ -86,11 +115,15 @@ end
 local function touch(suffix)
   local touched = this.touched
   local count = touched[suffix]
-  if not count and string.sub(suffix, 1, 6) == 'topic:' then subscribers(string.sub(suffix, 7)) end
+  if not count and string.sub(suffix, 1, 6) == 'topic:' and #subscribers(string.sub(suffix, 7)) == 0 then
+    -- guard: a topic without readers keeps what is still in hand
+    if call('HEXISTS', P .. 'leaving', suffix) == 0 then this.unclaimed[suffix] = true end
+  end
   touched[suffix] = (count or 0) + 1
 end
 
--- Tells the readers of every stream that was added to; a topic without readers is kept within `max_unclaimed`.
+-- Tells the readers of every stream that was added to; a topic without readers is kept within `max_unclaimed`, by beats
+-- while some type that left has still to handle entries of it.
 -- One command for all streams of a type: a batch may touch a thousand topics.
 local function announce(max_unclaimed)
   local full, fresh, added = nil, {}, {}
@@ -102,10 +135,7 @@ local function announce(max_unclaimed)
       table.insert(fresh[agent_type], suffix)
       added[agent_type] = added[agent_type] + count
     end
-    if topic and #types == 0 and call('XLEN', P .. suffix) > max_unclaimed then
-      call('XTRIM', P .. suffix, 'MAXLEN', '~', max_unclaimed)
-      full = topic
-    end
+    if topic and #types == 0 and call('XLEN', P .. suffix) >= max_unclaimed then full = topic end
   end
   for agent_type, suffixes in pairs(fresh) do
     -- guard: a stream with new entries is remembered

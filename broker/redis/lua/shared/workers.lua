@@ -4,7 +4,8 @@
 -- worker:<worker>  hash  host, pid, types, started (ms), accepts, held, running, call (number of its last turn). A worker
 --                        without it was reaped and is fenced: nothing that it sends is written
 -- own:<worker>     hash  `<type> <ref>` -> agent key
--- suspects:<type>  list  keys whose first entry has ended workers: tried alone
+-- beats            hash  last: when a worker last beat or joined; patience: until when no lease that ended is taken for a
+--                        death; since: when that began; server ms
 
 -- What `own:<worker>` names: type, ref.
 local function split_own(field) return string.match(field, '^(%S+) (.*)$') end
@@ -16,57 +17,40 @@ local function is_fenced(worker, held)
   return worker ~= '' and call('HEXISTS', P .. 'own:' .. worker, held) == 0
 end
 
--- The limit that the agent type was declared with.
-local function max_attempts(agent_type)
-  local line = call('HGET', P .. 'types', agent_type)
-  local is_json, settings = pcall(cjson.decode, line or '')
-  return is_json and type(settings) == 'table' and tonumber(settings.max_attempts) or 3
-end
-
--- One more attempt for an entry whose worker died. Returns the number of attempts and the time of the first.
-local function count_crash(agent_type, ref)
-  local so_far = call('HGET', P .. 'tries:' .. agent_type, ref)
-  local attempts, first = string.match(so_far or '', '^(%d+) (%d+)')
-  -- guard: a death counts an attempt
-  attempts, first = tonumber(attempts or 0) + 1, first or text(now())
-  call('HSET', P .. 'tries:' .. agent_type, ref, attempts .. ' ' .. first .. ' its worker died')
-  return attempts, first
-end
-
 local function bury_crashed(agent_type, ref, attempts, first, worker)
   local suffix, id = split_ref(ref)
   local values = values_or_blank(suffix, id)
-  call('XACK', P .. suffix, agent_type, id)
-  bury(agent_type, suffix, id, values, {
-    reason = 'crashed', error = 'the worker died each time it handled this message', attempts = attempts,
+  return bury_entry(agent_type, suffix, id, values, {
+    reason = 'crashed', error = 'the worker died, or lost its lease, each time it handled this message', attempts = attempts,
     first = first, worker = worker })
 end
 
--- Gives the refs of one agent back. With `crashed` the first of them (the one that ran) counts an attempt.
-local function return_key(agent_type, key, refs, worker, crashed)
+local CERTAIN, UNCERTAIN = 'certain', 'uncertain'
+
+-- What the death of a worker means for what it held of one agent. Only an entry that it held alone is known to have ended it.
+local function blame(agent_type, refs, worker, guilt)
+  if guilt == UNCERTAIN then return count_deaths(agent_type, refs) end
+  local attempts, first = count_attempt(agent_type, refs[1])
+  if attempts >= max_attempts(agent_type) then
+    if bury_crashed(agent_type, refs[1], attempts, first, worker) then table.remove(refs, 1) end
+  end
+end
+
+-- Gives the refs of one agent back. `guilt`: nil when nobody died.
+local function return_key(agent_type, key, refs, worker, guilt)
   -- Only the worker of the busy mark runs the agent. Where the mark names another (it was changed by hand), that one may
   -- be running it now, and what goes back here must not be run beside it.
   if call('HGET', P .. 'busy:' .. agent_type, key) ~= worker then return end
-  local queue = 'ready:'
-  if crashed then
-    local limit = max_attempts(agent_type)
-    -- guard: a death counts for the entry that ran only
-    local attempts, first = count_crash(agent_type, refs[1])
-    if attempts >= limit then
-      bury_crashed(agent_type, table.remove(refs, 1), attempts, first, worker)
-    elseif attempts == limit - 1 and limit > 1 then
-      queue = 'suspects:'
-    end
-  end
+  if guilt then blame(agent_type, refs, worker, guilt) end
   -- guard: what a reaped worker held goes back
-  if #refs > 0 then park_in_front(agent_type, key, refs) end
-  if call('HEXISTS', P .. 'parked:' .. agent_type, key) == 1 then
-    call('HSET', P .. 'busy:' .. agent_type, key, '')
-    call('RPUSH', P .. queue .. agent_type, key)
-    ring(agent_type, 1)
-  else
+  if #refs > 0 then park_or_bury(agent_type, key, refs) end
+  if call('HEXISTS', P .. 'parked:' .. agent_type, key) == 0 then
     -- guard: an agent without parked entries is free after reaping
     call('HDEL', P .. 'busy:' .. agent_type, key)
+  elseif first_suspicion(agent_type, key) then
+    make_suspect(agent_type, key)
+  else
+    make_ready(agent_type, key)
   end
 end
 
@@ -95,8 +79,6 @@ local function holdings(worker)
   return list
 end
 
-local NO_WORKER = 'nobody' -- consumer that stands for no worker: what is parked is pending with it
-
 -- What a consumer leaves in the pending lists moves to another, so that redis-cli still shows it.
 local function move_pending(agent_type, suffix, worker)
   for _ = 1, 20 do
@@ -109,14 +91,9 @@ local function move_pending(agent_type, suffix, worker)
   end
 end
 
--- Makes an entry pending although no worker holds it, so that trimming spares it.
-local function claim_for_none(agent_type, suffix, id)
-  redis.pcall('XCLAIM', P .. suffix, agent_type, NO_WORKER, 0, id, 'FORCE', 'JUSTID')
-end
-
 local function forget_consumer(worker, types)
   for _, agent_type in ipairs(types) do
-    for _, suffix in ipairs(call('SMEMBERS', P .. 'streams:' .. agent_type)) do
+    for _, suffix in ipairs(streams_of(agent_type)) do
       -- guard: what a consumer has pending stays when it goes
       move_pending(agent_type, suffix, worker)
       -- With the consumer its pending entries would go, and trimming must not take what is still parked.
@@ -127,9 +104,9 @@ local function forget_consumer(worker, types)
 end
 
 -- Ends a worker: everything it held goes back in front, in order; it can never commit again.
-local function reap(worker, crashed)
+local function reap(worker, guilt)
   local list = holdings(worker)
-  for i = 1, #list do return_key(list[i].type, list[i].key, list[i].refs, worker, crashed) end
+  for i = 1, #list do return_key(list[i].type, list[i].key, list[i].refs, worker, guilt) end
   local types = words(call('HGET', P .. 'worker:' .. worker, 'types') or '')
   for i = 1, #types do
     if #list > 0 then call('HINCRBY', P .. 'stats:' .. types[i], 'reaped', 1) end
@@ -141,5 +118,68 @@ local function reap(worker, crashed)
   -- guard: a reaped worker loses its fence
   call('DEL', P .. 'worker:' .. worker)
   call('ZREM', P .. 'workers', worker)
-  event(crashed and 'reaped' or 'left', worker, #list .. ' keys')
+  event(guilt and 'reaped' or 'left', worker, #list .. ' keys', guilt)
+end
+
+-- The name of a worker without its number: all workers of one process die together.
+local function process_of(worker) return string.match(worker, '^(.*):%d+$') or worker end
+
+-- Ends workers that died, or whose leases ended. `dead`: all workers that may have died with them, they among these.
+local function reap_dead(workers, dead)
+  local held, guilt = {}, {}
+  for i = 1, #dead do
+    local process = process_of(dead[i])
+    held[process] = (held[process] or 0) + call('HLEN', P .. 'own:' .. dead[i])
+  end
+  for i = 1, #workers do
+    -- guard: a death is certain for an entry that was held alone
+    guilt[i] = held[process_of(workers[i])] == 1 and CERTAIN or UNCERTAIN
+  end
+  for i = 1, #workers do reap(workers[i], guilt[i]) end
+end
+
+local SLOW = 3 -- leases that a worker gets at most, where there is one gap after the other
+
+-- A worker gives a sign of life. Returns the time before which a lease must have ended for its worker to be reaped.
+--
+-- Without any sign for half a lease it was the server that stood still, or the machine, or the network; for a living worker
+-- beats twice in a lease. Then the leases of all have ended, and the first one that comes through must not bury the others:
+-- each gets one lease from now to beat. Who knows of a death need not wait: see leave.lua. Where beats always come late,
+-- patience would have no end: it ends for those that gave no sign since it began.
+local function sign_of_life(lease)
+  local known = call('HMGET', P .. 'beats', 'last', 'patience', 'since')
+  local last, patience, since = tonumber(known[1] or 0), tonumber(known[2] or 0), tonumber(known[3] or 0)
+  local is_gap = now() - last > lease / 2
+  if not is_gap and now() >= patience then since = 0 end
+  if is_gap and since == 0 then since = now() end
+  -- guard: after a gap nobody is reaped for a lease
+  if is_gap then patience = now() + lease end
+  -- A clock that was set back must not make it longer.
+  patience, since = math.min(patience, now() + lease), math.min(since, now())
+  call('HSET', P .. 'beats', 'last', text(now()), 'patience', text(patience), 'since', text(since))
+  if now() >= patience then return now() end
+  -- guard: patience has an end
+  return now() - since >= SLOW * lease and since or 0
+end
+
+-- A worker says with each call which of its calls was answered last. Where the server does not know that one, it has lost
+-- what came after: a replica took over that was behind, or a file was not synced.
+local function is_behind(last, acknowledged) return tonumber(last or 0) < tonumber(acknowledged or 0) end
+
+-- Ends a worker that believes something else than the server, and is about to hear so: what it holds here goes to others
+-- at once, without an attempt.
+local function disown(worker, why)
+  event('disowned', worker, why)
+  reap(worker, false)
+  return { 'FENCED' }
+end
+
+-- A worker whose own keys are of the wrong type is ended as if its lease were over, and joins again: it may hold what its books
+-- do not say, and nothing that it took now would be in them. Returns whether it was.
+local function end_without_books(worker)
+  call('HEXISTS', P .. 'own:' .. worker, '')
+  -- guard: a worker without books takes nothing
+  if not this.unusable then return false end
+  reap(worker, false)
+  return true
 end

@@ -3,9 +3,14 @@
 -- busy:<type>, wait:<type>:<key>, parked:<type>  see parked.lua
 -- early:<type>  zset  refs read ahead of another stream, score 0, member `<sortable id>|<ref>`
 
-local function park(agent_type, key, ref)
+local function park(agent_type, key, entry)
+  local wait = 'wait:' .. agent_type .. ':' .. key
   -- guard: what is parked keeps its order
-  call('RPUSH', P .. 'wait:' .. agent_type .. ':' .. key, ref)
+  call('RPUSH', P .. wait, entry.suffix .. ' ' .. entry.id)
+  if is_unusable(wait) then
+    return bury_entry(agent_type, entry.suffix, entry.id, entry.values,
+      { reason = UNWRITABLE, error = wait .. ': ' .. this.unusable[wait] })
+  end
   -- guard: what is parked is counted
   call('HINCRBY', P .. 'parked:' .. agent_type, key, 1)
 end
@@ -32,21 +37,23 @@ local function admit(turn, agent_type, list)
     elseif not mine[key] and not behind[key] then
       -- guard: a busy agent is given to nobody else
       if not holder then
-        mine[key] = true
-        taken[#taken + 1] = key
-        taken[#taken + 1] = worker
+        mine[key] = 'free'
       -- Behind an agent that it runs a worker gets more at once, but not past what is parked: that is older.
       -- guard: nothing overtakes what is parked
       elseif holder == worker and call('HEXISTS', P .. 'parked:' .. agent_type, key) == 0 then
-        mine[key] = true
+        mine[key] = 'held'
       else
         behind[key] = true
       end
     end
-    if mine[key] then
-      deliver(turn, agent_type, entry.suffix, entry.id, '', entry.values)
-    else
-      park(agent_type, key, entry.suffix .. ' ' .. entry.id)
+    if not mine[key] then
+      park(agent_type, key, entry)
+    elseif not deliver(turn, agent_type, entry.suffix, entry.id, '', entry.values) then
+      mine[key] = nil
+    elseif mine[key] == 'free' then
+      mine[key] = 'taken'
+      taken[#taken + 1] = key
+      taken[#taken + 1] = worker
     end
   end
   bulk_set(P .. 'busy:' .. agent_type, taken)
@@ -77,20 +84,24 @@ end
 -- Several streams: in the order of publishing, up to the first gap and to the number wanted. What lies behind the gap
 -- waits: an older entry of the stream that was not read to its end may be for the same agent.
 local function admit_merged(turn, agent_type, list, cutoff, count)
-  merge_early(agent_type, list, count)
-  local chosen = {}
+  merge_early(agent_type, list, turn.paused and count + ASIDE or count)
+  local chosen, paused = {}, turn.paused or {}
   for i = 1, #list do
     local item = list[i]
     -- guard: a gap in another stream holds back what is newer
-    if #chosen < count and (not cutoff or item.sort <= cutoff) then
-      if not item.member or admit_early(agent_type, item) then chosen[#chosen + 1] = item end
+    if count > 0 and (not cutoff or item.sort <= cutoff) then
+      if not item.member or admit_early(agent_type, item) then
+        chosen[#chosen + 1] = item
+        -- What is paused takes no place of the worker.
+        if not paused[item.suffix] then count = count - 1 end
+      end
     elseif not item.member then
       -- guard: what was read ahead is kept
       call('ZADD', P .. 'early:' .. agent_type, 0, item.sort .. '|' .. item.suffix .. ' ' .. item.id)
       turn.more = true
     end
   end
-  if #chosen == count then turn.more = true end
+  if count == 0 then turn.more = true end
   admit(turn, agent_type, chosen)
 end
 

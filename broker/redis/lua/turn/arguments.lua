@@ -1,23 +1,27 @@
 -- What belongs to one turn, in one table that is passed from function to function:
 --
--- worker, max_body, held, scan, accept   arguments, see turn.lua; `at` is the reading position in ARGV
+-- worker, max_body, held, scan           arguments, see turn.lua; `at` is the reading position in ARGV
+-- accept                                 parked entries that may still be handed over
+-- handed                                 entries that were
+-- bytes                                  of the bodies in `out`
 -- type_names, and by agent type: wanted (entries), persistent, rate (most a second, or nil)
--- paused, any_cancelled, any_newer       what keeps entries from being handled as usual, see exceptions.lua
+-- paused, any_cancelled, resumed  what keeps entries from being handled as usual, see exceptions.lua
 -- commits                                what is committed, see commit.lua
 -- void                                   the request of the commit that is being written was cancelled
 -- own_claim                              blob that the message of the commit came with, or ''
 -- returned, returned_order               agents that go back: by `<type> <key>` and in order, see effects.lua
 -- out, out_n, states                     deliveries and states of the result, and the number of values in `out`
 -- own_new, own_n                         field, value, ... for own:<worker>, and their number
--- more, suspects_wait                    flags of the result
+-- more, suspicion                        flags of the result
 -- next_token                             when a type's rate limit lets the next entry pass, ms
 
 local DELIVERY = 11 -- values of one delivery
 
 local function new_turn()
   return {
-    worker = ARGV[1], max_body = tonumber(ARGV[3]), held = tonumber(ARGV[5]), scan = ARGV[6] == '1', accept = ARGV[7] == '1',
-    at = 8, type_names = {}, wanted = {}, persistent = {}, rate = {}, returned = {}, returned_order = {},
+    worker = ARGV[1], max_body = tonumber(ARGV[4]), held = tonumber(ARGV[6]), scan = ARGV[7] == '1',
+    accept = tonumber(ARGV[8]), handed = 0, bytes = 0,
+    at = 9, type_names = {}, wanted = {}, persistent = {}, rate = {}, returned = {}, returned_order = {},
     out = {}, out_n = 0, states = {}, own_new = {}, own_n = 0,
   }
 end

@@ -1,10 +1,18 @@
--- Commits: each writes all of what it says or, because the turn was refused before, nothing.
+-- Commits: each writes all of what it says or, because the turn was refused before or one of its keys is of the wrong type,
+-- nothing; then its message is a dead letter.
 --
 -- A commit is four values at the same place of four lists: `group` (a table: agent type, stream suffix, acknowledged ids),
--- `id`, `key` and `mode`, the marks; `n` is how many there are. Most are plain and need nothing else.
+-- `id`, `key` and `mode`, the marks; `n` is how many there are. Most are plain and need nothing else. `own`: their fields
+-- of own:<worker>.
 
 local COMMIT_MORE = COMMIT .. MORE
 local COMES_BACK = { [RETRY] = true, [RELEASE] = true, [WAIT] = true }
+
+local function own_fields(groups, ids, n)
+  local fields = {}
+  for i = 1, n do fields[i] = groups[i].type .. ' ' .. groups[i].suffix .. ' ' .. ids[i] end
+  return fields
+end
 
 local function read_commits(turn)
   local groups, group, id, key, mode = {}, {}, {}, {}, {}
@@ -15,7 +23,19 @@ local function read_commits(turn)
     at = at + 4
   end
   turn.at = at
-  turn.commits = { n = n, groups = groups, group = group, id = id, key = key, mode = mode }
+  turn.commits = { n = n, groups = groups, group = group, id = id, key = key, mode = mode, own = own_fields(group, id, n) }
+end
+
+-- Whether the server knows of each entry that this worker holds it. A commit of another one would come on top of the
+-- commit of whoever holds it now.
+local function holds_all(turn)
+  local commits = turn.commits
+  if commits.n == 0 then return true end
+  local keys, held = commits.key, bulk_get(P .. 'own:' .. turn.worker, commits.own)
+  for i = 1, commits.n do
+    if held[i] ~= keys[i] then return false end
+  end
+  return true
 end
 
 -- How it ended: the first of the marks.
@@ -35,15 +55,14 @@ end
 
 -- Acknowledging comes first: it is allowed when memory is full, and it makes room.
 local function acknowledge(worker, commits)
-  local fields, groups, ids, modes = {}, commits.group, commits.id, commits.mode
+  local groups, ids, modes = commits.group, commits.id, commits.mode
   for i = 1, commits.n do
     local group, id, mode = groups[i], ids[i], modes[i]
-    fields[i] = group.type .. ' ' .. group.suffix .. ' ' .. id
     -- guard: what comes back is not acknowledged
     if mode == COMMIT or not COMES_BACK[ending(mode)] then group.acked[#group.acked + 1] = id end
   end
   -- guard: what is committed is held no more
-  bulk('HDEL', P .. 'own:' .. worker, fields)
+  bulk('HDEL', P .. 'own:' .. worker, commits.own)
   for _, group in ipairs(commits.groups) do
     local acked = group.acked
     for i = 1, #acked, CHUNK do
@@ -56,31 +75,46 @@ end
 
 local function return_keys(turn)
   for _, back in ipairs(turn.returned_order) do
-    park_in_front(back.type, back.key, back.refs)
+    park_or_bury(back.type, back.key, back.refs)
     if back.newer then
       wait_for_newer(turn, back.type, back.key, back.newer)
     -- guard: a retry waits
     elseif back.delay > 0 then
       call('HSET', P .. 'busy:' .. back.type, back.key, '')
       call('ZADD', P .. 'timers', text(now() + back.delay), 'k|' .. back.type .. '|' .. back.key)
+      if is_unusable('timers') then make_ready(back.type, back.key) end
     else
       make_ready(back.type, back.key)
     end
   end
 end
 
--- What waits behind an agent that is free now goes to this worker in the same answer, or to the worker that asks next.
--- Returns whether nothing waits.
+-- What waits behind an agent that is free now goes to this worker in the same answer, as far as it has room, or to the worker
+-- that asks next. What a rate limit is for goes through its bucket, see pull.lua. Returns whether nothing waits.
 local function hand_over(turn, agent_type, key)
   if turn.paused and is_put_aside(turn, agent_type, key, 'ready:') then return false end
   -- guard: a worker that takes nothing more is handed nothing
-  if turn.accept and not turn.rate[agent_type] then return take_parked(turn, agent_type, key, HANDED_OVER) == 0 end
+  if turn.accept > 0 and turn.bytes < MOST_BYTES and not turn.rate[agent_type] then
+    local taken, why = take_parked(turn, agent_type, key, math.min(HANDED_OVER, turn.accept))
+    turn.accept, turn.handed = turn.accept - taken, turn.handed + taken
+    if why == 'paused' or why == 'suspect' then return false end
+    if why ~= 'more' then return taken == 0 end
+  end
   make_ready(agent_type, key)
   return false
 end
 
-local function release_keys(turn, agent_type, keys)
+-- How many entries are parked behind each key; where the counts can't be read, the lists themselves are asked.
+local function parked_behind(agent_type, keys)
   local parked = bulk_get(P .. 'parked:' .. agent_type, keys)
+  if is_unusable('parked:' .. agent_type) then
+    for i = 1, #keys do parked[i] = call('LLEN', P .. 'wait:' .. agent_type .. ':' .. keys[i]) > 0 end
+  end
+  return parked
+end
+
+local function release_keys(turn, agent_type, keys)
+  local parked = parked_behind(agent_type, keys)
   local free = {}
   for i = 1, #keys do
     if not parked[i] or hand_over(turn, agent_type, keys[i]) then free[#free + 1] = keys[i] end
@@ -111,15 +145,32 @@ local function finish_keys(turn, commits)
   end
 end
 
+-- What can't be written becomes a dead letter; what can't be that either comes back later. The other commits of the turn go on.
+local function write_or_bury(turn, i, mode)
+  local first = turn.at
+  -- guard: a commit that can't be written takes no other with it
+  local is_written, wrong = pcall(write_effects, turn, i, mode)
+  if is_written then return end
+  turn.at = first
+  for j = 1, #mode do skip(turn, string.sub(mode, j, j)) end
+  local group, id = turn.commits.group[i], turn.commits.id[i]
+  local tries = call('HGET', P .. 'tries:' .. group.type, ref_of(turn, i)) or ''
+  local values = values_or_blank(group.suffix, id)
+  if values[TYPE] == '' then values[KEY] = turn.commits.key[i] end
+  local letter = { reason = UNWRITABLE, error = failure(wrong) or tostring(wrong), worker = turn.worker,
+    attempts = tonumber(string.match(tries, '^%d+') or 0) + 1, first = string.match(tries, '^%d+ (%d+)') }
+  -- guard: what can't be buried comes back
+  if not bury_entry(group.type, group.suffix, id, values, letter) then give_back(turn, i, SEND_AGAIN) end
+end
+
 local function commit_all(turn)
-  read_commits(turn)
   local commits = turn.commits
   if commits.n == 0 then return end
   acknowledge(turn.worker, commits)
   local modes = commits.mode
   for i = 1, commits.n do
     local mode = modes[i]
-    if mode ~= COMMIT and mode ~= COMMIT_MORE then write_effects(turn, i, mode) end
+    if mode ~= COMMIT and mode ~= COMMIT_MORE then write_or_bury(turn, i, mode) end
   end
   return_keys(turn)
   finish_keys(turn, commits)

@@ -67,8 +67,9 @@ WRITERS[RETRY] = function(turn, i)
   local delay, attempts, first, reason = tonumber(read(turn)), read(turn), read(turn), read(turn)
   local agent_type = turn.commits.group[i].type
   if first == '' then first = text(now()) end
+  -- It ran to its end in a living worker: deaths before are forgotten.
   -- guard: a retry counts its attempt
-  call('HSET', P .. 'tries:' .. agent_type, ref_of(turn, i), attempts .. ' ' .. first .. ' ' .. reason)
+  must('HSET', P .. 'tries:' .. agent_type, ref_of(turn, i), tries_line(attempts, first, 0, reason))
   call('HINCRBY', P .. 'stats:' .. agent_type, 'retried', 1)
   give_back(turn, i, delay)
 end
@@ -79,24 +80,19 @@ WRITERS[RELEASE] = function(turn, i)
   give_back(turn, i, 0)
 end
 
-WRITERS[TRIED] = function(turn, i)
-  -- guard: attempts are forgotten with the commit
-  call('HDEL', P .. 'tries:' .. turn.commits.group[i].type, ref_of(turn, i))
-end
-
 -- A cancel that came while the handler ran: the requester was told that nothing happened.
 WRITERS[UNLESS_CANCELLED] = function(turn)
   -- guard: a cancelled request commits nothing
   turn.void = call('ZSCORE', P .. 'cancelled', read(turn)) and true
 end
 
-WRITERS[FORGET] = function(turn, i) forget_once(P .. 'once:' .. turn.commits.group[i].type .. ':' .. read(turn)) end
+WRITERS[FORGET] = function(turn, i) turn.once = P .. 'once:' .. turn.commits.group[i].type .. ':' .. read(turn) end
 
 WRITERS[STATE] = function(turn, i)
   local version, data = read(turn), read(turn)
   if turn.void then return end
   -- guard: a commit writes the state
-  call('HSET', P .. 'state:' .. turn.commits.group[i].type .. ':' .. turn.commits.key[i], 'v', version, 'd', data,
+  must('HSET', P .. 'state:' .. turn.commits.group[i].type .. ':' .. turn.commits.key[i], 'v', version, 'd', data,
     'w', turn.worker)
 end
 
@@ -126,21 +122,49 @@ WRITERS[OUTGOING] = function(turn, i)
   end
 end
 
+-- The same for one that may have been sent before. Where that can't be known it is a dead letter.
+local function write_identified(turn, agent_type, idem, window)
+  local is_known, was_seen = true, false
+  if idem ~= '' then is_known, was_seen = pcall(seen, idem, window) end
+  if is_known and not was_seen then return write_message(turn, agent_type) end
+  if not is_known then
+    local at = turn.at
+    bury_message(tostring(was_seen), agent_type, ARGV[at], unpack(ARGV, at + 2, at + 7))
+  end
+end
+
 WRITERS[IDENTIFIED] = function(turn, i)
   local window = tonumber(read(turn))
   for _ = 1, tonumber(read(turn)) do
     local idem = read(turn)
-    if not turn.void and (idem == '' or not seen(idem, window)) then write_message(turn, turn.commits.group[i].type) end
+    if not turn.void then write_identified(turn, turn.commits.group[i].type, idem, window) end
     turn.at = turn.at + 8
   end
 end
 
+-- How many arguments a mark brings that stand at the reading position: those of a commit that failed are passed over.
+local WIDTH = { [DEAD_LETTER] = 5, [RETRY] = 4, [WAIT] = 7, [UNLESS_CANCELLED] = 1, [FORGET] = 1, [STATE] = 2, [REPLY] = 7 }
+
+local function skip(turn, mark)
+  local at = turn.at
+  local width = WIDTH[mark] or 0
+  if mark == CLAIMS then width = 2 + 2 * tonumber(ARGV[at + 1]) end
+  if mark == OUTGOING then width = 1 + 8 * tonumber(ARGV[at]) end
+  if mark == IDENTIFIED then width = 2 + 9 * tonumber(ARGV[at + 1]) end
+  turn.at = at + width
+end
+
+-- The state is the first thing that is written: where it can't be, nothing of the commit is. After it nothing fails any more:
+-- a message that can't leave is a letter of its own, and of a reply that can't only an event tells.
 local function write_effects(turn, i, mode)
-  turn.void, turn.own_claim = false, ''
+  turn.void, turn.own_claim, turn.once = false, '', nil
   for j = 1, #mode do
     local write = WRITERS[string.sub(mode, j, j)]
     if write then write(turn, i) end
   end
+  if turn.once then forget_once(turn.once) end
+  -- guard: attempts are forgotten with the commit
+  if string.find(mode, TRIED, 1, true) then call('HDEL', P .. 'tries:' .. turn.commits.group[i].type, ref_of(turn, i)) end
   -- Last: what the commit sent may point to the same blob, which has to stay then.
   if turn.own_claim ~= '' then settle_claim(turn.own_claim) end
 end

@@ -1,13 +1,13 @@
 -- What keeps entries from being handled as usual: pauses, cancelled requests, messages in a newer version.
 --
 -- paused          hash  `type <type>`, `key <type>/<key>` or `topic <topic>` -> when (ms) and by whom
--- shelved:<type>  hash  agent key -> queue that it belongs in (`ready:` or `suspects:`), while something of it is paused
+-- shelved:<type>, resumed  see parked.lua
 -- cancelled       zset  id of a cancelled request -> until when it matters (ms)
--- newer           hash  see versions.lua
+-- newer:<type>    zset  see versions.lua
 
 -- There is mostly nothing of it: then this is one command in a turn.
 local function read_exceptions(turn)
-  if call('EXISTS', P .. 'paused', P .. 'cancelled', P .. 'newer') == 0 then return end
+  if call('EXISTS', P .. 'paused', P .. 'cancelled', P .. 'resumed') == 0 then return end
   local fields = call('HGETALL', P .. 'paused')
   if #fields > 0 then turn.paused = {} end
   for i = 1, #fields, 2 do
@@ -16,7 +16,7 @@ local function read_exceptions(turn)
     turn.paused[topic and 'topic:' .. topic or fields[i]] = true
   end
   turn.any_cancelled = call('EXISTS', P .. 'cancelled') == 1
-  turn.any_newer = call('EXISTS', P .. 'newer') == 1
+  turn.resumed = by_name(call('HGETALL', P .. 'resumed'))
 end
 
 local function is_paused(turn, agent_type, key, suffix)
@@ -38,61 +38,54 @@ local function is_put_aside(turn, agent_type, key, queue)
   return true
 end
 
--- The refs before the first one that is paused. The first of all was looked at before.
+-- The refs before the first one that is paused.
 local function up_to_pause(turn, agent_type, key, refs)
-  local list = { refs[1] }
-  for i = 2, #refs do
+  local list = {}
+  for i = 1, #refs do
     if is_paused(turn, agent_type, key, (split_ref(refs[i]))) then break end
     list[i] = refs[i]
   end
   return list
 end
 
-local function without_paused(turn, suffixes)
-  local list = {}
+-- The streams of topics that are not paused, and of those that are.
+local function apart_by_pause(turn, suffixes)
+  local going, paused = {}, {}
   for i = 1, #suffixes do
-    if not turn.paused[suffixes[i]] then list[#list + 1] = suffixes[i] end
+    local list = turn.paused[suffixes[i]] and paused or going
+    list[#list + 1] = suffixes[i]
   end
-  return list
+  return going, paused
 end
 
--- Whether the worker knows the message that the first entry of an agent waits for.
+-- Whether the worker knows the message that an agent waits for.
 local function is_known(turn, line)
-  turn.accepts = turn.accepts or versions_of(call('HGET', P .. 'worker:' .. turn.worker, 'accepts') or '')
+  turn.accepts = turn.accepts or call('HGET', P .. 'worker:' .. turn.worker, 'accepts') or ''
   return knows(turn.accepts, line)
 end
 
--- An agent whose first entry waits for a worker that knows its message goes back until such a worker takes it.
-local function is_too_new(turn, agent_type, key, queue)
-  local name = agent_type .. ' ' .. key
-  local line = call('HGET', P .. 'newer', name)
-  if not line then return false end
-  if is_known(turn, line) then
-    call('HDEL', P .. 'newer', name)
-    return false
-  end
-  call('RPUSH', P .. queue .. agent_type, key)
-  return true
-end
-
--- Whether a living worker of the type knows the message in this version.
-local function is_known_to_any(agent_type, line)
+-- Whether a living worker of the type knows the message in this version; looked up once in a turn.
+local function is_known_to_any(turn, agent_type, line)
+  turn.known = turn.known or {}
+  local name = agent_type .. ' ' .. line
+  if turn.known[name] ~= nil then return turn.known[name] end
+  turn.known[name] = false
   for _, other in ipairs(call('ZRANGE', P .. 'workers', 0, -1)) do
-    local known = call('HMGET', P .. 'worker:' .. other, 'types', 'accepts')
-    if contains(words(known[1] or ''), agent_type) and knows(versions_of(known[2] or ''), line) then return true end
+    local about = call('HMGET', P .. 'worker:' .. other, 'types', 'accepts')
+    if contains(words(about[1] or ''), agent_type) and knows(about[2] or '', line) then
+      turn.known[name] = true
+      break
+    end
   end
-  return false
+  return turn.known[name]
 end
 
--- The agent waits for a worker that knows its first message. Only a worker that joins looks for such agents: one that
--- is there already, and joined before the agent waited, has to find it among those that are ready.
+-- The agent waits for a worker that knows its first message; one that is there already, and idle, is woken.
 local function wait_for_newer(turn, agent_type, key, line)
-  call('HSET', P .. 'newer', agent_type .. ' ' .. key, line)
-  turn.any_newer = true
-  if is_known_to_any(agent_type, line) then
-    make_ready(agent_type, key)
-  else
-    call('HSET', P .. 'busy:' .. agent_type, key, '')
-    event('waits for a newer worker', agent_type, key, line)
-  end
+  call('ZADD', P .. 'newer:' .. agent_type, 0, line .. '|' .. key)
+  -- Where it can't wait it goes on as an agent that is ready: a worker that knows its message may find it there.
+  if is_unusable('newer:' .. agent_type) then return make_ready(agent_type, key) end
+  call('HSET', P .. 'busy:' .. agent_type, key, '')
+  if is_known_to_any(turn, agent_type, line) then return ring(agent_type, 1) end
+  event('waits for a newer worker', agent_type, key, line)
 end

@@ -1,19 +1,31 @@
 -- Pulling new work: agents that are ready, then new entries of streams, within the rate limit of the type.
 --
+-- newer:<type>                   zset    see versions.lua
 -- ready:<type>, suspects:<type>  list    agents whose parked entries may be taken; suspects are tried alone
 -- rate:<type>                    string  `<tokens> <ms>`: what is left of the type's rate limit
+
+-- What is paused is parked behind its agents, so that what came later by other streams waits for it. It is read no sooner
+-- than there is something that could overtake it: until then a paused backlog costs nothing.
+local function add_paused(turn, agent_type, streams, suffixes, paused)
+  -- guard: nothing overtakes what is paused
+  for _, stream in ipairs(read_paused(turn, agent_type, paused)) do streams[#streams + 1] = stream end
+  for i = 1, #paused do suffixes[#suffixes + 1] = paused[i] end
+end
 
 local function pull_new(turn, agent_type, count)
   if turn.scan then freshen(agent_type) end
   local suffixes = call('SMEMBERS', P .. 'fresh:' .. agent_type)
-  if turn.paused then suffixes = without_paused(turn, suffixes) end
-  local early = call('EXISTS', P .. 'early:' .. agent_type) == 1
+  local early = call('ZCARD', P .. 'early:' .. agent_type) > 0
+  -- What would have to be read ahead could be kept nowhere.
+  if is_unusable('early:' .. agent_type) then return end
   if #suffixes == 0 and not early then return end
-  local bound = nil
+  local bound, paused = nil, {}
   if early and #suffixes > 0 then suffixes, bound = behind_early(turn, agent_type, suffixes, count) end
+  if turn.paused then suffixes, paused = apart_by_pause(turn, suffixes) end
   local each = #suffixes > 1 and math.max(8, math.ceil(2 * count / #suffixes)) or count
   local streams = #suffixes > 0 and read_streams(turn, agent_type, each, suffixes) or {}
-  local list, cutoff = gather(turn, agent_type, streams, each, suffixes)
+  if #paused > 0 and (#streams > 0 or early) then add_paused(turn, agent_type, streams, suffixes, paused) end
+  local list, cutoff = gather(turn, agent_type, streams, suffixes)
   if bound and (not cutoff or bound < cutoff) then cutoff = bound end
   if #streams > 1 or early or #list > count then
     admit_merged(turn, agent_type, list, cutoff, count)
@@ -22,33 +34,43 @@ local function pull_new(turn, agent_type, count)
   end
 end
 
--- Each agent that is in the list now is looked at once: one that this worker can't take goes to the end.
+-- Whether no more of what is parked is taken: of each type there is at least one, or it would wait for the others for ever.
+local function is_filled(turn, taken, count) return taken >= count or taken > 0 and turn.bytes >= MOST_BYTES end
+
+-- Agents that are ready: at most so many are looked at that the list may be long, with agents that are paused.
 local function pull_ready(turn, agent_type, count)
-  local taken = 0
-  for _ = 1, call('LLEN', P .. 'ready:' .. agent_type) do
-    if taken >= count then break end
+  local taken, length = 0, call('LLEN', P .. 'ready:' .. agent_type)
+  -- guard: a turn looks at a part of a long list
+  for _ = 1, math.min(length, MOST_LOOKS) do
+    if is_filled(turn, taken, count) then break end
     local key = call('LPOP', P .. 'ready:' .. agent_type)
     taken = taken + take_key(turn, agent_type, key, math.min(HANDED_OVER, count - taken), 'ready:')
   end
+  if length > MOST_LOOKS or turn.bytes >= MOST_BYTES then turn.more = true end
   return taken
 end
 
--- A message whose worker died often is tried alone: what another agent's handler does is not lost with it when the
--- worker dies again. Returns whether one was taken.
-local function pull_suspect(turn, agent_type)
-  local queue = P .. 'suspects:' .. agent_type
-  for _ = 1, call('LLEN', queue) do
-    -- guard: a suspect waits for a worker that holds nothing
-    if turn.held > 0 or turn.out_n > 0 then
-      turn.suspects_wait = true
-      return false
+-- Agents that waited for a worker that knows their message, if this one does.
+local function pull_newer(turn, agent_type, count)
+  local queue, taken, looked = P .. 'newer:' .. agent_type, 0, 0
+  local most = math.min(count + 8, MOST_LOOKS) -- some may be taken or paused by now
+  for _, line in ipairs(lines_waited_for(agent_type)) do
+    -- guard: a worker takes only what it knows
+    local members = is_known(turn, line)
+      and call('ZRANGEBYLEX', queue, '[' .. line .. '|', '(' .. line .. '}', 'LIMIT', 0, most) or {}
+    for i = 1, #members do
+      if is_filled(turn, taken, count) or looked >= MOST_LOOKS then
+        turn.more = true
+        return taken
+      end
+      looked = looked + 1
+      call('ZREM', queue, members[i])
+      local key = string.sub(members[i], #line + 2)
+      taken = taken + take_key(turn, agent_type, key, math.min(HANDED_OVER, count - taken), 'ready:')
     end
-    if take_key(turn, agent_type, call('LPOP', queue), 1, 'suspects:') > 0 then
-      turn.suspects_wait = true
-      return true
-    end
+    if #members == most then turn.more = true end
   end
-  return false
+  return taken
 end
 
 -- How much of a type may be taken by its rate limit: a bucket that fills by `rate` a second, up to one second's worth.
@@ -69,8 +91,48 @@ local function spend(turn, agent_type, rate, left)
   end
 end
 
+-- What may have ended workers is tried alone: what another agent's handler does is not lost with it when the worker dies
+-- again, and it is known then what ended it. Returns whether one was taken.
+local function pull_suspect(turn, agent_type)
+  local queue, rate = P .. 'suspects:' .. agent_type, turn.rate[agent_type]
+  for _ = 1, math.min(call('LLEN', queue), MOST_LOOKS) do
+    turn.suspicion = first_suspicion(agent_type, call('LINDEX', queue, 0) or '') or 0
+    -- guard: a suspect waits for a worker that holds nothing
+    if turn.held > 0 or turn.out_n > 0 then return false end
+    local tokens = rate and allowance(agent_type, rate)
+    -- guard: a suspect counts in the rate
+    if tokens and tokens < 1 then
+      spend(turn, agent_type, rate, tokens)
+      turn.suspicion = nil
+      return false
+    end
+    if take_key(turn, agent_type, call('LPOP', queue), 1, 'suspects:') > 0 then
+      if tokens then spend(turn, agent_type, rate, tokens - 1) end
+      return true
+    end
+    turn.suspicion = nil
+  end
+  return false
+end
+
+-- Without these nothing of a type is taken: an agent could be given to two workers, or be overtaken.
+local function has_books(agent_type)
+  call('HLEN', P .. 'busy:' .. agent_type)
+  call('HLEN', P .. 'parked:' .. agent_type)
+  return not is_unusable('busy:' .. agent_type) and not is_unusable('parked:' .. agent_type)
+end
+
 local function pull_type(turn, agent_type, count)
+  -- guard: nothing is taken without books
+  if not has_books(agent_type) then return end
+  if turn.resumed and turn.resumed[agent_type] then
+    -- guard: all that was put aside goes on
+    unshelve(agent_type, turn.resumed[agent_type])
+    turn.more = true
+  end
   count = count - pull_ready(turn, agent_type, count)
+  if count > 0 and call('EXISTS', P .. 'newer:' .. agent_type) == 1 then count = count - pull_newer(turn, agent_type, count) end
+  if turn.bytes >= MOST_BYTES then count = math.min(count, 1) end
   if count > 0 then pull_new(turn, agent_type, count) end
 end
 
@@ -79,6 +141,12 @@ local function pull_limited(turn, agent_type, count, rate)
   count = math.min(count, math.floor(tokens))
   if count > 0 then pull_type(turn, agent_type, count) end
   spend(turn, agent_type, rate, tokens - (turn.out_n - before) / DELIVERY)
+end
+
+-- What was handed over took of the room; a quarter of it is always for others, or busy agents would keep them waiting.
+local function room_for(turn, agent_type)
+  local wanted = turn.wanted[agent_type]
+  return math.max(wanted - turn.handed, math.ceil(wanted / 4))
 end
 
 local function is_wanted(turn, agent_type)
@@ -92,7 +160,7 @@ local function pull_all(turn)
   end
   for _, agent_type in ipairs(turn.type_names) do
     if is_wanted(turn, agent_type) then
-      local count, rate = turn.wanted[agent_type], turn.rate[agent_type]
+      local count, rate = room_for(turn, agent_type), turn.rate[agent_type]
       if rate then
         pull_limited(turn, agent_type, count, rate)
       else

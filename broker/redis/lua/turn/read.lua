@@ -29,6 +29,8 @@ local function read_one_by_one(turn, agent_type, count, suffixes)
     end
     if failure(got) then
       event('unreadable', agent_type, suffixes[i], failure(got))
+      -- With it all streams would be read one by one; the next beat, or scan, tries it again.
+      call('SREM', P .. 'fresh:' .. agent_type, suffixes[i])
     elseif got then
       all[#all + 1] = got[1]
     end
@@ -43,7 +45,44 @@ local function read_streams(turn, agent_type, count, suffixes)
     for j = i, math.min(i + 999, #suffixes) do part[#part + 1] = suffixes[j] end
     local got = read_group(turn, agent_type, count, part)
     if failure(got) then got = read_one_by_one(turn, agent_type, count, part) end
-    for _, stream in ipairs(got or {}) do all[#all + 1] = stream end
+    for _, stream in ipairs(got or {}) do
+      stream.is_cut = #stream[2] >= count
+      all[#all + 1] = stream
+    end
+  end
+  return all
+end
+
+local PART, ASIDE, ASIDE_BYTES = 16, 200, 1000000 -- entries at a time; entries and bytes that are read until it is enough
+
+-- Adds a part of a stream to what was read of it. Returns the bytes of its bodies.
+local function add_part(all, known, stream)
+  local whole, bytes = known[stream[1]], 0
+  if not whole then
+    whole = { stream[1], {} }
+    known[stream[1]], all[#all + 1] = whole, whole
+  end
+  whole.is_cut = stream.is_cut
+  for _, entry in ipairs(stream[2]) do
+    table.insert(whole[2], entry)
+    bytes = bytes + #(entry[2][14] or '')
+  end
+  return bytes
+end
+
+-- Streams of paused topics, of each one something. Nothing of it takes a place of the worker, so that more is read than it
+-- asks for: what is newer in other streams has to wait until all that is older was read, however much there is. How large
+-- the bodies are is known only then, so that little is read at a time.
+local function read_paused(turn, agent_type, suffixes)
+  local all, known, entries, bytes = {}, {}, 0, 0
+  while #suffixes > 0 and entries < ASIDE and bytes < ASIDE_BYTES do
+    local streams = read_streams(turn, agent_type, math.max(1, math.floor(PART / #suffixes)), suffixes)
+    for _, whole in ipairs(all) do whole.is_cut = false end
+    suffixes = {}
+    for _, stream in ipairs(streams) do
+      bytes, entries = bytes + add_part(all, known, stream), entries + #stream[2]
+      if stream.is_cut then suffixes[#suffixes + 1] = string.sub(stream[1], #P + 1) end
+    end
   end
   return all
 end
@@ -63,7 +102,7 @@ end
 
 -- Everything that was read, as {suffix, id, values}. Also the lowest last id of the streams that returned as much as was
 -- asked for: they may hold more, so what lies above it has to wait.
-local function gather(turn, agent_type, streams, count, suffixes)
+local function gather(turn, agent_type, streams, suffixes)
   local list, cutoff, drained, cursor, max_body = {}, nil, {}, {}, turn.max_body
   for i = 1, #suffixes do drained[P .. suffixes[i]] = suffixes[i] end
   for _, stream in ipairs(streams) do
@@ -71,7 +110,7 @@ local function gather(turn, agent_type, streams, count, suffixes)
     local last = entries[#entries][1]
     cursor[#cursor + 1] = suffix
     cursor[#cursor + 1] = last
-    if #entries >= count then
+    if stream.is_cut then
       drained[stream[1]] = nil
       turn.more = true
       if not cutoff or sortable(last) < cutoff then cutoff = sortable(last) end

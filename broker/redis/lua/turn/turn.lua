@@ -1,16 +1,17 @@
 -- One turn of a worker: commits what it finished (all or nothing per message), fires what is due, takes new work.
 -- The files of this folder are its parts, in the order in which scripts.py names them.
 --
--- ARGV: worker, number of the turn, max payload (bytes), max_unclaimed, entries held besides the commits below,
---   scan ('1': look at all streams, not only at those that are known to be fresh), accept ('1': hand over what is parked
---   behind a finished agent)
+-- ARGV: worker, number of the turn, number of its last call that was answered, max payload (bytes), max_unclaimed,
+--   entries held besides the commits below, scan ('1': look at all streams, not only at those that are known to be fresh),
+--   accept (how many entries that are parked behind finished agents may be handed over)
 --   number of types, then for each: type, entries wanted, persistent ('1' or ''), most a second ('' for no limit)
 --   number of groups, then for each: type, stream suffix
 --   number of commits, then for each four values: group, entry id, agent key, mode
 --   then, in the same order, what the marks of each mode bring: see broker/redis/marks.py
--- Returns {'OK', server ms, next due ms or '', flags, deliveries, states} or {'FENCED'} or {'STALE'}.
---   flags: 'm' a stream holds more, 's' a suspect was given, or waits for a worker that holds nothing: take nothing else
---     until it is handled, 'f<topic>' no agent type takes that topic
+-- Returns {'OK', server ms, next due ms or '', flags, deliveries, states} or {'STALE'}, or {'FENCED'}: this worker was
+--   reaped, or the server does not know what it was answered, or does not hold what it commits.
+--   flags: 'm' a stream holds more, 's<deaths>' a suspect was given, or waits for a worker that holds nothing: take nothing
+--     else until it is handled (deaths: beyond those after which it is tried alone), 'f<topic>' no agent type takes that topic
 --   deliveries: eleven values each: type, suffix, entry id, tries or '', id, type, key, from, at, head, body; tries ends
 --     with ' cancelled' when the request was cancelled
 --   states: three values each: number of the delivery, version, data or nil when this worker was the last to write it
@@ -18,27 +19,34 @@
 -- The result; deliveries and states are there by now.
 local function result_of(turn, due, full)
   if turn.next_token and (due == '' or turn.next_token < tonumber(due)) then due = text(turn.next_token) end
-  local flags = (turn.more and 'm' or '') .. (turn.suspects_wait and 's' or '') .. (full and 'f' .. full or '')
+  local flags = (turn.more and 'm' or '') .. (turn.suspicion and 's' .. turn.suspicion or '') .. (full and 'f' .. full or '')
   return { 'OK', text(now()), due, flags, turn.out, turn.states }
 end
 
 local function take_turn()
   local worker, number = ARGV[1], tonumber(ARGV[2])
   local last = call('HGET', P .. 'worker:' .. worker, 'call')
+  if end_without_books(worker) then return { 'FENCED' } end
   -- Its lease ended while it ran on, and what it held runs elsewhere: nothing of this turn may be written.
   -- guard: a reaped worker commits nothing
   if not last then return { 'FENCED' } end
+  -- guard: a turn of a worker that knows more than the server is refused
+  if is_behind(last, ARGV[3]) then return disown(worker, 'the server lost a tail') end
   -- The connection broke, the worker went on with a later turn, and this one was only delayed.
   -- guard: a copy of an older turn is refused
   if tonumber(last) >= number then return { 'STALE' } end
   -- guard: the number of a turn is kept
   call('HSET', P .. 'worker:' .. worker, 'call', number)
+  this.max_unclaimed = tonumber(ARGV[4])
   local turn = new_turn()
   read_types(turn)
+  read_commits(turn)
+  -- guard: only what is held is committed
+  if not holds_all(turn) then return disown(worker, 'it commits what it does not hold') end
   read_exceptions(turn)
   commit_all(turn)
   local due = fire_due()
-  local full = announce(tonumber(ARGV[4]))
+  local full = announce(tonumber(ARGV[5]))
   pull_all(turn)
   bulk_set(P .. 'own:' .. worker, turn.own_new)
   save_clock()

@@ -7,7 +7,13 @@ import pkgutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
-from callboard.broker.errors import BrokerError, CommandError, ConnectionLostError, ServerUnavailableError
+from callboard.broker.errors import (
+    BrokerError,
+    CommandError,
+    ConnectionLostError,
+    LayoutError,
+    ServerUnavailableError,
+)
 from callboard.broker.redis.client.transport import RedisTransport
 
 from .finding import Finding, Report, error, info
@@ -38,7 +44,7 @@ async def examine(transport: RedisTransport) -> Report:
             findings += [replace(finding, check=name) for finding in await _made(check, subject)]
     return Report(
         server=transport.endpoint.shown,
-        namespace=transport.settings.namespace,
+        namespace=transport.keys.namespace,
         findings=tuple(findings),
     )
 
@@ -69,6 +75,8 @@ async def _made(check: Examine, subject: Subject) -> Sequence[Finding]:
         return await check(subject)
     except (ServerUnavailableError, ConnectionLostError) as lost:
         return [unreachable(str(lost))]
+    except LayoutError:  # a check of its own tells of it, once
+        return []
     except BrokerError as refused:
         # A user need not be allowed everything that a check would like to know.
         return [

@@ -107,7 +107,7 @@ KINDS: Final[dict[Kind, KindFacts]] = {
     "timer": KindFacts("timers whose message is gone", "they cost memory", False),
     "expiry": KindFacts("keys that should expire and do not", "they cost memory for ever", False),
     "type": KindFacts(
-        "keys of the wrong type", "every call that needs such a key fails until it is deleted", True
+        "keys of the wrong type", "what needs such a key is a dead letter, or waits until it is deleted", True
     ),
     "message": KindFacts(
         "delayed messages without a timer", "they are never sent, and when they were due is not known", True

@@ -43,6 +43,7 @@ async def find(transport: RedisTransport) -> tuple[Fault, ...]:
     Raises:
         ServerUnavailableError, ConnectionLostError: the server can't be reached.
         CommandError: the user may not run a command that is needed.
+        LayoutError: another version keeps the namespace in another way.
     """
     return await _round(transport, "look")
 
@@ -56,6 +57,7 @@ async def repair(transport: RedisTransport) -> Repair:
     Raises:
         ServerUnavailableError, ConnectionLostError: the server can't be reached.
         CommandError: the user may not run a command that is needed.
+        LayoutError: another version keeps the namespace in another way.
     """
     mended: list[Fault] = []
     found: tuple[Fault, ...] = ()
@@ -69,6 +71,7 @@ async def repair(transport: RedisTransport) -> Repair:
 
 
 async def _round(transport: RedisTransport, mode: str) -> tuple[Fault, ...]:
+    await transport.admin.run("measure", ())  # writes nothing; fails where the books are kept in another way
     shot = await Photographer(transport).take()
     doubts = [*suspicions(shot), *[doubt async for doubt in _everlasting(transport, shot)]]
     faults = [fault async for fault in _checked(transport, mode, doubts)]

@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 AT_ONCE = 500  # commands on their way
 PAGE = 1000  # pending entries in one answer
+OTHER_TYPES = ("string", "list", "set", "zset", "stream")  # than a state has
 MOST_PENDING = 200_000  # of one group; what lies beyond is looked at by the next run
 
 
@@ -56,7 +57,7 @@ class Snapshot:
     """A namespace.
 
     Attributes:
-        names: suffixes of all keys but the states of agents.
+        names: suffixes of all keys but the states of agents; of these only those of a wrong type.
         types: what TYPE says of each of them.
         declared: agent types.
         subscribers: topic type -> agent types.
@@ -101,7 +102,6 @@ class Photographer:
     def __init__(self, transport: RedisTransport) -> None:
         self._transport = transport
         self._snapshot = Snapshot()
-        self._newer: set[str] = set()
         self._is_paused = False
 
     async def take(self) -> Snapshot:
@@ -111,10 +111,8 @@ class Photographer:
         shot.declared = set(await self._mapping("types"))
         shot.subscribers = {topic: types.split() for topic, types in (await self._mapping("topics")).items()}
         await self._read_workers()
-        if shot.of_type("timers", "zset"):
-            shot.timers = set(texts(await self._command("ZRANGE", "timers", 0, -1)))
+        shot.timers = set(await self._members("timers"))
         shot.urgent = set(await self._mapping("urgent"))
-        self._newer = set(await self._mapping("newer"))
         self._is_paused = bool(await self._mapping("paused"))
         for agent_type in sorted(shot.declared):
             shot.books[agent_type] = await self._books(agent_type)
@@ -138,10 +136,19 @@ class Photographer:
             return []
         return texts(await self._command("LRANGE", suffix, 0, -1))
 
+    async def _members(self, suffix: str) -> list[str]:
+        if not self._snapshot.of_type(suffix, "zset"):
+            return []
+        return texts(await self._command("ZRANGE", suffix, 0, -1))
+
     async def _read_names(self) -> None:
         shot = self._snapshot
         names = await self._transport.names_after(self._transport.keys.prefix)
         shot.names = {name for name in names if not name.startswith("state:")}
+        # The states are as many as there are agents, and nothing is suspected of one that is a hash.
+        for kind in OTHER_TYPES:
+            states = await self._transport.names_after(self._transport.keys.of("state:"), kind)
+            shot.names |= {f"state:{name}" for name in states}
         ordered = sorted(shot.names)
         answers = await each(ordered, lambda name: self._command("TYPE", name))
         shot.types = {name: text(answer) for name, answer in zip(ordered, answers, strict=True)}
@@ -173,10 +180,9 @@ class Photographer:
         books.ready = {*await self._list(f"ready:{agent_type}"), *await self._list(f"suspects:{agent_type}")}
         if self._is_paused:
             books.aside = set(await self._mapping(f"shelved:{agent_type}"))
-        prefix = f"{agent_type} "
-        books.aside |= {name.removeprefix(prefix) for name in self._newer if name.startswith(prefix)}
-        if shot.of_type(f"early:{agent_type}", "zset"):
-            books.early = texts(await self._command("ZRANGE", f"early:{agent_type}", 0, -1))
+        newer = await self._members(f"newer:{agent_type}")
+        books.aside |= {member.partition("|")[2] for member in newer}
+        books.early = await self._members(f"early:{agent_type}")
         books.tries = list(await self._mapping(f"tries:{agent_type}"))
         return books
 

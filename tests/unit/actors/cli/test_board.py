@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from callboard.broker.redis.client.identity import process_name
 from callboard.broker.redis.operations.views import AgentTypeView, Overview, Totals, WorkerView
 from callboard.cli.board import Meter, PlainBoard, Row
 from callboard.process.supervisor import Child, ProcessPlan
@@ -23,7 +24,7 @@ def view(at: int, done: int, queued: int | None = 0, pids: tuple[int, ...] = ())
     )
     workers = tuple(
         WorkerView(
-            name=f"h:{pid}:1",
+            name=f"{process_name(pid, 'k3x0p9qa')}:1",
             host="h",
             pid=pid,
             types=("counter",),
@@ -47,12 +48,20 @@ def view(at: int, done: int, queued: int | None = 0, pids: tuple[int, ...] = ())
 
 
 def child(pid: int, group: str = "counter") -> Child:
-    return Child(ProcessPlan(name=group, group=group, command=()), state="running", pid=pid)
+    plan = ProcessPlan(name=group, group=group, command=())
+    return Child(plan, state="running", pid=pid, token="k3x0p9qa")
 
 
 def test_a_row_counts_processes_that_joined() -> None:
     [row] = Meter().rows(view(0, 5, None, pids=(1, 9)), [child(1), child(2)])
     assert row == Row("counter", 1, 2, None, 0, 5, 2, 0.0)
+
+
+def test_a_process_of_another_container_with_the_same_id_is_not_ours() -> None:
+    ours = child(1)
+    ours.token = "another1"
+    [row] = Meter().rows(view(0, 5, None, pids=(1,)), [ours])
+    assert row.up == 0
 
 
 def test_a_type_that_is_not_declared_yet_has_a_row() -> None:

@@ -435,7 +435,7 @@ async def test_a_handler_past_its_limit() -> None:
     assert isinstance(outcome, DeadLetter)
     assert outcome.error is not None
     assert outcome.error.type == MaxRuntimeError.__name__
-    assert fixture.host.overdue() == 0
+    assert fixture.host.limits.overdue() == 0
 
 
 async def test_overdue_is_seen_from_outside() -> None:
@@ -443,10 +443,19 @@ async def test_overdue_is_seen_from_outside() -> None:
     fixture.agents.kind("worker").settings = AgentSettings(max_runtime=0.001)
     handling = asyncio.ensure_future(fixture.host.handle(fixture.delivery(Note(text="hang"))))
     await asyncio.sleep(0)
-    while fixture.host.overdue() == 0:
+    while fixture.host.limits.overdue() == 0:
         pass  # as a handler that blocks the event loop
     await eventually(handling.done)
-    assert fixture.host.overdue() == 0
+    assert fixture.host.limits.overdue() == 0
+
+
+async def test_one_message_may_run_twice_at_once_within_its_limits() -> None:
+    """Two agent types of one process may subscribe to one topic."""
+    fixture = HostFixture(max_runtime=600)
+    both = [fixture.host.handle(fixture.delivery(Note(text="add"))) for _ in range(2)]
+    outcomes = await asyncio.gather(*both)
+    assert [type(one) for one in outcomes] == [Commit, Commit]
+    assert fixture.host.limits.board[0] == 0.0
 
 
 async def test_a_handler_that_was_fenced_is_given_back() -> None:

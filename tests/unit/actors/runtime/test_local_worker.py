@@ -104,8 +104,8 @@ async def test_a_handler_that_blocks_the_loop_is_complained_of_once(
     fixture = LocalWorkerFixture()
     with caplog.at_level(logging.ERROR, "callboard.actors"):
         for late in (0.0, STUCK_AFTER + 1, STUCK_AFTER + 2, 0.0, STUCK_AFTER + 1):
-            monkeypatch.setattr(fixture.worker.host, "overdue", partial(float, late))
-            assert fixture.worker._pulse() == ("", 0, 0)
+            monkeypatch.setattr(fixture.worker.host.limits, "overdue", partial(float, late))
+            assert fixture.worker._pulse() == ("", 0, 0, 0)
     assert len(caplog.records) == 2
     await fixture.close()
 
@@ -119,11 +119,22 @@ async def test_a_worker_that_may_ends_itself_when_it_is_stuck(
     monkeypatch.setattr("callboard.runtime.local_worker.os._exit", leave)
     fixture = LocalWorkerFixture(exit_when_stuck=True)
     fixture.worker._pulse()
-    monkeypatch.setattr(fixture.worker.host, "overdue", lambda: STUCK_AFTER + 1)
+    monkeypatch.setattr(fixture.worker.host.limits, "overdue", lambda: STUCK_AFTER + 1)
     with pytest.raises(SystemExit) as caught:
         fixture.worker._pulse()
     assert caught.value.code == STUCK
     assert "this worker ends itself" in caplog.text
+    await fixture.close()
+
+
+async def test_the_heart_of_a_worker_that_is_cut_off_does_not_beat(monkeypatch: pytest.MonkeyPatch) -> None:
+    fixture = LocalWorkerFixture()
+    task = asyncio.create_task(fixture.worker.run())
+    await fixture.worker.consumer.joined.wait()
+    assert fixture.worker._pulse().worker == fixture.worker.consumer.worker
+    monkeypatch.setattr(type(fixture.worker.consumer), "is_cut_off", True)
+    assert fixture.worker._pulse().worker == ""
+    await fixture.worker.drain(task, 5)
     await fixture.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -22,9 +23,10 @@ from callboard import (
     TypeSubscription,
 )
 from callboard.broker.errors import BadUrlError, SettingsError
+from callboard.broker.redis.client.transport import RedisTransport
 from callboard.errors import UnknownAgentTypeError
 from callboard.runtime.errors import RuntimeStateError
-from tests.helpers.runtimes import Answer, Ask, Note, listener
+from tests.helpers.runtimes import Answer, Ask, Note, closure, listener
 
 Make = Callable[..., RedisAgentRuntime]
 
@@ -75,7 +77,7 @@ async def test_which_namespace(url: str, make: Make, monkeypatch: pytest.MonkeyP
     async def namespace(**options: object) -> str:
         runtime = make(url, **options)
         await runtime.open()
-        return runtime.settings.namespace
+        return str(runtime.settings.namespace)
 
     first, second = await namespace(), await namespace()
     assert first.startswith(f"run-{os.getpid()}-")
@@ -85,6 +87,51 @@ async def test_which_namespace(url: str, make: Make, monkeypatch: pytest.MonkeyP
     assert await namespace(settings=BrokerSettings(namespace="theirs"), namespace="mine") == "mine"
     monkeypatch.setenv("CALLBOARD_NAMESPACE", "environment")
     assert await namespace() == "environment"
+
+
+NAMED = {
+    "argument": ({"namespace": "main"}, None),
+    "settings": ({"settings": BrokerSettings(namespace="main")}, None),
+    "settings with more": ({"settings": replace(BrokerSettings(namespace="main"), lease=9.0)}, None),
+    "environment": ({}, "main"),
+    "environment beside settings": ({"settings": BrokerSettings(lease=9.0)}, "main"),
+    "argument before settings": ({"namespace": "main", "settings": BrokerSettings(namespace="x")}, None),
+    "argument before environment": ({"namespace": "main"}, "other"),
+    "settings before environment": ({"settings": BrokerSettings(namespace="main")}, "other"),
+}
+
+
+@pytest.mark.parametrize("how", NAMED)
+async def test_a_namespace_that_was_named_is_used_and_stays(
+    url: str, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    options, environment = NAMED[how]
+    if environment is not None:
+        monkeypatch.setenv("CALLBOARD_NAMESPACE", environment)
+    runtime = RedisAgentRuntime(url, **options)  # type: ignore[arg-type]
+    async with runtime:
+        assert runtime.transport.keys.namespace == runtime.settings.namespace == "main"
+    looking = RedisTransport(url, BrokerSettings(namespace="main"))
+    assert await looking.names_after("callboard:{main}:"), "close has deleted it"
+    await looking.close()
+
+
+async def test_a_namespace_that_was_made_up_goes(url: str) -> None:
+    runtime = RedisAgentRuntime(url, settings=BrokerSettings(lease=9.0))
+    async with runtime:
+        assert str(runtime.settings.namespace).startswith("run-")
+    looking = RedisTransport(url, BrokerSettings(namespace="x"))
+    assert await looking.names_after("callboard:") == []
+    await looking.close()
+
+
+async def test_a_server_in_the_environment_counts_beside_settings(
+    url: str, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALLBOARD_URL", url)
+    runtime = make(settings=BrokerSettings(lease=9.0))
+    await runtime.open()
+    assert runtime.transport.endpoint.host == url.removeprefix("memory://")
 
 
 @pytest.mark.parametrize("wrong", ["redis//localhost", "http://localhost", "redis://localhost:port"])
@@ -184,7 +231,7 @@ async def test_an_app_is_declared_as_a_whole_also_by_who_runs_nothing(url: str) 
         assert dict(zip(topics[::2], topics[1::2], strict=True))[b"news"] == b"first"
         runtime.start()
         await runtime.ready()
-        assert runtime.worker.count(":") == 2
+        assert runtime.worker.count(":") == 3
         with pytest.raises(ValueError, match="first"):
             await runtime.register_factory("first", RoutedAgent)
 
@@ -194,8 +241,45 @@ async def test_a_type_that_the_app_does_not_have(url: str) -> None:
         RedisAgentRuntime.from_app(_app(), url, types=["secnd"])
 
 
+async def test_which_namespace_of_an_app(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def namespace(app: App, **options: object) -> str | None:
+        async with RedisAgentRuntime.from_app(app, url, **options) as runtime:  # type: ignore[arg-type]
+            return runtime.settings.namespace
+
+    main, staging = BrokerSettings(namespace="main"), BrokerSettings(namespace="staging")
+    assert await namespace(App("shop")) == "shop"
+    assert await namespace(App("shop"), settings=main) == "main"
+    assert await namespace(App("shop", namespace="mine"), settings=staging) == "staging"
+    assert await namespace(App("shop", settings=main)) == "main"
+    assert await namespace(App("shop"), settings=staging, namespace="main") == "main"
+    monkeypatch.setenv("CALLBOARD_NAMESPACE", "main")
+    assert await namespace(App("shop")) == "main"
+    assert await namespace(App("shop", settings=BrokerSettings(lease=9.0))) == "main"
+    assert await namespace(App("shop", namespace="mine")) == "mine"
+    assert await namespace(App("shop"), settings=staging) == "staging"
+
+
 async def test_two_apps_need_not_meet(url: str) -> None:
     first = RedisAgentRuntime.from_app(_app(), url, namespace="one", settings=BrokerSettings())
     async with first:
         assert first.settings.namespace == "one"
         assert first.settings.request_timeout == 30
+
+
+def test_memory_works_in_a_new_event_loop_after_one_ended_with_a_runtime_open() -> None:
+    url, left = f"memory://loops-{os.urandom(4).hex()}", []
+
+    async def answer(agent: ClosureContext, message: Ask, ctx: MessageContext) -> Answer:
+        return Answer()
+
+    async def ask_and_leave() -> object:
+        runtime = RedisAgentRuntime(url, namespace="loops")
+        left.append(runtime)
+        await closure(runtime, "answering", answer)
+        runtime.start()
+        await runtime.ready()
+        return await runtime.send_message(Ask(), AgentId("answering", "a"), timeout=60)
+
+    for _ in range(3):
+        with asyncio.Runner() as runner:
+            assert runner.run(ask_and_leave()) == Answer()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from callboard.broker.consumer.intake import Load, Suspects
+from callboard.broker.consumer.intake import PATIENCE, Load, Suspects, patience
 from tests.helpers.eventually import eventually
 from tests.helpers.lanes import entry, working
 
@@ -48,6 +48,19 @@ async def test_large_bodies_are_taken_in_smaller_numbers() -> None:
         assert work.lane.most_held <= 8
 
 
+async def test_a_full_worker_is_handed_nothing_and_still_names_its_rate_limits() -> None:
+    async with working(prefetch=4) as work:
+        work.host.gate("1", "2", "3", "4")
+        work.offer(*(entry(body, body) for body in "1234"))
+        await work.runs("1", "2", "3", "4")
+        work.consumer.nudge()
+        full = await work.sees_call(lambda call: not call.wants and call.held == 4)
+        assert (full.accept, full.types) == (0, ("counter",))
+        work.host.let("1")
+        after = await work.sees_call(lambda call: call.done == [("1", "C")])
+        assert (after.wants, after.accept) == ({"counter": 1}, 1)
+
+
 async def test_a_suspect_is_handled_alone() -> None:
     async with working() as work:
         await work.quiet()
@@ -85,6 +98,52 @@ async def test_a_suspect_that_takes_long_does_not_hold_up_the_others_for_ever(
         await work.committed("b1", "suspect")
 
 
+async def test_a_worker_that_makes_room_for_a_suspect_is_handed_nothing() -> None:
+    """What waits behind a busy agent would come after what it holds without end."""
+    async with working() as work:
+        await work.quiet()
+        work.host.gate("b1", "c1")
+        work.offer(entry("b", "b1"), entry("c", "c1"))
+        await work.runs("b1", "c1")
+        asked = len(work.lane.calls)
+        work.lane.suspects_wait = True
+        work.lane.bells.put_nowait("counter")
+        await eventually(lambda: any(call.wants for call in work.lane.calls[asked:]))
+        work.lane.suspects_wait = False
+        work.host.let("c1")
+        await work.committed("c1")
+        assert [call.accept for call in work.lane.calls if call.done] == [False]
+        work.host.let("b1")
+        await work.committed("c1", "b1")
+        assert [call.accept for call in work.lane.calls if call.done] == [False, True]
+
+
+def test_patience_doubles_with_each_death_up_to_an_end() -> None:
+    assert [patience(deaths) / PATIENCE for deaths in (0, 1, 2, 6, 1000)] == [1, 2, 4, 64, 64]
+
+
+async def test_the_worse_the_record_of_a_suspect_the_longer_it_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+
+    def noted(suspicion: int) -> float:
+        asked.append(suspicion)
+        return 3600.0
+
+    monkeypatch.setattr("callboard.broker.consumer.intake.patience", noted)
+    async with working() as work:
+        await work.quiet()
+        work.host.gate("suspect")
+        work.lane.suspects_wait, work.lane.suspicion = True, 3
+        work.offer(entry("a", "suspect"))
+        await work.runs("suspect")
+        await eventually(lambda: asked == [3])
+        work.lane.suspects_wait = False
+        work.host.let("suspect")
+        await work.committed("suspect")
+
+
 def test_the_rate_follows_what_ends_and_is_not_measured_over_an_instant() -> None:
     load = Load()
     load.measure(100.0)
@@ -110,7 +169,7 @@ async def test_a_fenced_worker_waits_for_no_suspect_any_more(monkeypatch: pytest
     monkeypatch.setattr("callboard.broker.consumer.intake.PATIENCE", 0.02)
     nudged: list[bool] = []
     suspects = Suspects(lambda: nudged.append(True))
-    suspects.heed(True)
+    suspects.heed(True, 0)
     assert suspects.keep_room
     suspects.forget()
     await asyncio.sleep(0.04)

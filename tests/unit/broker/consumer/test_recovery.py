@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 
 import pytest
 
+from callboard.broker.consumer.outage import Outage
 from callboard.broker.envelope import Envelope, Posting
 from callboard.broker.errors import (
     CommandError,
@@ -289,3 +291,84 @@ async def test_an_outcome_that_cannot_be_written_is_a_dead_letter_and_the_others
         (dead,) = [one for one in work.lane.dones if one.mode[0] == "D"]
         assert dead.extras[0] == b"unsendable"
         assert work.host.started == ["good", "bad", "back"]
+
+
+# The server knows something else
+
+
+async def test_what_the_server_does_not_hold_is_not_run() -> None:
+    """Everything begins anew: what the handlers of this worker changed in memory can't be told apart."""
+    async with working() as work:
+        work.host.gate("a1", "b1")
+        work.offer(entry("a", "a1"), entry("a", "a2"), entry("b", "b1"))
+        await work.runs("a1", "b1")
+        gone = next(one for one in work.lane.held.values() if one.envelope.body == b"a1")
+        del work.lane.held[gone.reference]
+        work.lane.failures.append(Failure(LOST))
+        work.consumer.nudge()
+        await eventually(lambda: work.lane.joins == 2)
+        assert work.lane.left, "it gave back what it held"
+        assert sorted(work.host.cancelled) == ["a1", "b1"]
+        assert sorted(work.host.fenced_from) == ["a1", "b1"]
+        await work.quiet()
+        assert (work.lane.committed, work.consumer.held) == ([], 0)
+
+
+async def test_what_had_ended_and_the_server_does_not_hold_is_not_committed() -> None:
+    async with working() as work:
+        work.host.gate("a1", "b1")
+        work.offer(entry("a", "a1"), entry("b", "b1"))
+        await work.runs("a1", "b1")
+        work.lane.answering.clear()
+        work.lane.failures.append(Failure(LOST, carried_out=True))
+        turns = len(work.lane.calls)
+        work.consumer.nudge()
+        await eventually(lambda: len(work.lane.calls) > turns)
+        work.host.let("a1")
+        await eventually(lambda: work.host.ended == ["a1"])
+        gone = next(one for one in work.lane.held.values() if one.envelope.body == b"a1")
+        del work.lane.held[gone.reference]
+        work.lane.leave_error = LOST
+        work.lane.answering.set()
+        await eventually(lambda: work.lane.joins == 2)
+        await work.quiet()
+        assert work.lane.committed == []
+
+
+# Without answers
+
+
+async def test_a_worker_that_gets_no_answer_for_longer_than_its_lease_is_cut_off() -> None:
+    async with working(lease=0.2, beat_every=0.1) as work:
+        work.lane.resync_errors.extend([ServerUnavailableError("redis://test", "READONLY")] * 3)
+        work.lane.reconnect_errors.extend([ServerUnavailableError("redis://test", "refused")] * 100_000)
+        assert not work.consumer.is_cut_off
+        work.lane.failures.append(Failure(LOST))
+        work.consumer.nudge()
+        await eventually(lambda: work.consumer.is_cut_off)
+        work.lane.reconnect_errors.clear()
+        await eventually(lambda: not work.consumer.is_cut_off)
+        work.offer(entry("a", "a1"))
+        await work.committed("a1")
+
+
+async def test_an_idle_worker_and_one_whose_handlers_run_are_not_cut_off() -> None:
+    async with working(lease=0.1, beat_every=0.05) as work:
+        work.host.gate("a1")
+        work.offer(entry("a", "a1"))
+        await work.runs("a1")
+        await asyncio.sleep(0.3)
+        assert not work.consumer.is_cut_off
+        work.host.let("a1")
+
+
+async def test_a_blocked_event_loop_is_no_outage() -> None:
+    """A handler blocks the loop for long between two attempts: the server was not asked in that time."""
+    outage = Outage(0.05)
+    with outage:
+        time.sleep(0.3)  # noqa: ASYNC251 - this is the handler
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not outage.is_too_long
+        await eventually(lambda: outage.is_too_long)
+    assert not outage.is_too_long

@@ -63,7 +63,7 @@ class WorkerDriver:
 
     async def take(self, agent_type: str, count: int = 10, *done: Done) -> list[Done]:
         """Takes entries; returns them as if they were handled."""
-        turn = await self.lane.commit_and_pull(done, Pull([ConsumedType(agent_type)], count, 0, True, False))
+        turn = await self.lane.commit_and_pull(done, Pull([ConsumedType(agent_type)], count, 0, True, 0))
         return [Done(delivery, Mark.COMMIT, ()) for delivery in turn.deliveries]
 
     async def take_all(self, agent_type: str) -> list[Done]:
@@ -75,7 +75,7 @@ class WorkerDriver:
         return taken
 
     async def finish(self, *done: Done) -> None:
-        await self.lane.commit_and_pull(done, Pull((), 0, 0, False, False))
+        await self.lane.commit_and_pull(done, Pull((), 0, 0, False, 0))
 
     async def bury(self, agent_type: str, reason: str = "failed") -> None:
         """Takes everything of a type and gives it up."""

@@ -69,8 +69,11 @@ def test_comments_are_not_sent() -> None:
 
 def test_the_library_stays_below_what_lua_allows() -> None:
     """A chunk may have 200 locals at once: those that files share, and those of the file that has most of its own."""
-    shared = [line for line in library().text.splitlines() if re.match(r"local (?!function)[^=]*$", line)]
-    assert sum(_locals_of(line) for line in shared) + len(Mark) < 150
+    shared, *operations = [
+        sum(_locals_of(line) for line in part.splitlines() if re.match(r"local (?!function)[^=]*$", line))
+        for part in library().text.split("\nregister('")
+    ]
+    assert shared + max(operations) + len(Mark) < 170
 
 
 def _locals_of(line: str) -> int:

@@ -115,12 +115,56 @@ async def test_an_error_fails_its_own_command_only() -> None:
         ("LOADING Redis is loading the dataset in memory", ServerUnavailableError),
         ("READONLY You can't write against a read only replica.", ServerUnavailableError),
         ("MASTERDOWN Link with MASTER is down", ServerUnavailableError),
+        ("NOREPLICAS Not enough good replicas to write.", ServerUnavailableError),
+        ("UNBLOCKED force unblock from blocking operation", ServerUnavailableError),
         ("CLUSTERDOWN Hash slot not served", ServerUnavailableError),
     ],
 )
 def test_errors_of_the_server_have_a_class(text: str, kind: type[Exception]) -> None:
     error = translate(hiredis.ReplyError(text), "redis://here")
     assert type(error) is kind
+
+
+DEMOTED = (
+    "READONLY You can't write",
+    "MASTERDOWN Link is down",
+    "NOREPLICAS Not enough",
+    "UNBLOCKED force unblock",
+)
+
+
+@pytest.mark.parametrize("said", DEMOTED)
+async def test_a_server_that_is_the_primary_no_more_is_left(said: str) -> None:
+    """It would go on answering: what waits there for something to come would wait for ever."""
+    async with peer(once(f"-{said}\r\n".encode(), then=silent)) as server:
+        wire = await opened(server.url)
+        first, second = wire.call(("X",)), wire.call(("BLPOP", "bell", "0"))
+        with pytest.raises(ServerUnavailableError):
+            await first
+        assert not wire.is_open
+        with pytest.raises(ConnectionLostError):
+            await second
+
+
+async def test_a_server_that_loads_its_data_is_not_left() -> None:
+    async with peer(once(b"-LOADING Redis is loading\r\n+OK\r\n")) as server:
+        wire = await opened(server.url)
+        first, second = wire.call(("X",)), wire.call(("X",))
+        with pytest.raises(ServerUnavailableError):
+            await first
+        assert await second == b"OK"
+        assert wire.is_open
+        wire.close()
+
+
+@pytest.mark.parametrize("said", DEMOTED)
+async def test_a_thread_leaves_it_too(said: str) -> None:
+    async with peer(once(f"-{said}\r\n+OK\r\n".encode())) as server:
+        wire = await asyncio.to_thread(BlockingWire, Endpoint.parse(server.url), 5)
+        with pytest.raises(ServerUnavailableError):
+            await asyncio.to_thread(wire.call, ("X",))
+        with pytest.raises(ConnectionLostError):
+            await asyncio.to_thread(wire.call, ("X",))
 
 
 @pytest.mark.parametrize("wrong", [None, True, [1], "half \ud800"], ids=repr)

@@ -10,7 +10,7 @@ from callboard.broker import BrokerSettings
 from callboard.broker.redis.client import follower as follower_module
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.endpoint import Endpoint
-from callboard.broker.redis.client.follower import StreamFollower
+from callboard.broker.redis.client.follower import StreamFollower, just_below
 from callboard.broker.redis.keys import Keys
 from tests.helpers.eventually import eventually
 from tests.helpers.servers import ServerProcess
@@ -21,7 +21,11 @@ class FollowerFixture:
 
     def __init__(self, url: str) -> None:
         settings = BrokerSettings(namespace=f"replies-{os.urandom(4).hex()}")
-        self.endpoint, self.names, self.settings = Endpoint.parse(url), Keys(settings.namespace), settings
+        self.endpoint, self.names, self.settings = (
+            Endpoint.parse(url),
+            Keys(str(settings.namespace)),
+            settings,
+        )
         self.link = self._link()
         self.other = self._link()
         self.key = self.names.of("reply:me")
@@ -202,3 +206,43 @@ async def test_a_reader_whose_link_is_closed_ends(fixture: FollowerFixture) -> N
     await eventually(fixture.is_reading)
     fixture.link.close()
     await eventually(lambda: not [t for t in asyncio.all_tasks() if t.get_name() == "callboard-follower"])
+
+
+async def test_a_stream_that_was_lost_and_goes_on_with_lower_ids_is_read(
+    fixture: FollowerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock of the server that took over, or that was set back, is behind the ids of before."""
+    monkeypatch.setattr(follower_module, "BLOCK", 50)
+    ahead = "9000000000000-5"
+    fixture.reader.start()
+    await fixture.other.command("XADD", fixture.key, ahead, "id", "before", "type", "T")
+    await fixture.takes("before")
+    await fixture.other.command("DEL", fixture.key)
+    await fixture.write("after")
+    await fixture.takes("before", "after")
+
+
+async def test_a_tail_that_was_lost_with_the_connection_is_noticed_at_once(fixture: FollowerFixture) -> None:
+    fixture.reader.start()
+    await fixture.write("kept")
+    await fixture.other.command("XADD", fixture.key, "9000000000000-0", "id", "lost", "type", "T")
+    await fixture.takes("kept", "lost")
+    await eventually(fixture.is_reading)
+    await fixture.other.command("XDEL", fixture.key, "9000000000000-0")
+    await fixture.other.command("XSETID", fixture.key, (await _last_kept(fixture)))
+    fixture.link.break_off("a failover")
+    await fixture.write("new")
+    await fixture.takes("kept", "lost", "kept", "new")
+
+
+async def _last_kept(fixture: FollowerFixture) -> bytes:
+    ((entry, _),) = await fixture.other.command("XREVRANGE", fixture.key, "+", "-", "COUNT", 1)
+    return bytes(entry)
+
+
+@pytest.mark.parametrize(
+    ("entry", "below"),
+    [(b"5-1", b"5-0"), (b"5-0", b"4-18446744073709551615"), (b"0-0", b"0-0")],
+)
+def test_the_id_just_below_another_one(entry: bytes, below: bytes) -> None:
+    assert just_below(entry) == below

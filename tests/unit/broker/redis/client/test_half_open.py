@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from callboard.broker import BrokerSettings
-from callboard.broker.errors import ConnectionLostError
+from callboard.broker.errors import ConnectionLostError, ServerUnavailableError
 from callboard.broker.redis.client.transport import RedisTransport
 from tests.helpers.peers import Client, Peer, peer
 
@@ -69,5 +69,28 @@ async def test_a_connection_that_waits_for_an_answer_is_left_alone() -> None:
         with pytest.raises(ConnectionLostError):
             await blocking
         hurried.close()
+        waiting.close()
+        await transport.close()
+
+
+async def test_when_a_server_is_the_primary_no_more_nothing_waits_there_any_longer() -> None:
+    """What waits for something to come, such as a reply, would wait for ever."""
+
+    async def replica(client: Client) -> None:
+        while (command := await client.command()) is not None:
+            if command[0] != b"BLPOP":
+                await client.say(b"+OK\r\n" if command[0] == b"PING" else b"-READONLY You can't write\r\n")
+
+    async with peer(replica) as there:
+        transport = RedisTransport(there.url, BrokerSettings(namespace="demoted", socket_timeout=30.0))
+        waiting = transport.link("waiting")
+        await waiting.command("PING")
+        blocked = asyncio.create_task(waiting.command("BLPOP", "bell", "0"))
+        await asyncio.sleep(0)
+        with pytest.raises(ServerUnavailableError):
+            await transport.admin.command("SET", "a", "b")
+        with pytest.raises(ConnectionLostError, match="the primary no more"):
+            await asyncio.wait_for(blocked, 10)
+        assert not transport.admin.is_open
         waiting.close()
         await transport.close()

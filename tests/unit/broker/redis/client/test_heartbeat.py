@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from callboard.broker import BrokerSettings
-from callboard.broker.consumer.interfaces import ConsumedType, Pull
+from callboard.broker.consumer.interfaces import ConsumedType, Incarnation, Pull
 from callboard.broker.redis.client.blocking import BlockingWire
 from callboard.broker.redis.client.endpoint import Endpoint
-from callboard.broker.redis.client.heartbeat import Heartbeat
+from callboard.broker.redis.client.heartbeat import Heartbeat, Pulse
 from callboard.broker.redis.client.lane import WorkerLane
 from callboard.broker.redis.client.transport import Declared, RedisTransport
 from callboard.broker.redis.keys import Keys
@@ -44,11 +44,11 @@ class HeartbeatFixture:
         self.pulse_error: Exception | None = None
         self.heartbeat: Heartbeat = self.transport.heartbeat(self._pulse, self.fenced.append)
 
-    def _pulse(self) -> tuple[str, int, int]:
+    def _pulse(self) -> Pulse:
         self.beats += 1
         if self.pulse_error is not None:
             raise self.pulse_error
-        return self.lane.worker, 3, 2
+        return Pulse(*self.lane.incarnation, held=3, running=2)
 
     async def begin(self) -> None:
         await self.transport.declare({"counter": {}}, [Declared("counter", "topic", "visits")])
@@ -106,7 +106,7 @@ async def test_a_blocked_event_loop_does_not_cost_the_lease(
     wire.close()
     other = fixture.transport.lane()
     await other.join(["counter"])
-    await fixture.lane.turn((), Pull([ConsumedType("counter")], 1, 0, True, True))
+    await fixture.lane.turn((), Pull([ConsumedType("counter")], 1, 0, True, 100))
     assert fixture.fenced == []
     other.close()
 
@@ -197,14 +197,16 @@ async def test_it_stops(fixture: HeartbeatFixture) -> None:
 
 
 def test_stopping_one_that_never_began() -> None:
-    Heartbeat(Endpoint.parse("redis://"), Keys("test"), BrokerSettings(), lambda: ("", 0, 0), print).stop()
+    Heartbeat(
+        Endpoint.parse("redis://"), Keys("test"), BrokerSettings(), lambda: Pulse("", 0, 0, 0), print
+    ).stop()
     assert NAME not in {thread.name for thread in threading.enumerate()}
 
 
 async def test_a_server_that_hangs_is_given_up_while_there_is_time_for_another_beat() -> None:
     async with peer(silent) as hung:
         fixture = HeartbeatFixture(hung.url, lease=0.6)
-        fixture.lane.worker = "here:1:1"
+        fixture.lane.incarnation = Incarnation("here:1:1")
         fixture.heartbeat.start()
         await eventually(lambda: hung.connections >= 3)
         await fixture.close()

@@ -12,6 +12,7 @@ from callboard.broker.envelope import Envelope, Posting
 from callboard.broker.errors import CommandError, ConnectionLostError, FencedError
 from callboard.broker.outcome import Commit, DeadLetter, ErrorInfo
 from callboard.broker.redis.client.commits import Done
+from callboard.broker.redis.client.identity import own_name
 from callboard.broker.redis.client.lane import WorkerLane, is_sendable
 from callboard.broker.redis.client.transport import RedisTransport
 from tests.helpers.eventually import eventually
@@ -43,7 +44,8 @@ async def test_every_incarnation_has_a_name_that_only_rises(transport: RedisTran
         {name.rpartition(":")[0] for name in names},
         [int(name.rpartition(":")[2]) for name in names],
     )
-    assert prefixes == {f"{socket.gethostname()}:{os.getpid()}"}
+    assert prefixes == {own_name()}
+    assert own_name().rpartition(":")[0] == f"{socket.gethostname()}:{os.getpid()}"
     assert epochs == [epochs[0], epochs[0] + 1, epochs[0] + 2]
     found = await transport.admin.command("HGET", transport.keys.of(f"worker:{lane.worker}"), "types")
     assert found == b"counter audit"
@@ -54,7 +56,7 @@ async def test_a_worker_that_left_is_fenced(lane: WorkerLane) -> None:
     name = lane.worker
     await lane.leave()
     with pytest.raises(FencedError, match=name):
-        await lane.turn((), Pull([ConsumedType("counter")], 1, 0, True, True))
+        await lane.turn((), Pull([ConsumedType("counter")], 1, 0, True, 100))
     with pytest.raises(FencedError, match=name):
         await lane.resync()
     await lane.leave()
@@ -63,12 +65,12 @@ async def test_a_worker_that_left_is_fenced(lane: WorkerLane) -> None:
 async def test_a_new_incarnation_may_work_where_the_old_one_may_not(lane: WorkerLane) -> None:
     await lane.leave()
     await lane.join(["counter"])
-    assert (await lane.turn((), Pull([ConsumedType("counter")], 1, 0, True, True))).deliveries == []
+    assert (await lane.turn((), Pull([ConsumedType("counter")], 1, 0, True, 100))).deliveries == []
 
 
 async def test_leaving_gives_back_what_is_held(driver: WorkerDriver, lane: WorkerLane) -> None:
     await driver.publish("topic:visits", "ada", id="m1")
-    (held,) = (await lane.turn((), Pull([ConsumedType("counter")], 5, 0, True, True))).deliveries
+    (held,) = (await lane.turn((), Pull([ConsumedType("counter")], 5, 0, True, 100))).deliveries
     await lane.leave()
     (done,) = await driver.take("counter")
     assert (done.delivery.envelope.id, done.delivery.attempt) == (held.envelope.id, 1)
@@ -77,7 +79,7 @@ async def test_leaving_gives_back_what_is_held(driver: WorkerDriver, lane: Worke
 
 async def test_leaving_as_crashed_counts_an_attempt(driver: WorkerDriver, lane: WorkerLane) -> None:
     await driver.publish("topic:visits", "ada")
-    await lane.turn((), Pull([ConsumedType("counter")], 5, 0, True, True))
+    await lane.turn((), Pull([ConsumedType("counter")], 5, 0, True, 100))
     await lane.leave(crashed=True)
     (done,) = await driver.take("counter")
     assert done.delivery.attempt == 2
@@ -89,7 +91,7 @@ async def test_leaving_as_crashed_counts_an_attempt(driver: WorkerDriver, lane: 
 
 async def test_a_turn_brings_entries_and_the_time(driver: WorkerDriver, lane: WorkerLane) -> None:
     await driver.publish("topic:visits", "ada", body=b"\xff\x00", head=b"\x80", id="m1")
-    turn = await lane.turn((), Pull([ConsumedType("counter")], 5, 0, True, True))
+    turn = await lane.turn((), Pull([ConsumedType("counter")], 5, 0, True, 100))
     (delivery,) = turn.deliveries
     assert delivery.reference[:2] == (b"counter", b"topic:visits")
     assert delivery.tries == b""
@@ -98,7 +100,7 @@ async def test_a_turn_brings_entries_and_the_time(driver: WorkerDriver, lane: Wo
     assert (envelope.sender, envelope.kind, envelope.body) == (None, "event", b"\xff\x00")
     assert abs(envelope.at - turn.server_ms) < 60_000
     assert (turn.next_due_ms, turn.suspects_wait, turn.full_topic) == (None, False, "")
-    await lane.commit_and_pull([Done(delivery, "C", ())], Pull((), 0, 0, False, True))
+    await lane.commit_and_pull([Done(delivery, "C", ())], Pull((), 0, 0, False, 100))
 
 
 async def test_a_turn_says_when_there_is_more_and_when_the_next_timer_is_due(
@@ -107,7 +109,7 @@ async def test_a_turn_says_when_there_is_more_and_when_the_next_timer_is_due(
     for key in "abc":
         await driver.publish("topic:visits", key)
     await driver.publish("topic:visits", "later", due=50_000)
-    turn = await lane.turn((), Pull([ConsumedType("counter")], 2, 0, True, True))
+    turn = await lane.turn((), Pull([ConsumedType("counter")], 2, 0, True, 100))
     assert (len(turn.deliveries), turn.more) == (2, True)
     assert turn.next_due_ms is not None
     assert 0 < turn.next_due_ms - turn.server_ms <= 50_000
@@ -118,7 +120,7 @@ async def test_a_turn_brings_the_states_of_persistent_agents_once(
 ) -> None:
     for body in (b"1", b"2"):
         await driver.publish("topic:visits", "ada", body=body)
-    pull = Pull([ConsumedType("counter", True)], 1, 0, True, True)
+    pull = Pull([ConsumedType("counter", True)], 1, 0, True, 100)
     (first,) = (await lane.turn((), pull)).deliveries
     assert (first.state, first.state_version) == (b"", 0)
     await driver.transport.save_state("counter", "bob", 7, b"saved")
@@ -130,7 +132,7 @@ async def test_a_turn_brings_the_states_of_persistent_agents_once(
     assert (third.state, third.state_version) == (b"saved", 7)
     assert await driver.transport.load_state("counter", "ada") == (1, b"one")
     assert await driver.transport.load_state("counter", "nobody") == (0, b"")
-    await lane.commit_and_pull([Done(third, "C", ())], Pull((), 0, 0, False, True))
+    await lane.commit_and_pull([Done(third, "C", ())], Pull((), 0, 0, False, 100))
 
 
 async def test_commits_of_several_types_and_streams_in_one_turn(driver: WorkerDriver) -> None:
@@ -174,10 +176,10 @@ async def test_a_stream_that_takes_nothing_does_not_undo_half_of_a_turn(
 
 
 async def test_a_late_copy_of_a_turn_is_refused(driver: WorkerDriver, lane: WorkerLane) -> None:
-    await lane.turn((), Pull((), 0, 0, False, True))
+    await lane.turn((), Pull((), 0, 0, False, 100))
     lane._calls -= 1
     with pytest.raises(ConnectionLostError, match="overtaken"):
-        await lane.turn((), Pull((), 0, 0, False, True))
+        await lane.turn((), Pull((), 0, 0, False, 100))
 
 
 # After a lost connection
@@ -188,29 +190,29 @@ async def test_a_resync_tells_what_is_held_and_refuses_older_turns(
 ) -> None:
     for key in "ab":
         await driver.publish("topic:visits", key, body=key.encode())
-    (kept, done) = (await lane.turn((), Pull([ConsumedType("counter")], 5, 0, True, True))).deliveries
-    await lane.commit_and_pull([Done(done, "C", ())], Pull((), 0, 1, False, True))
+    (kept, done) = (await lane.turn((), Pull([ConsumedType("counter")], 5, 0, True, 100))).deliveries
+    await lane.commit_and_pull([Done(done, "C", ())], Pull((), 0, 1, False, 100))
     (held,) = await lane.resync()
     assert held.reference == kept.reference
     assert held.envelope.body == kept.envelope.body
     assert held.state_unknown
     lane._calls -= 1
     with pytest.raises(ConnectionLostError):
-        await lane.commit_and_pull([Done(kept, "C", ())], Pull((), 0, 0, False, True))
+        await lane.commit_and_pull([Done(kept, "C", ())], Pull((), 0, 0, False, 100))
     (held,) = await lane.resync()
-    await lane.commit_and_pull([Done(held, "C", ())], Pull((), 0, 0, False, True))
+    await lane.commit_and_pull([Done(held, "C", ())], Pull((), 0, 0, False, 100))
     assert await lane.resync() == []
 
 
 @pytest.mark.real_server("it lives in this process: there is no connection that could break")
 async def test_a_lane_goes_on_after_its_client_was_killed(driver: WorkerDriver, lane: WorkerLane) -> None:
     await driver.publish("topic:visits", "ada")
-    (delivery,) = (await lane.turn((), Pull([ConsumedType("counter")], 5, 0, True, True))).deliveries
+    (delivery,) = (await lane.turn((), Pull([ConsumedType("counter")], 5, 0, True, 100))).deliveries
     await driver.transport.admin.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
     await eventually(lambda: not lane._link.is_open)
     await lane.reconnect(5)
     assert [held.reference for held in await lane.resync()] == [delivery.reference]
-    await lane.commit_and_pull([Done(delivery, "C", ())], Pull((), 0, 0, False, True))
+    await lane.commit_and_pull([Done(delivery, "C", ())], Pull((), 0, 0, False, 100))
 
 
 # Bells
@@ -270,7 +272,7 @@ def test_what_can_be_sent(extras: tuple[str, ...], expected: bool) -> None:
 
 async def test_outcomes_are_encoded_by_the_lane(driver: WorkerDriver, lane: WorkerLane) -> None:
     await driver.publish("topic:visits", "a")
-    pull = Pull([ConsumedType("counter")], 5, 0, True, True)
+    pull = Pull([ConsumedType("counter")], 5, 0, True, 100)
     (delivery,) = (await lane.turn((), pull)).deliveries
     assert lane.can_send(delivery, Commit())
     assert not lane.can_send(
@@ -283,6 +285,6 @@ async def test_outcomes_are_encoded_by_the_lane(driver: WorkerDriver, lane: Work
     )
     broken_head = Posting(Envelope("m", "Note", "a", None, 0, b"", cause="half \ud800"), "topic:visits")
     assert not lane.can_send(delivery, Commit(outgoing=(broken_head,)))
-    await lane.turn([(delivery, DeadLetter("failed"), True)], Pull((), 0, 0, False, True))
+    await lane.turn([(delivery, DeadLetter("failed"), True)], Pull((), 0, 0, False, 100))
     assert await lane.resync() == []
     assert await driver.transport.admin.command("XLEN", driver.transport.keys.of("dead:counter")) == 1

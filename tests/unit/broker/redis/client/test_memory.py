@@ -75,6 +75,36 @@ async def test_closing_fails_what_is_under_way(name: str) -> None:
         await asyncio.wait_for(call, 1)
 
 
+async def test_a_read_that_was_cancelled_ends_and_leaves_nothing(name: str) -> None:
+    reader, writer = opened(name), opened(name)
+    for command in (("BLPOP", "l", "0"), ("XREAD", "COUNT", 1, "BLOCK", 0, "STREAMS", "s", "0-0")):
+        reading = asyncio.create_task(reader.call_within(command, 60))
+        await asyncio.sleep(0)
+        await writer.call_within(("SET", "a", "1"), 1)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(reading, 10)
+    await writer.call_within(("RPUSH", "l", "1"), 1)
+    assert await writer.call_within(("LLEN", "l"), 1) == 1
+
+
+def test_the_store_outlives_an_event_loop_that_was_closed_over_a_read(name: str) -> None:
+    loop = asyncio.new_event_loop()
+
+    async def wait_for_ever() -> None:
+        database = server_of(Endpoint.parse(name)).dbs[0]
+        database.add_change_callback(lambda: loop.call_soon_threadsafe(loop.stop))
+
+    loop.run_until_complete(wait_for_ever())
+    loop.close()
+
+    async def push() -> int:
+        length: int = await opened(name).call_within(("RPUSH", "l", "1"), 1)
+        return length
+
+    assert (asyncio.run(push()), asyncio.run(push())) == (1, 2)
+
+
 async def test_without_fakeredis_it_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fakeredis", None)
     with pytest.raises(MissingPackageError, match=r"pip install 'callboard\[testing\]'"):

@@ -51,6 +51,15 @@ async def test_it_is_added_once_and_read_in_order(driver: WorkerDriver) -> None:
     assert await command("XLEN", keys.of("reply:elsewhere")) == 2, "one notice for each"
 
 
+async def test_a_place_that_the_server_has_lost_is_not_read_behind(driver: WorkerDriver) -> None:
+    """Ids of the server that took over may be below the one that is remembered."""
+    place, nested = await _place(driver), driver.transport.nested
+    await nested.send(_nested("n1"), "counter", ROUTE)
+    found = await nested.read(place, "9000000000000-0")
+    assert [values[0] for _, values in found] == [b"n1"]
+    assert await nested.read(place, found[0][0]) == []
+
+
 async def test_nobody_waits(driver: WorkerDriver) -> None:
     await _place(driver)
     with pytest.raises(NotWaitingError, match="counter/ada"):

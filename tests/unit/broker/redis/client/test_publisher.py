@@ -45,7 +45,7 @@ class WatchedLink(Link):
     """
 
     def __init__(self, url: str, settings: BrokerSettings) -> None:
-        super().__init__(Endpoint.parse(url), Keys(settings.namespace), settings)
+        super().__init__(Endpoint.parse(url), Keys(str(settings.namespace)), settings)
         self.batches: list[tuple[int, list[str]]] = []
         self.losses: deque[bool | None] = deque()
         self.answering = asyncio.Event()

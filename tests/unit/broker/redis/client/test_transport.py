@@ -210,7 +210,7 @@ async def test_names_with_the_letters_of_patterns_are_found_and_no_others(transp
 
 
 async def test_a_namespace_is_removed_whole_and_alone(server_url: str, transport: RedisTransport) -> None:
-    other = RedisTransport(server_url, BrokerSettings(namespace=transport.settings.namespace + "-2"))
+    other = RedisTransport(server_url, BrokerSettings(namespace=f"{transport.settings.namespace}-2"))
     await other.save_state("counter", "kept", 1, b"kept")
     for number in range(600):
         await transport.save_state("counter", f"k{number}", 1, b"")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -112,30 +111,12 @@ class TestSocketPath:
             server_files._private_folder(link)
 
 
-class TestPort:
-    def test_the_preferred_one_if_it_is_free(self) -> None:
-        port = server_files.free_port()
-        assert server_files.free_port(port) == port
-
-    def test_another_one_if_it_is_not(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
-            assert server_files.free_port(port) not in (0, port)
-
-
 class TestConfig:
-    def test_it_names_port_socket_and_durability(self, tmp_path: Path) -> None:
-        lines = server_files.write_config(tmp_path, tmp_path / "r.sock", 4711).read_text().splitlines()
-        assert {"port 4711", "bind 127.0.0.1", "appendonly yes", "appendfsync everysec", 'save ""'} <= set(
-            lines
-        )
+    def test_it_names_socket_and_durability_and_no_port(self, tmp_path: Path) -> None:
+        lines = server_files.write_config(tmp_path, tmp_path / "r.sock").read_text().splitlines()
+        assert {"port 0", "appendonly yes", "appendfsync everysec", 'save ""'} <= set(lines)
         assert f'unixsocket "{tmp_path}/r.sock"' in lines
         assert "unixsocketperm 700" in lines
-
-    def test_the_port_is_found_again(self, tmp_path: Path) -> None:
-        assert server_files.last_port(tmp_path) is None
-        server_files.write_config(tmp_path, tmp_path / "r.sock", 4711)
-        assert server_files.last_port(tmp_path) == 4711
 
     def test_odd_paths_are_quoted(self) -> None:
         assert server_files._quoted(Path('/a b/"c"\\d\n')) == '"/a b/\\"c\\"\\\\d\\n"'

@@ -44,6 +44,7 @@ def worst(findings: list[Finding]) -> Level:
 def test_every_file_in_the_folder_is_a_check() -> None:
     assert list(all_checks()) == [
         *(
+            "layout",
             "server",
             "permissions",
             "persistence",

@@ -1,0 +1,89 @@
+"""Ways to break what keeps one key of the wrong type, or one long list, from stopping everything."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .change import always, never, removed, with_part
+from .mutation import ON, Mutation
+
+WRONG_TYPES = "contract/test_wrong_types.py::"
+GOES_ON = f"{WRONG_TYPES}test_what_a_broken_key_does_not_concern_goes_on[{{backend}}-"
+BOUNDS = "contract/test_bounds.py::"
+PORTION = "unit/broker/consumer/test_portion.py::"
+
+BOUNDS_MUTATIONS: Final = (
+    Mutation(
+        "a worker goes on without its books",
+        "a worker without books takes nothing",
+        always,
+        (f"{WRONG_TYPES}test_a_worker_takes_nothing_that_its_books_do_not_say{ON}",),
+    ),
+    Mutation(
+        "a handler runs with a default state in place of one that can't be read",
+        "a handler does not run without its state",
+        never,
+        (f"{WRONG_TYPES}test_a_message_whose_state_can_not_be_read_is_not_handled{ON}",),
+    ),
+    Mutation(
+        "a commit that can't be written ends the turn",
+        "a commit that can't be written takes no other with it",
+        with_part("pcall(write_effects, turn, i, mode)", "true, write_effects(turn, i, mode)"),
+        (f"{GOES_ON}state:-string]",),
+    ),
+    Mutation(
+        "what can't be buried is dropped",
+        "what can't be buried comes back",
+        removed,
+        (f"{WRONG_TYPES}test_what_can_not_be_buried_either_is_not_lost{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "agents are taken although nobody knows who runs them",
+        "nothing is taken without books",
+        removed,
+        (f"{WRONG_TYPES}test_no_agent_is_given_away_while_nobody_knows_who_runs_it{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a message is added although it may be there",
+        "what may have been added is not added",
+        removed,
+        (f"{WRONG_TYPES}test_what_may_be_a_duplicate_is_refused{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a turn walks a whole list",
+        "a turn looks at a part of a long list",
+        with_part("math.min(length, MOST_LOOKS)", "length"),
+        (f"{BOUNDS}test_a_turn_puts_aside_a_part_of_many_paused_agents_and_asks_for_another{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "an old worker takes what it does not know",
+        "a worker takes only what it knows",
+        with_part("is_known(turn, line)", "true"),
+        (f"{BOUNDS}test_a_worker_that_knows_takes_them_a_portion_at_a_time_and_in_order{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "suspects are taken beside the rate limit",
+        "a suspect counts in the rate",
+        never,
+        (f"{BOUNDS}test_a_suspect_waits_for_its_rate{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a turn carries everything at once",
+        "a turn carries no more than passes",
+        never,
+        (f"{PORTION}test_what_does_not_pass_in_time_passes_in_smaller_portions",),
+    ),
+    Mutation(
+        "what did not pass is sent again as it was",
+        "after a lost turn less is sent",
+        removed,
+        (f"{PORTION}test_what_does_not_pass_in_time_passes_in_smaller_portions",),
+        quick=False,
+    ),
+)
