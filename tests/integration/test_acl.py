@@ -481,7 +481,9 @@ async def test_a_publisher_has_the_rights_that_it_uses_and_no_others(
     async with RedisAgentRuntime.from_app(app, url_of(server, "worker"), settings=usual) as worker:
         worker.start()
         await worker.send_message(Count(total=5000), AgentId("counter", "a"), message_id="asked before")
-    limited = replace(usual, max_backlog=5, max_backlog_per_key=5, when_full="reject")
+    # A longer window than the worker's, so that ids have to stay longer than it asked for.
+    longer = 3 * usual.dedupe_window
+    limited = replace(usual, max_backlog=5, max_backlog_per_key=5, when_full="reject", dedupe_window=longer)
     publisher = RedisAgentRuntime.from_app(app, url_of(server, "publisher"), settings=limited, types=())
     publisher.add_message_types([Unheard])
     async with Recording(server, admin) as recording, publisher:
