@@ -91,6 +91,7 @@ OF_THE_NAMESPACE = (
         "chores",
         "hash",
         "what takes more than one call, `<kind> <what>`: leave, adopt, subscribe -> how far it is",
+        publisher="hget",
     ),
     KeyKind("grown", "set", "streams that were read from since a beat looked whether to trim them"),
     KeyKind("workers", "zset", "worker -> when its lease ends, server ms"),

@@ -68,7 +68,7 @@ end
 local function is_unusable(suffix) return this.unusable ~= nil and this.unusable[suffix] ~= nil end
 
 -- What such a key gives instead: no values, nothing, or else 0.
-local LISTS = { HGETALL = true, HKEYS = true, HVALS = true, HMGET = true, SMEMBERS = true, LRANGE = true, ZRANGE = true,
+local LISTS = { HGETALL = true, SPOP = true, HKEYS = true, HVALS = true, HMGET = true, SMEMBERS = true, LRANGE = true, ZRANGE = true,
   ZRANGEBYSCORE = true, ZRANGEBYLEX = true, XRANGE = true, XPENDING = true }
 local VALUES = { GET = true, HGET = true, LINDEX = true, LPOP = true, LPOS = true, ZSCORE = true, XADD = true }
 
