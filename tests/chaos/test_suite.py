@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from scripts.chaos_suite import history
+from scripts.chaos_suite.bank.run import run_bank
 from scripts.chaos_suite.faults import all_faults
 from scripts.chaos_suite.faults.client_kill import ClientKill
 from scripts.chaos_suite.faults.kill_publisher import KillPublisher
@@ -69,6 +70,15 @@ def test_the_suite_from_the_command_line(tmp_path: Path, faults: tuple[str, ...]
     assert "redelivery after kill -9 of a worker" in done.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("forgets", [False, True], ids=["durable", "tails lost"])
+async def test_the_books_of_the_bank_are_right(tmp_path: Path, forgets: bool) -> None:
+    result, told = await run_bank(tmp_path, 7, 8.0, forgets=forgets)
+    assert list(result.violations) == [], told
+    assert result.acknowledged > 0
+    assert result.committed > result.acknowledged, "coins were passed on"
+
+
 # The command line
 
 
@@ -88,7 +98,17 @@ def test_list_shows_every_fault() -> None:
 def test_help_teaches() -> None:
     done = _chaos("--help")
     assert done.returncode == 0
-    for option in ("--soak", "--seed", "--only", "--list", "--keep", "--strict", "--server", "Exit codes"):
+    for option in (
+        "--soak",
+        "--bank",
+        "--seed",
+        "--only",
+        "--list",
+        "--keep",
+        "--strict",
+        "--server",
+        "Exit codes",
+    ):
         assert option in done.stdout
 
 
