@@ -14,12 +14,14 @@ from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters
 
 
 async def _outlast(event: asyncio.Event) -> None:
-    """Waits for an event whatever happens."""
-    while not event.is_set():
+    """Waits for an event, and to be cancelled, which it ignores."""
+    is_cancelled = False
+    while not (event.is_set() and is_cancelled):
         try:
             await event.wait()
+            await asyncio.sleep(0.01)
         except asyncio.CancelledError:
-            continue
+            is_cancelled = True
 
 
 async def _reap(runtime: RedisAgentRuntime, type: str) -> None:

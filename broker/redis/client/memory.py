@@ -108,7 +108,7 @@ class MemoryChannel:
                 changed.clear()
                 for attempt in attempts:
                     if answer := self._client.call(attempt):
-                        return answer if attempt[0] == "XREAD" else [answer[0], answer[1][0]]
+                        return answer if attempt[0] == "XREAD" else [_bytes_of(attempt[1]), answer]
                 if loop.time() >= deadline:
                     break
                 await self._either(changed, deadline - loop.time())
@@ -152,9 +152,14 @@ def _patience(arguments: Sequence[Argument]) -> float | None:
 def _without_waiting(arguments: Sequence[Argument]) -> Sequence[Sequence[Argument]]:
     """Commands that ask for the same and do not wait; the first answer that is not empty counts."""
     if arguments[0] == "BLPOP":
-        return [("LMPOP", 1, key, "LEFT") for key in arguments[1:-1]]
+        # Not LMPOP: fakeredis keeps the list that it empties, and then can't delete it.
+        return [("LPOP", key) for key in arguments[1:-1]]
     at = arguments.index("BLOCK")
     return [(*arguments[:at], *arguments[at + 2 :])]
+
+
+def _bytes_of(key: Argument) -> bytes:
+    return key if isinstance(key, bytes) else str(key).encode()
 
 
 class BlockingMemory:
