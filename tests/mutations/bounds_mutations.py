@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .change import always, never, removed, with_part
+from .change import always, becomes, never, removed, with_part
 from .mutation import ON, Mutation
 
 WRONG_TYPES = "contract/test_wrong_types.py::"
@@ -41,7 +41,7 @@ BOUNDS_MUTATIONS: Final = (
     Mutation(
         "agents are taken although nobody knows who runs them",
         "nothing is taken without books",
-        removed,
+        becomes("known = true"),
         (f"{WRONG_TYPES}test_no_agent_is_given_away_while_nobody_knows_who_runs_it{ON}",),
         quick=False,
     ),

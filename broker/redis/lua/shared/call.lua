@@ -72,18 +72,30 @@ local LISTS = { HGETALL = true, SPOP = true, HKEYS = true, HVALS = true, HMGET =
   ZRANGEBYSCORE = true, ZRANGEBYLEX = true, XRANGE = true, XPENDING = true }
 local VALUES = { GET = true, HGET = true, LINDEX = true, LPOP = true, LPOS = true, ZSCORE = true, XADD = true }
 
--- A command; a key of the wrong type is like one that is not there, and told of. Any other error ends the call: the command
--- is given again, so that the server itself says why.
-local function soft(command, key, ...)
-  local result = redis.pcall(command, key, ...)
-  local wrong = failure(result)
-  if not wrong then return result end
+-- What stands for the answer of a command that failed. Any error but a wrong type ends the call: the command is given again,
+-- so that the server itself says why.
+local function instead(wrong, command, key, ...)
   if not is_wrong_type(wrong) then return redis.call(command, key, ...) end
   note_unusable(key, wrong)
   if LISTS[command] then return {} end
   if command == 'HSCAN' or command == 'SSCAN' then return { '0', {} } end
   if VALUES[command] then return nil end
   return 0
+end
+
+-- Most lines of most calls come by here, and to find these two anew each time would take as long as the rest.
+local unsafe, type_of = nil, nil
+
+-- A command; a key of the wrong type is like one that is not there, and told of.
+local function soft(command, key, ...)
+  local result = unsafe(command, key, ...)
+  if type_of(result) ~= 'table' or not result.err then return result end
+  return instead(failure(result), command, key, ...)
+end
+
+local function begin_soft()
+  unsafe, type_of = redis.pcall, type
+  return soft
 end
 
 -- A command without which what is being done must not go on: a key of the wrong type is an error that names it.

@@ -1,7 +1,7 @@
 -- How a function of the library is registered, and how each of its calls begins.
 
 local function begin(keys, arguments, is_strict)
-  call, P, ARGV = is_strict and redis.call or soft, keys[1], arguments
+  call, P, ARGV = is_strict and redis.call or begin_soft(), keys[1], arguments
   this = { subscribers = {}, touched = {}, unclaimed = {} }
   reset_clock()
 end

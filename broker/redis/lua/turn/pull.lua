@@ -25,13 +25,27 @@ local function add_paused(turn, agent_type, streams, suffixes, paused)
   for i = 1, #paused do suffixes[#suffixes + 1] = paused[i] end
 end
 
+-- Without these nothing of a type is taken: an agent could be given to two workers, or be overtaken. They are looked at when
+-- there is something to take, once in a turn.
+local function has_books(turn, agent_type)
+  local known = turn.books[agent_type]
+  if known == nil then
+    call('HLEN', P .. 'busy:' .. agent_type)
+    call('HLEN', P .. 'parked:' .. agent_type)
+    -- guard: nothing is taken without books
+    known = not is_unusable('busy:' .. agent_type) and not is_unusable('parked:' .. agent_type)
+    turn.books[agent_type] = known
+  end
+  return known
+end
+
 local function pull_new(turn, agent_type, count)
   if turn.scan then freshen(agent_type) end
   local suffixes, horizon = oldest_fresh(agent_type)
   local early = call('ZCARD', P .. 'early:' .. agent_type) > 0
   -- What would have to be read ahead could be kept nowhere.
   if is_unusable('early:' .. agent_type) then return end
-  if #suffixes == 0 and not early then return end
+  if #suffixes == 0 and not early or not has_books(turn, agent_type) then return end
   local bound, paused = nil, {}
   if early and #suffixes > 0 then suffixes, bound = behind_early(turn, agent_type, suffixes, count) end
   if turn.paused then suffixes, paused = apart_by_pause(turn, suffixes) end
@@ -54,6 +68,7 @@ local function is_filled(turn, taken, count) return taken >= count or taken > 0 
 -- Agents that are ready: at most so many are looked at that the list may be long, with agents that are paused.
 local function pull_ready(turn, agent_type, count)
   local taken, length = 0, call('LLEN', P .. 'ready:' .. agent_type)
+  if length == 0 or not has_books(turn, agent_type) then return 0 end
   -- guard: a turn looks at a part of a long list
   for _ = 1, math.min(length, MOST_LOOKS) do
     if is_filled(turn, taken, count) then break end
@@ -129,23 +144,16 @@ local function pull_suspect(turn, agent_type)
   return false
 end
 
--- Without these nothing of a type is taken: an agent could be given to two workers, or be overtaken.
-local function has_books(agent_type)
-  call('HLEN', P .. 'busy:' .. agent_type)
-  call('HLEN', P .. 'parked:' .. agent_type)
-  return not is_unusable('busy:' .. agent_type) and not is_unusable('parked:' .. agent_type)
-end
-
 local function pull_type(turn, agent_type, count)
-  -- guard: nothing is taken without books
-  if not has_books(agent_type) then return end
   if turn.resumed and turn.resumed[agent_type] then
     -- guard: all that was put aside goes on
     unshelve(agent_type, turn.resumed[agent_type])
     turn.more = true
   end
   count = count - pull_ready(turn, agent_type, count)
-  if count > 0 and call('EXISTS', P .. 'newer:' .. agent_type) == 1 then count = count - pull_newer(turn, agent_type, count) end
+  if count > 0 and call('EXISTS', P .. 'newer:' .. agent_type) == 1 and has_books(turn, agent_type) then
+    count = count - pull_newer(turn, agent_type, count)
+  end
   if turn.bytes >= MOST_BYTES then count = math.min(count, 1) end
   if count > 0 then pull_new(turn, agent_type, count) end
 end
