@@ -21,6 +21,11 @@ class Holder(Protocol):
         """Whether something of it is handled, waits, or is not committed yet."""
         ...
 
+    @property
+    def ended(self) -> bool:
+        """Whether the worker cancelled its handler."""
+        ...
+
 
 class Receipt:
     """Where a delivery came from, and what its commit has to name; bytes as the server gave them.

@@ -21,6 +21,7 @@ from .settings_errors import did_you_mean, explained, sentence_about
 logger = logging.getLogger("callboard.broker")
 
 PREFIX: Final = "CALLBOARD_"
+_NO_SETTINGS: Final = frozenset({"CALLBOARD_PROCESS_TOKEN"})  # a supervisor gives it to each of its children
 DEFAULT_NAMESPACE: Final = "main"
 UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
@@ -214,7 +215,9 @@ def warn_of_unknown(environ: Mapping[str, str] | None = None) -> None:
     """Logs a warning for every variable that looks like a setting and is none, each once in a process."""
     known = [spec.name.upper() for spec in fields(BrokerSettings)]
     for name in sorted(os.environ if environ is None else environ):
-        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in known and name not in _warned:
+        if name in _NO_SETTINGS or name in _warned:
+            continue
+        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in known:
             _warned.add(name)
             hint = did_you_mean(name.removeprefix(PREFIX), known, prefix=PREFIX)
             logger.warning("there is no setting %s; it is ignored%s", name, hint)

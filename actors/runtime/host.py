@@ -201,7 +201,7 @@ class AgentHost:
                 self.agents.roll_back(live)
             called_off = request is not None and request.ends()
             if isinstance(error, KeyboardInterrupt) or (
-                isinstance(error, asyncio.CancelledError) and is_being_cancelled()
+                isinstance(error, asyncio.CancelledError) and is_being_cancelled() and _is_ended(delivery)
             ):
                 raise
             if called_off:
@@ -347,6 +347,12 @@ class AgentHost:
 
 def _is_newer(error: BrokerError) -> bool:
     return isinstance(error, UnsupportedVersionError) and error.version > max(error.accepted)
+
+
+def _is_ended(delivery: Delivery) -> bool:
+    """Whether the worker cancelled the handler; else the handler has cancelled its own task."""
+    # guard: a handler that cancels its own task fails
+    return delivery.mailbox is None or delivery.mailbox.ended
 
 
 def _cancelled_reply(request: Envelope) -> Posting | None:

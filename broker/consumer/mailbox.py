@@ -25,9 +25,10 @@ class Mailbox:
         unsent: deliveries that are finished and whose commit was not sent yet.
         closing: nothing more of it begins; what is left goes back to the server once nothing is unsent.
         fenced: the lease was lost; nothing of this mailbox may be committed.
+        ended: its worker cancelled the handler. A handler may also cancel the task that it runs in by itself.
     """
 
-    __slots__ = ("closing", "fenced", "key", "queue", "task", "unsent")
+    __slots__ = ("closing", "ended", "fenced", "key", "queue", "task", "unsent")
 
     def __init__(self, key: MailboxKey) -> None:
         self.key = key
@@ -36,6 +37,7 @@ class Mailbox:
         self.unsent = 0
         self.closing = False
         self.fenced = False
+        self.ended = False
 
     @property
     def has_work(self) -> bool:

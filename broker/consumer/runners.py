@@ -7,6 +7,7 @@ waits for something, so that handlers that never wait share a task and cost no t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Iterable
@@ -80,11 +81,14 @@ class Runners:
         """Cancels the handlers that run for these mailboxes; their deliveries go back and count no attempt."""
         for mailbox in mailboxes:
             if mailbox.task is not None:
+                mailbox.ended = True
                 mailbox.task.cancel(reason)
 
     def end(self) -> set[asyncio.Task[None]]:
         """Cancels all runners; returns those whose end is to be waited for."""
         self._ending = True
+        for mailbox in self._boxes:
+            mailbox.ended = True
         tasks = set(self._tasks)
         for task in tasks:
             task.cancel()
@@ -121,10 +125,14 @@ class Runners:
         mailbox.task = task
         try:
             outcome = await self._handler.handle(delivery, self._worker)
+            # guard: a handler that cancels its own task cancels nothing else
+            if task.cancelling() and not mailbox.ended:
+                await self._go_on(task)
         except asyncio.CancelledError as error:
             if self._ending:
                 raise
-            outcome = self._cancelled(delivery, task, error)
+            outcome = self._cancelled(mailbox, delivery, error)
+            await self._go_on(task)
         except Exception as error:  # the agent must not hang, nor what waits behind this delivery
             logger.exception("the host failed on an entry of %s", delivery.stream.decode(errors="replace"))
             outcome = self._retry.decide(delivery.attempt, error)
@@ -135,14 +143,20 @@ class Runners:
                 self._boxes.runnable.append(freed)
         self._finish(mailbox, delivery, outcome, task)
 
-    def _cancelled(
-        self, delivery: Delivery, task: asyncio.Task[None], error: asyncio.CancelledError
-    ) -> Outcome:
+    def _cancelled(self, mailbox: Mailbox, delivery: Delivery, error: asyncio.CancelledError) -> Outcome:
         """Cancelled by this worker: it goes back. By the handler's own doing: it failed as with any other error."""
-        if not task.cancelling():
+        if not mailbox.ended:
             return self._retry.decide(delivery.attempt, error)
-        _forget_cancellations(task)
         return Release("the worker stops")
+
+    async def _go_on(self, task: asyncio.Task[None]) -> None:
+        """The task was cancelled for the sake of a handler, or by it: that is not meant for the next one."""
+        # A task that cancels itself is not interrupted before it waits for something the next time: that is here.
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        if self._ending:
+            raise asyncio.CancelledError
+        _forget_cancellations(task)
 
     def _finish(
         self, mailbox: Mailbox, delivery: Delivery, outcome: Outcome, task: asyncio.Task[None]

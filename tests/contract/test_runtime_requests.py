@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -118,6 +118,29 @@ async def test_an_event_whose_handler_raises_cancelled_fails_like_any_other(runt
     (letter,) = await letters(runtime, "failing")
     assert letter["error"].startswith("CancelledError")
     assert letter["attempts"] == "3"
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_handler_that_cancels_its_own_task_fails_and_harms_nobody_else(
+    runtimes: Runtimes, waits: bool
+) -> None:
+    handled: list[str] = []
+
+    async def cancel(agent: ClosureContext, message: Note, ctx: MessageContext) -> None:
+        handled.append(agent.id.key)
+        if agent.id.key == "bad":
+            cast("asyncio.Task[None]", asyncio.current_task()).cancel()
+        if waits:
+            await asyncio.sleep(0.01)
+
+    runtime = await runtimes.started()
+    await closure(runtime, "failing", cancel, "news")
+    for key in ("bad", "a", "b"):
+        await runtime.publish_message(Note(), TopicId("news", key))
+        await asyncio.sleep(0.05)
+    await runtime.stop_when_idle()
+    assert sorted(handled) == ["a", "b", *["bad"] * (3 if waits else 1)]
+    assert [letter["attempts"] for letter in await letters(runtime, "failing")] == ["3"] * waits
 
 
 async def test_a_response_that_can_not_be_sent_is_an_error(runtimes: Runtimes) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from callboard.broker import BrokerSettings
 from callboard.broker.errors import SettingsError
+from callboard.broker.redis.client.identity import TOKEN_VARIABLE
 from callboard.broker.settings import described_fields, parse_size
 
 
@@ -48,6 +49,11 @@ def test_a_variable_that_is_no_setting_is_told_of_once(caplog: pytest.LogCapture
         "there is no setting CALLBOARD_NAMESPCE; it is ignored: did you mean 'CALLBOARD_NAMESPACE'?",
         "there is no setting CALLBOARD_QQQ; it is ignored",
     ]
+
+
+def test_the_token_of_a_supervisor_is_no_unknown_setting(caplog: pytest.LogCaptureFixture) -> None:
+    BrokerSettings.from_env({TOKEN_VARIABLE: "abcd1234"})
+    assert not caplog.records
 
 
 def test_what_is_said_in_code_wins_over_the_environment() -> None:

@@ -487,8 +487,10 @@ async def test_two_runs_of_one_request_are_cancelled_and_end_each_for_itself() -
 
 async def test_a_worker_that_is_told_to_end_ends_the_handler() -> None:
     fixture = HostFixture()
-    handling = asyncio.ensure_future(fixture.host.handle(fixture.delivery(Note(text="hang"))))
+    delivery = fixture.delivery(Note(text="hang"))
+    handling = asyncio.ensure_future(fixture.host.handle(delivery))
     await eventually(lambda: Worker.contexts)
+    cast("Mailbox", delivery.mailbox).ended = True
     handling.cancel("released")
     with pytest.raises(asyncio.CancelledError):
         await handling
