@@ -132,7 +132,7 @@ class AgentHost:
                     await self._load(live, delivery)
                 else:
                     live.mailbox = delivery.mailbox
-        except Exception as error:  # noqa: BLE001 - a factory or a stored state can fail in any way
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a factory or a stored state can fail in any way
             return self._failed(kind, delivery, error)
         return await self._run(kind, live, delivery, message, worker)
 

@@ -16,6 +16,8 @@ from callboard import (
     RedisAgentRuntime,
     RoutedAgent,
     TopicId,
+    TypeSubscription,
+    event,
     rpc,
 )
 from callboard.broker.consumer.interfaces import ConsumedType, Pull
@@ -141,6 +143,23 @@ async def test_a_handler_that_cancels_its_own_task_fails_and_harms_nobody_else(
     await runtime.stop_when_idle()
     assert sorted(handled) == ["a", "b", *["bad"] * (3 if waits else 1)]
     assert [letter["attempts"] for letter in await letters(runtime, "failing")] == ["3"] * waits
+
+
+async def test_an_agent_that_can_not_be_made_fails_its_message_however_it_fails(runtimes: Runtimes) -> None:
+    class Leaving(RoutedAgent):
+        def __init__(self) -> None:
+            raise SystemExit(3)
+
+        @event
+        async def on_note(self, message: Note, ctx: MessageContext) -> None: ...
+
+    runtime = await runtimes.started()
+    await Leaving.register(runtime, "leaving", Leaving)
+    await runtime.add_subscription(TypeSubscription("news", "leaving"))
+    await runtime.publish_message(Note(), TopicId("news", "a"))
+    await runtime.stop_when_idle()
+    (letter,) = await letters(runtime, "leaving")
+    assert (letter["reason"], letter["error"]) == ("failed", "SystemExit: 3")
 
 
 async def test_a_response_that_can_not_be_sent_is_an_error(runtimes: Runtimes) -> None:

@@ -30,6 +30,8 @@ SENDING = "unit/actors/runtime/test_sending.py::"
 RUNTIME = "unit/actors/runtime/test_runtime.py::"
 OPENING = "contract/test_runtime_opening.py::"
 CLOCK = "contract/test_runtime_clock.py::"
+REQUESTS = "contract/test_runtime_requests.py::"
+OWN_TASK = f"{REQUESTS}test_a_handler_that_cancels_its_own_task_fails_and_harms_nobody_else"
 
 PYTHON_MUTATIONS: Final = (
     Mutation(
@@ -334,6 +336,20 @@ PYTHON_MUTATIONS: Final = (
         "a fenced handler makes no outcome",
         never,
         (f"{HOST}test_a_handler_that_was_fenced_is_given_back",),
+        quick=False,
+    ),
+    Mutation(
+        "a handler that cancels its own task goes back for ever",
+        "a handler that cancels its own task fails",
+        becomes("return True"),
+        (f"{OWN_TASK}[{{backend}}-True]",),
+        quick=False,
+    ),
+    Mutation(
+        "a handler that cancels its own task cancels the next one",
+        "a handler that cancels its own task cancels nothing else",
+        never,
+        (f"{OWN_TASK}[{{backend}}-False]",),
         quick=False,
     ),
     Mutation(
