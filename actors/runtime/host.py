@@ -351,7 +351,6 @@ def _is_newer(error: BrokerError) -> bool:
 
 def _is_ended(delivery: Delivery) -> bool:
     """Whether the worker cancelled the handler; else the handler has cancelled its own task."""
-    # guard: a handler that cancels its own task fails
     return delivery.mailbox is None or delivery.mailbox.ended
 
 

@@ -339,13 +339,6 @@ PYTHON_MUTATIONS: Final = (
         quick=False,
     ),
     Mutation(
-        "a handler that cancels its own task goes back for ever",
-        "a handler that cancels its own task fails",
-        becomes("return True"),
-        (f"{OWN_TASK}[{{backend}}-True]",),
-        quick=False,
-    ),
-    Mutation(
         "a handler that cancels its own task cancels the next one",
         "a handler that cancels its own task cancels nothing else",
         never,
