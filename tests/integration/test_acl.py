@@ -441,7 +441,7 @@ class Recording:
 
 
 async def _until_full(send: Callable[[], Awaitable[object]]) -> None:
-    for _ in range(20):
+    for _ in range(200):
         try:
             await send()
         except RequestTimeoutError:
