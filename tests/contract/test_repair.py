@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from callboard.broker.redis.operations.repair import KINDS, find, repair
+from callboard.broker.redis.operations.repair.snapshot import Photographer
 from tests.helpers.sabotage import PUBLISHED, SABOTAGES, Sabotage, read_by_a_stranger, scene
-from tests.helpers.server_driver import ServerDriver, bodies, topic
+from tests.helpers.server_driver import ServerDriver, bodies, posting, topic
 
 
 async def test_a_namespace_at_work_has_no_faults(driver: ServerDriver) -> None:
@@ -19,6 +20,25 @@ async def test_a_namespace_at_work_has_no_faults(driver: ServerDriver) -> None:
     assert await at_work.go_on() == PUBLISHED
     await driver.check_empty("counter")
     assert await find(driver.transport) == ()
+
+
+async def test_a_timer_that_fires_while_somebody_looks_is_no_fault(
+    driver: ServerDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await driver.declare(topic("counter", "visits"))
+    worker = await driver.worker("counter")
+    await driver.publish(posting("topic:visits", "a", "1", due=60_000))
+    (timer,) = await driver.command("ZRANGE", "timers", 0, -1)
+    read_names = Photographer._read_names
+
+    async def fires_afterwards(photographer: Photographer) -> None:
+        await read_names(photographer)
+        await driver.command("ZADD", "timers", 1, timer)
+        await worker.turn()
+
+    monkeypatch.setattr(Photographer, "_read_names", fires_afterwards)
+    assert await find(driver.transport) == ()
+    assert bodies(await worker.take()) == ["1"]
 
 
 @pytest.mark.parametrize("sabotage", SABOTAGES.values(), ids=SABOTAGES)

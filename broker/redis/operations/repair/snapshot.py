@@ -67,6 +67,7 @@ class Snapshot:
         books: agent type -> what it has in hand.
         groups: suffix of a stream -> its groups.
         timers: members.
+        stray: delayed messages that are in no timer, suffixes.
         urgent: `<type> <key>` of agents that wait for a reset.
     """
 
@@ -80,6 +81,7 @@ class Snapshot:
     books: dict[str, Books] = field(default_factory=dict[str, Books])
     groups: dict[str, list[Group]] = field(default_factory=dict[str, list[Group]])
     timers: set[str] = field(default_factory=set[str])
+    stray: set[str] = field(default_factory=set[str])
     urgent: set[str] = field(default_factory=set[str])
 
     def of_type(self, suffix: str, wanted: str) -> bool:
@@ -112,6 +114,7 @@ class Photographer:
         shot.subscribers = {topic: types.split() for topic, types in (await self._mapping("topics")).items()}
         await self._read_workers()
         shot.timers = set(await self._members("timers"))
+        await self._read_stray()
         shot.urgent = set(await self._mapping("urgent"))
         self._is_paused = bool(await self._mapping("paused"))
         for agent_type in sorted(shot.declared):
@@ -152,6 +155,22 @@ class Photographer:
         ordered = sorted(shot.names)
         answers = await each(ordered, lambda name: self._command("TYPE", name))
         shot.types = {name: text(answer) for name, answer in zip(ordered, answers, strict=True)}
+
+    async def _read_stray(self) -> None:
+        """The names are of a moment ago: a message may have left since, or its timer have come."""
+        shot = self._snapshot
+        for name in sorted(shot.names):
+            member = f"m|{name.removeprefix('timer:')}"
+            if not name.startswith("timer:") or member in shot.timers:
+                continue
+            # In this order: message and timer go in one call.
+            if await self._is_timer(member) or not await self._command("EXISTS", name):
+                continue
+            shot.stray.add(name)
+
+    async def _is_timer(self, member: str) -> bool:
+        kind = text(await self._command("TYPE", "timers"))
+        return kind == "zset" and await self._command("ZSCORE", "timers", member) is not None
 
     async def _read_workers(self) -> None:
         shot = self._snapshot

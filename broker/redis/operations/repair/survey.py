@@ -146,10 +146,9 @@ def unmendable(shot: Snapshot) -> Iterator[Fault]:
         elif shot.types[name] not in (*kind.type.split(" or "), "none"):
             detail = f"it is a {shot.types[name]} and has to be a {kind.type}: look at it, then delete it"
             yield Fault("type", (name,), "stays", detail)
-    for name in sorted(shot.names):
-        if name.startswith("timer:") and f"m|{name[6:]}" not in shot.timers:
-            detail = f"send it with ZADD timers 1 'm|{name[6:]}', or drop it with DEL {name}"
-            yield Fault("message", (name,), "stays", detail)
+    for name in sorted(shot.stray):
+        detail = f"send it with ZADD timers 1 'm|{name[6:]}', or drop it with DEL {name}"
+        yield Fault("message", (name,), "stays", detail)
     yield from _undeclared(shot.subscribers, shot.declared)
 
 
