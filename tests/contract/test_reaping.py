@@ -64,6 +64,17 @@ async def _stand_still(driver: ServerDriver, *workers: DrivenWorker) -> None:
     await driver.expire(*workers)
 
 
+async def _dead_and_living_after_a_gap(driver: ServerDriver) -> tuple[DrivenWorker, DrivenWorker]:
+    """One that holds a message and never beats again, and one that has beaten, and has reaped nobody for it."""
+    await driver.declare(topic("counter", "visits"))
+    dead, living = await driver.worker("counter"), await driver.worker("counter")
+    await driver.note("topic:visits", "a", "1")
+    await dead.take()
+    await _stand_still(driver, dead, living)
+    assert (await living.beat())[2] == 0
+    return dead, living
+
+
 async def _ends_patience(driver: ServerDriver) -> None:
     await driver.command("HSET", "beats", "patience", 1)
 
@@ -89,12 +100,7 @@ async def test_a_server_that_stands_still_again_and_again_costs_nobody_anything(
 
 
 async def test_who_is_silent_a_lease_after_the_gap_is_reaped(driver: ServerDriver) -> None:
-    await driver.declare(topic("counter", "visits"))
-    dead, living = await driver.worker("counter"), await driver.worker("counter")
-    await driver.note("topic:visits", "a", "1")
-    await dead.take()
-    await _stand_still(driver, dead, living)
-    assert (await living.beat())[2] == 0
+    _, living = await _dead_and_living_after_a_gap(driver)
     assert (await living.beat())[2] == 0, "patience lasts a lease"
     await _ends_patience(driver)
     assert (await living.beat())[2] == 1
@@ -119,12 +125,7 @@ async def test_a_new_worker_waits_one_lease_for_the_dead_of_before(driver: Serve
 
 
 async def test_where_every_beat_is_late_the_dead_are_reaped_all_the_same(driver: ServerDriver) -> None:
-    await driver.declare(topic("counter", "visits"))
-    dead, living = await driver.worker("counter"), await driver.worker("counter")
-    await driver.note("topic:visits", "a", "1")
-    await dead.take()
-    await _stand_still(driver, dead, living)
-    assert (await living.beat())[2] == 0
+    _, living = await _dead_and_living_after_a_gap(driver)
     for _ in range(3):
         await driver.command("HSET", "beats", "last", 1)
         assert (await living.beat())[2] == 0
@@ -134,12 +135,7 @@ async def test_where_every_beat_is_late_the_dead_are_reaped_all_the_same(driver:
 
 
 async def test_a_death_that_is_known_does_not_wait(driver: ServerDriver) -> None:
-    await driver.declare(topic("counter", "visits"))
-    dead, living = await driver.worker("counter"), await driver.worker("counter")
-    await driver.note("topic:visits", "a", "1")
-    await dead.take()
-    await _stand_still(driver, dead, living)
-    assert (await living.beat())[2] == 0
+    dead, living = await _dead_and_living_after_a_gap(driver)
     await _crash(driver, dead)
     assert bodies(await living.take()) == ["1"]
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from callboard import TopicId
 from callboard.broker.errors import OverloadedError, ServerUnavailableError
 from callboard.runtime.runtime import RedisAgentRuntime
+from tests.helpers.eventually import eventually
 
 from .. import clock
 from .accounts import ACCOUNTS, HOPS, MINT, Transfer
 
-RETRY_EVERY = 0.05  # seconds
+ACKNOWLEDGED_WITHIN = 60.0  # seconds, whatever happens to the servers
 HANDS = 4  # coins that are published at the same time
 
 
@@ -63,10 +64,15 @@ async def _publish(runtime: RedisAgentRuntime, coins: Coins, account: str) -> No
     number = len(coins.acknowledged[account]) + 1
     name = f"{account}/{number}"
     coin = Transfer(sender=MINT, number=number, coin=name, value=1 + number % 7, hops=HOPS)
-    while True:
-        try:
-            await runtime.publish_message(coin, TopicId("transfers", account), message_id=name)
-            break
-        except (ServerUnavailableError, OverloadedError):
-            await asyncio.sleep(RETRY_EVERY)
+    await eventually(
+        lambda: _is_acknowledged(runtime, coin, account), ACKNOWLEDGED_WITHIN, what=f"coin {name}"
+    )
     coins.acknowledged[account].append(clock.now())
+
+
+async def _is_acknowledged(runtime: RedisAgentRuntime, coin: Transfer, account: str) -> bool:
+    try:
+        await runtime.publish_message(coin, TopicId("transfers", account), message_id=coin.coin)
+    except (ServerUnavailableError, OverloadedError):
+        return False
+    return True

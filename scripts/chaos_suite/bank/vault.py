@@ -20,6 +20,7 @@ from ..proxy import Proxy
 
 DOWN = 0.3  # seconds
 FOLDER = "appendonlydir"  # of the append-only file
+COPIES = 100  # of it, until one is whole
 IN_SYNC_WITHIN = 30.0  # seconds
 RETRY_EVERY, RETRIES = 0.05, 400
 
@@ -88,11 +89,12 @@ class Vault:
     def _copy(self) -> Path:
         """A copy of the append-only file; the server begins a new one now and then, and the copy is made anew then."""
         copy = self._primary.folder / "before"
-        while True:
+        for _ in range(COPIES):
             try:
-                return Path(shutil.copytree(self._primary.folder / FOLDER, copy, dirs_exist_ok=True))
+                return Path(shutil.copytree(self._primary.folder / FOLDER, copy))
             except (shutil.Error, FileNotFoundError):
                 shutil.rmtree(copy, ignore_errors=True)
+        raise AssertionError("the append-only file changed while it was copied, each time")
 
     async def fail_over(self, lag: float, *, demoted: bool) -> None:
         """The replica, which has heard nothing for so many seconds, takes over.

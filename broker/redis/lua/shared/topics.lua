@@ -91,15 +91,6 @@ end
 -- nothing to them, what is pending is.
 local function leaving(suffix) return words(call('HGET', P .. 'leaving', suffix) or '') end
 
--- The streams in which the type has a group.
-local function streams_of(agent_type)
-  local suffixes, left = call('SMEMBERS', P .. 'streams:' .. agent_type), call('HGETALL', P .. 'leaving')
-  for i = 1, #left, 2 do
-    if contains(words(left[i + 1]), agent_type) then suffixes[#suffixes + 1] = left[i] end
-  end
-  return suffixes
-end
-
 -- More than four tokens wake no more than four idle workers: those wake others in their turn.
 local function ring(agent_type, times)
   local bell = P .. 'bell:' .. agent_type
