@@ -87,6 +87,7 @@ class MessageContext:
 
         Raises:
             EncodeError: The result can't be recorded; the effect has been made.
+            ClaimTooLargeError: The same, because it is larger than `max_claim`.
             UnknownMessageError, DecodeError: What was recorded can't be read by this code any more, because
                 its class is gone or has changed. The effect is not made again.
         """

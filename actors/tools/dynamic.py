@@ -12,7 +12,6 @@ from .documentation import document
 from .errors import (
     DuplicateToolError,
     NotAToolError,
-    ToolError,
     ToolLimitError,
     ToolStateError,
     UnknownToolError,
@@ -20,6 +19,7 @@ from .errors import (
 from .names import check_description, check_name
 from .ranking import rank
 from .schema import ToolSchema
+from .sizes import DEFAULT_LIMITS, ResultLimits
 from .static import STATE_VERSION, states_of
 
 MAX_TOOLS: Final = 1000
@@ -39,6 +39,7 @@ class DynamicWorkbench(CallingStreamWorkbench):
         max_tools: The most tools that it may hold.
         max_enabled: The most tools that may be enabled at a time.
         timeout: Seconds until a call is given up, for tools without a limit of their own; None: no limit.
+        limits: How large results may be.
 
     Raises:
         NotAToolError, ToolDeclarationError, DuplicateToolError, ToolLimitError: As `add_tool`.
@@ -51,8 +52,9 @@ class DynamicWorkbench(CallingStreamWorkbench):
         max_tools: int = MAX_TOOLS,
         max_enabled: int = MAX_ENABLED,
         timeout: float | None = None,
+        limits: ResultLimits = DEFAULT_LIMITS,
     ) -> None:
-        super().__init__(timeout)
+        super().__init__(timeout, limits)
         self._tools: dict[str, Tool] = {}
         self._enabled: set[str] = set()
         self._max_tools = max_tools
@@ -201,12 +203,10 @@ class DynamicWorkbench(CallingStreamWorkbench):
         """The schemas of the enabled tools."""
         return [tool.schema for tool in self.enabled_tools]
 
-    def _find(self, name: str) -> Tool | ToolError:
+    def _find(self, name: str) -> Tool:
         if name in self._enabled:
             return self._tools[name]
-        return UnknownToolError(
-            name, [tool.name for tool in self.enabled_tools], disabled=name in self._tools
-        )
+        raise UnknownToolError(name, [tool.name for tool in self.enabled_tools], disabled=name in self._tools)
 
     async def reset(self) -> None:
         """Nothing to reset: tools stay as they were added."""

@@ -16,6 +16,7 @@ ActorError
     ├── ToolTimeoutError         a tool did not end in time (TimeoutError)
     ├── ToolEndedError           it exited or cancelled itself (RuntimeError)
     ├── ToolContextError         it needs a MessageContext or a runtime (RuntimeError)
+    ├── UnknownOutcomeError      a call was cut off by a crash, and is not to be made again unasked
     ├── HttpToolError            a request of an HTTP tool failed
     │   ├── HttpHostError        it may not go to this host
     │   ├── HttpStatusError      the server answered with an error
@@ -243,6 +244,21 @@ class ToolContextError(ToolError, RuntimeError):
 
     tool: str
     needs: str
+
+
+class UnknownOutcomeError(ToolError):
+    """A call was under way when its process died, and may not be made again without being asked for.
+
+    Attributes:
+        tool: Its name.
+    """
+
+    template = (
+        "{tool} was called already, and its process ended before the result was kept: it may or may not have done "
+        "its work. Find out before you call it again"
+    )
+
+    tool: str
 
 
 class HttpToolError(ToolError):

@@ -33,6 +33,7 @@ class Injected(Enum):
     TOKEN = "cancellation_token"  # noqa: S105 - no password
     CONTEXT = "ctx"
     OPTIONAL_CONTEXT = "ctx or None"
+    KEY = "idempotency_key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,13 @@ class FunctionSignature:
     returns: Any
 
     def arguments(
-        self, args: BaseModel, token: CancellationToken, ctx: MessageContext | None
+        self, args: BaseModel, token: CancellationToken, ctx: MessageContext | None, key: str | None = None
     ) -> tuple[list[Any], dict[str, Any]]:
         """Positional and named arguments for one call."""
         values = {name: _value(args, name, field) for name, field in self.fields.items()}
+        given = {Injected.TOKEN: token, Injected.KEY: key}
         for name, what in self.injected.items():
-            values[name] = token if what is Injected.TOKEN else ctx
+            values[name] = given.get(what, ctx)
         return [values.pop(name) for name in self.positional], values
 
     @property
@@ -167,6 +169,8 @@ def _injection(name: str, annotation: Any) -> Injected | None:
     classes = get_args(annotation) if is_union else (annotation,)
     if CancellationToken in classes or name == "cancellation_token":
         return Injected.TOKEN
+    if name == "idempotency_key":
+        return Injected.KEY
     if MessageContext in classes:
         return Injected.OPTIONAL_CONTEXT if NoneType in classes else Injected.CONTEXT
     return None

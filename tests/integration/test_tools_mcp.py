@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from callboard import CancellationToken
+from callboard.memory.llm_messages import FunctionCall
 from callboard.tools import (
     ImageResultContent,
     McpWorkbench,
@@ -76,6 +77,13 @@ async def test_tools_are_listed_and_called(workbench: McpWorkbench, tmp_path: Pa
     (part,) = (await workbench.call_tool("picture")).result
     assert isinstance(part, ImageResultContent)
     assert part.content.mime_type == "image/png"
+
+    large = await workbench.call_tool("large")
+    assert large.to_text().endswith("xxx... [cut here: 1,950,100 of 2,000,000 characters are missing]")
+    as_asked = await workbench.call_tool(FunctionCall(id="c", name="add", arguments='{"a": 1, "b": 4}'))
+    assert as_asked.to_text() == "5"
+    broken = await workbench.call_tool(FunctionCall(id="c", name="add", arguments='{"a": 1'))
+    assert (broken.name, "not valid JSON" in broken.to_text()) == ("add", True)
 
     failed = await workbench.call_tool("fail")
     assert (failed.is_error, failed.name) == (True, "fail")
