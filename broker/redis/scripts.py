@@ -15,7 +15,7 @@ from importlib import resources
 
 from callboard.broker.envelope import MOST_HEAD, MOST_NAME, MOST_SENDER
 
-from .marks import lua_names
+from .marks import with_letters
 
 SHARED = (
     "call",
@@ -37,6 +37,7 @@ SHARED = (
     "groups",
     "layout",
     "forgetting",
+    "logs",
     "functions",
 )
 """The files of `lua/shared/`, each of which may use those before it."""
@@ -59,6 +60,7 @@ OPERATIONS = (
     "replay",
     "record",
     "recall",
+    "restore",
     "control",
     "nest",
     "answer",
@@ -95,7 +97,7 @@ def _block(operation: str) -> str:
     if operation not in PARTS:
         return _text(operation)
     text = _in_rooms([_text(f"{operation}/{part}") for part in PARTS[operation]])
-    return f"{lua_names()}\n{text}" if operation == "turn" else text
+    return with_letters(text) if operation == "turn" else text
 
 
 def _in_rooms(texts: Sequence[str], rest: str = "") -> str:
