@@ -9,9 +9,7 @@ from typing import Annotated
 import typer
 
 from callboard.cli.options import AsJson, Url
-
-SHIPPED = "demo-files"
-"""The folder in callboard/cli where a wheel has its copy of the example. Not a name that can be imported."""
+from callboard.cli.shipped import examples_folder
 
 
 def demo(
@@ -57,10 +55,3 @@ def _demo_module() -> ModuleType:
     from callboard.process.loading import import_module
 
     return import_module("digest.demo", examples_folder())
-
-
-def examples_folder() -> Path:
-    """The folder with the examples: examples/ of a checkout, else the copy that comes with the wheel."""
-    cli = Path(__file__).resolve().parents[1]
-    shipped = cli / SHIPPED
-    return shipped if shipped.is_dir() else cli.parents[1] / "examples"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -315,6 +317,37 @@ def test_init_writes_an_app_that_runs(shop: ShopFolder) -> None:
     refused = shop.run("init", "hello")
     assert refused.returncode == 2
     assert "would be overwritten" in refused.stderr
+
+
+def test_init_writes_an_assistant_that_answers_without_a_key(shop: ShopFolder) -> None:
+    shop.out("init", "helper", "--template", "assistant")
+    folder = shop.folder / "helper"
+    helper = ShopFolder(folder, shop.environ["CALLBOARD_URL"])
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        helper.environ.pop(name, None)
+    lines = (folder / "README.md").read_text(encoding="utf-8").splitlines()
+    with helper.started("worker", "app:app") as worker:
+        worker.shows("works as")
+        asked = [shlex.split(line) for line in lines if line.startswith("    callboard ask")]
+        answers = [helper.out(*words[1:]) for words in asked]
+    assert "It is written down." in answers[0]
+    assert "My cat is called Tom" in answers[2], "what one conversation heard is recalled in another"
+    assert (folder / "notes.txt").read_text(encoding="utf-8") == "the milk is out\n"
+    passed = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        check=False,
+        cwd=folder,
+        env=helper.environ,
+        capture_output=True,
+        text=True,
+    )
+    assert passed.returncode == 0, passed.stdout
+
+
+def test_init_names_its_templates(shop: ShopFolder) -> None:
+    wrong = shop.run("init", "helper", "--template", "asistant")
+    assert wrong.returncode == 2
+    assert "'counter', 'assistant'" in wrong.stderr
 
 
 # On a terminal
