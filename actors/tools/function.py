@@ -46,13 +46,13 @@ class FunctionToolConfig(BaseModel):
 class FunctionTool(BaseTool[BaseModel, Any]):
     """A typed function as a tool.
 
-    Its parameters become the arguments: their types, defaults and ``Annotated`` descriptions; pydantic models,
-    dataclasses, enums and unions are checked and made. A parameter of the class CancellationToken, or named
-    ``cancellation_token``, one of the class MessageContext, and one named ``idempotency_key`` are given by us and not
-    shown to the model. The key is the same whenever this call is made again for the same message, as after a crash
-    (see `run_tools`), and another one for every other call. An ordinary function runs in a thread of its own, so that
-    it does not hold up the event loop; it can't be stopped from outside, so one that runs long has to look at its
-    token.
+    Its parameters become the arguments: their types, defaults and descriptions, from ``Annotated`` or else the
+    ``Args:`` of the docstring; pydantic models, dataclasses, enums and unions are checked and made. A parameter of
+    the class CancellationToken, or named ``cancellation_token``, one of the class MessageContext, and one named
+    ``idempotency_key`` are given by us and not shown to the model. The key is the same whenever this call is made
+    again for the same message, as after a crash (see `run_tools`), and another one for every other call. An ordinary
+    function runs in a thread of its own, so that it does not hold up the event loop; it can't be stopped from
+    outside, so one that runs long has to look at its token.
 
     Args:
         func: An ordinary or async function, a method, a partial, or an object with ``__call__``.

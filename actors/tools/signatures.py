@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext
 
+from .docstrings import described_parameters
 from .errors import ToolDeclarationError
 
 NONE: Final = inspect.Parameter.empty
@@ -91,6 +92,7 @@ def read_signature(
         ToolDeclarationError: It can't be a tool (a ValueError); the text says which parameter and what to write.
     """
     hints = _hints(function, tool, scope)
+    described = described_parameters(inspect.unwrap(plain_function(function)).__doc__)
     injected: dict[str, Injected] = {}
     fields: dict[str, str] = {}
     definitions: dict[str, Any] = {}
@@ -110,7 +112,7 @@ def read_signature(
                 tool, f"give the parameter {parameter.name!r} a type: {parameter.name}: str"
             )
         fields[parameter.name] = field = _field_name(parameter.name, len(fields))
-        definitions[field] = _definition(parameter, field, annotation)
+        definitions[field] = _definition(parameter, field, annotation, described.get(parameter.name))
     return FunctionSignature(
         name=tool,
         model=_model(tool, definitions),
@@ -182,14 +184,16 @@ def _field_name(parameter: str, number: int) -> str:
     return f"argument_{number}" if is_taken else parameter
 
 
-def _definition(parameter: inspect.Parameter, field: str, annotation: Any) -> tuple[Any, FieldInfo]:
+def _definition(
+    parameter: inspect.Parameter, field: str, annotation: Any, described: str | None
+) -> tuple[Any, FieldInfo]:
     default = ... if parameter.default is NONE else parameter.default
-    description = _description(annotation) or parameter.name
     if isinstance(default, FieldInfo):
         return annotation, default
-    title = parameter.name.replace("_", " ").title()
+    # AutoGen gives the name as description and again as title, which tells a model nothing and costs tokens each time.
+    description = _description(annotation) or described
     alias = parameter.name if field != parameter.name else None
-    return annotation, Field(default, description=description, title=title, alias=alias)
+    return annotation, Field(default, description=description, alias=alias)
 
 
 def _description(annotation: Any) -> str:

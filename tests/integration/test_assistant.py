@@ -34,7 +34,6 @@ from tests.helpers.servers import ServerProcess
 from tests.helpers.worker_fleet import SHORT_LEASE
 
 ADA = AgentId("assistant", "ada")
-KILLS = 10
 THINKING = 0.4  # seconds that the model takes for an answer
 MOST_LINES = 20
 
@@ -108,6 +107,10 @@ class AssistantFixture:
         lines = file.read_text().splitlines() if file.exists() else []
         return [line for line in lines if line.startswith(f"{question} ")]
 
+    async def was_asked(self, moment: tuple[int, int], worker: Process) -> None:
+        """Waits until the model has the request of a question with this many answers before it."""
+        await eventually(lambda: moment in self.thinking.asked, 60, what=worker.output)
+
     def kept(self) -> Kept:
         prefix = f"callboard:{{{self.namespace}}}:once:assistant:"
         fields = [field for key in self._redis.scan_iter(f"{prefix}*") for field in self._redis.hkeys(key)]
@@ -124,8 +127,8 @@ class AssistantFixture:
             "assistant",
             "tool",
             "assistant",
-        ] * KILLS
-        for question in range(KILLS):
+        ] * len(answers)
+        for question in range(len(answers)):
             asked, call, result, answer = thread[4 * question : 4 * question + 4]
             assert number_of(asked["content"]) == question
             (made,) = call["tool_calls"]
@@ -133,16 +136,16 @@ class AssistantFixture:
             assert result["content"] == "It is written down."
             assert answer["content"] == answers[question]
 
-    async def check_memory(self) -> None:
+    async def check_memory(self, questions: int) -> None:
         """Every question is remembered once."""
         memory = MemoryServiceClient(self.runtime, "everybody")
-        await eventually(lambda: self._remembered(memory), 20)
-        found = await memory.query("question", k=2 * KILLS)
-        assert sorted(number_of(one.text) for one in found.results) == list(range(KILLS + 1))
+        await eventually(lambda: self._remembers(memory, questions), 20)
+        found = await memory.query("question", k=2 * questions)
+        assert sorted(number_of(one.text) for one in found.results) == list(range(questions))
 
     @staticmethod
-    async def _remembered(memory: MemoryServiceClient) -> bool:
-        return len(await memory.ids()) >= KILLS + 1
+    async def _remembers(memory: MemoryServiceClient, count: int) -> bool:
+        return len(await memory.ids()) >= count
 
     async def close(self) -> None:
         for process in self.processes:
@@ -169,8 +172,9 @@ def test_its_handler_has_at_most_20_lines() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.full)])
 async def test_an_assistant_that_is_killed_again_and_again_answers_all_and_pays_nothing_twice(
-    fixture: AssistantFixture,
+    fixture: AssistantFixture, kills: int
 ) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
@@ -179,12 +183,12 @@ async def test_an_assistant_that_is_killed_again_and_again_answers_all_and_pays_
     worker = fixture.start("assistant")
     answers: list[Answered] = []
     hits = 0
-    for question in range(KILLS):
+    for question in range(kills):
         asking = asyncio.ensure_future(
             fixture.runtime.send_message(Question(text=f"question {question}"), ADA, timeout=90.0)
         )
         moment = (question, chance.randrange(2))
-        await eventually(lambda moment=moment: moment in fixture.thinking.asked, 60, what=worker.output)
+        await fixture.was_asked(moment, worker)
         await asyncio.sleep(chance.uniform(0.0, THINKING))
         worker.kill()
         hits += not asking.done()
@@ -193,14 +197,14 @@ async def test_an_assistant_that_is_killed_again_and_again_answers_all_and_pays_
         answers.append(await asking)
 
         steps = [step for number, step in fixture.thinking.asked[asked:] if number == question]
-        assert all(step >= kept.model for step in steps), (
-            f"an answer that was kept was asked for again: {kept}"
-        )
-        if kept.tools:
+        # Whoever asks for the second answer has kept the first one, and what the tool returned.
+        answered = max(kept.model, moment[1])
+        assert all(step >= answered for step in steps), f"an answer that was kept was paid for again: {kept}"
+        if kept.tools or moment[1]:
             assert fixture.notes(question) == notes, "a tool whose result was kept ran again"
 
-    await fixture.runtime.send_message(Question(text=f"question {KILLS}"), ADA, timeout=90.0)
+    await fixture.runtime.send_message(Question(text=f"question {kills}"), ADA, timeout=90.0)
     fixture.check_conversation([answer.text for answer in answers])
-    await fixture.check_memory()
-    assert hits >= KILLS // 2
-    print(f"{hits} kills in an answer; {len(fixture.thinking.asked)} requests for {2 * KILLS + 2} answers")
+    await fixture.check_memory(kills + 1)
+    assert hits > kills // 2
+    print(f"{hits} kills in an answer; {len(fixture.thinking.asked)} requests for {2 * kills + 2} answers")
