@@ -319,9 +319,19 @@ class McpConnectionError(ToolError, ConnectionError):
     Attributes:
         server: Its command or address.
         reason: What happened.
+        exit_status: Of a process that ended before it was connected, negative for a signal; None: not known.
+        stderr: The end of what that process said on its standard error.
     """
 
-    template = "the MCP server {server} can't be reached: {reason}"
+    template = "the MCP server {server} can't be reached: {reason}{ending}"
 
     server: str
     reason: str
+    exit_status: int | None = None
+    stderr: str = ""
+
+    @property
+    def ending(self) -> str:
+        """The end of the sentence: how the process ended, and what it said."""
+        status = "" if self.exit_status is None else f"; its process ended with status {self.exit_status}"
+        return status + (f"; it said:\n{self.stderr}" if self.stderr else "")
