@@ -106,8 +106,9 @@ class Recorder:
         entry = self._registry.entry_for(result)
         limits = self._limits()
         body = entry.encode(result, limits)
+        # Kept all the same, it would make a dead letter of the message in its next attempt, which can't read it.
+        # guard: what no attempt could read is not recorded
         if len(body) > limits.max_bytes:
-            # Kept all the same, it would make a dead letter of the message in its next attempt, which can't read it.
             raise ClaimTooLargeError(len(body), limits.max_bytes)
         packed: bytes = msgpack.packb([entry.name, entry.version, body])
         return packed

@@ -47,6 +47,7 @@ class NumberedStep:
         execution = current.get()
         if execution is not None and (execution.is_over or execution.message_id != context.message_id):
             execution = None
+        # guard: equal steps of a handler are told apart
         number = 1 if execution is None else execution.take_number(_counted(name, context))
         return cls(context, name, number, execution)
 

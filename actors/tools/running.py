@@ -162,6 +162,7 @@ class _Answer:
             return error_result(call.name, error)
         if step is None:
             return await self._call(call, asked)
+        # guard: what a tool returned is recorded before the model reads it
         return await self._recorded(call, asked, step)
 
     async def _recorded(self, call: FunctionCall, asked: AskedCall, step: NumberedStep) -> ToolResult:

@@ -26,6 +26,7 @@ WATCH = "unit/actors/process/test_lease_watch.py::"
 LIMITS = "unit/actors/runtime/test_limits.py::"
 HOST = "unit/actors/runtime/test_host.py::"
 ONCE = "unit/actors/runtime/test_once.py::"
+TOOLS = "unit/actors/tools/test_running.py::"
 SENDING = "unit/actors/runtime/test_sending.py::"
 RUNTIME = "unit/actors/runtime/test_runtime.py::"
 OPENING = "contract/test_runtime_opening.py::"
@@ -407,6 +408,33 @@ PYTHON_MUTATIONS: Final = (
         "a type that came while the worker joined is announced",
         never,
         (f"{OPENING}test_a_type_that_comes_while_the_worker_joins_is_known_as_its_own[{{backend}}]",),
+        quick=False,
+    ),
+    Mutation(
+        "a step gets the record of an equal one before it",
+        "equal steps of a handler are told apart",
+        becomes("number = 1"),
+        (f"{TOOLS}test_results_that_were_recorded_are_not_made_again",),
+        quick=False,
+    ),
+    Mutation(
+        "the results of tools are not recorded",
+        "what a tool returned is recorded before the model reads it",
+        becomes("return await self._call(call, asked)"),
+        (f"{TOOLS}test_results_that_were_recorded_are_not_made_again",),
+    ),
+    Mutation(
+        "a tool that may have done its work is called again although the model was to be told",
+        "a call that a crash cut off is not made again unasked",
+        never,
+        (f"{TOOLS}test_the_model_is_told_of_an_unknown_outcome_where_that_is_asked_for",),
+        quick=False,
+    ),
+    Mutation(
+        "a result is recorded that no attempt can read",
+        "what no attempt could read is not recorded",
+        never,
+        (f"{ONCE}test_a_result_that_no_attempt_could_read_is_refused",),
         quick=False,
     ),
 )
