@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -46,10 +47,17 @@ def _sources(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.suffix in (".py", ".md", ".ini"))
 
 
-TEMPLATES: Final[Mapping[str, Template]] = {
-    "counter": Template(counter, "callboard publish app:app visits Visit name=Ada"),
-    "assistant": Template(
+class TemplateName(StrEnum):
+    """What `--template` takes."""
+
+    COUNTER = "counter"
+    ASSISTANT = "assistant"
+
+
+TEMPLATES: Final[Mapping[TemplateName, Template]] = {
+    TemplateName.COUNTER: Template(counter, "callboard publish app:app visits Visit name=Ada"),
+    TemplateName.ASSISTANT: Template(
         assistant, 'callboard ask app:app assistant/ada Question text="note the milk is out"'
     ),
 }
-"""The templates by their names. To add one, write its function and its line."""
+"""The templates by their names. To add one, write its function, its name and its line."""

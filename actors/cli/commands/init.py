@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,15 +10,12 @@ import typer
 
 from callboard.cli.exits import bad_use
 from callboard.cli.output import say
-from callboard.cli.templates import GITIGNORE, TEMPLATES
-
-TemplateName = Enum("TemplateName", {name: name for name in TEMPLATES}, type=str)  # type: ignore[misc]
-FIRST = TemplateName("counter")
+from callboard.cli.templates import GITIGNORE, TEMPLATES, TemplateName
 
 
 def init(
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Made when it does not exist.")] = Path(),
-    template: Annotated[TemplateName, typer.Option(help="What to begin with.")] = FIRST,
+    template: Annotated[TemplateName, typer.Option(help="What to begin with.")] = TemplateName.COUNTER,
 ) -> None:
     """Write a small app that is ready to run.
 
@@ -39,7 +35,7 @@ def init(
     if folder.exists() and not folder.is_dir():
         bad_use(f"{folder} is a file: give the name of a folder")
     name = re.sub(r"[^a-z0-9_-]+", "-", folder.resolve().name.lower()).strip("-") or "hello"
-    chosen = TEMPLATES[template.value]
+    chosen = TEMPLATES[template]
     files = {**chosen.files(name), ".gitignore": GITIGNORE}
     there = [file for file in files if (folder / file).exists()]
     if there:

@@ -6,11 +6,11 @@ import ast
 
 import pytest
 
-from callboard.cli.templates import TEMPLATES
+from callboard.cli.templates import TEMPLATES, TemplateName
 
 
 @pytest.mark.parametrize("template", sorted(TEMPLATES))
-def test_a_template_is_an_app_of_the_name_and_says_how_to_run_it(template: str) -> None:
+def test_a_template_is_an_app_of_the_name_and_says_how_to_run_it(template: TemplateName) -> None:
     files = TEMPLATES[template].files("my-shop")
     ast.parse(files["app.py"])
     assert 'App("my-shop")' in files["app.py"]
@@ -20,4 +20,4 @@ def test_a_template_is_an_app_of_the_name_and_says_how_to_run_it(template: str) 
 
 
 def test_the_assistant_has_a_test() -> None:
-    assert "test_app.py" in TEMPLATES["assistant"].files("x")
+    assert "test_app.py" in TEMPLATES[TemplateName.ASSISTANT].files("x")

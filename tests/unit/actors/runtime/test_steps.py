@@ -18,7 +18,7 @@ def context_of(message_id: str = "m", scope: str = "") -> MessageContext:
 
 @pytest.fixture
 def execution() -> Execution:
-    return Execution(A, Envelope(id="m", type="Note", key="b", body=b""), context_of())
+    return Execution(A, Envelope(id="m", type="Note", key="b", body=b"", sender=None, at=0), context_of())
 
 
 async def numbers(execution: Execution, *begun: tuple[str, MessageContext | None]) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -279,7 +279,7 @@ async def test_cancelling_ends_every_call(tools: Tools) -> None:
 
 
 class Odd(Workbench):
-    """A workbench of a user, with AutoGen's signature, that raises."""
+    """A workbench of a user, that raises or returns something else."""
 
     def __init__(self, error: BaseException | None) -> None:
         self.error = error
@@ -287,16 +287,10 @@ class Odd(Workbench):
     async def list_tools(self) -> list[ToolSchema]:
         return []
 
-    async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        cancellation_token: CancellationToken | None = None,
-        call_id: str | None = None,
-    ) -> ToolResult:
+    async def call_tool(self, name: str, *given: Any, **options: Any) -> ToolResult:
         if self.error is not None:
             raise self.error
-        return f"{name} {arguments}"  # type: ignore[return-value]
+        return f"{name} {given}"  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize(
