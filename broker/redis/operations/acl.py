@@ -110,6 +110,8 @@ OPERATOR: Final = (
         "acl|whoami",
         "config|get",
         "dbsize",
+        "function|delete",
+        "function|list",
         "memory|usage",
         "scan",
         "slowlog|get",
