@@ -319,6 +319,7 @@ def test_init_writes_an_app_that_runs(shop: ShopFolder) -> None:
     assert "would be overwritten" in refused.stderr
 
 
+@pytest.mark.slow
 def test_init_writes_an_assistant_that_answers_without_a_key(shop: ShopFolder) -> None:
     shop.out("init", "helper", "--template", "assistant")
     folder = shop.folder / "helper"

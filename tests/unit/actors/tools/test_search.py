@@ -118,6 +118,7 @@ async def test_without_an_embedder_search_goes_by_words() -> None:
     assert await workbench.search("xyzzy") == []
 
 
+@pytest.mark.slow
 async def test_by_meaning() -> None:
     workbench = DynamicWorkbench(TOOLS, embedder=quick_embedder())
     found = {question: await workbench.search(question) for question in QUESTIONS}
