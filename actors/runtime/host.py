@@ -247,7 +247,7 @@ class AgentHost:
         live: LiveAgent,
     ) -> tuple[tuple[int, bytes] | None, tuple[int, Sequence[LogChange]] | None]:
         """What a commit writes of the state of a persistent agent and of its logs; both count as written from now on."""
-        data = dump_state(live.agent)
+        data = dump_state(live.agent, live.saved)
         is_changed = data != live.saved
         changes = log_changes(live.agent, is_changed) if has_logs(live.agent) else None
         if not is_changed and changes is None:
