@@ -11,6 +11,7 @@ from callboard.broker.errors import FencedError, StateDamagedError
 from callboard.broker.outcome import Commit, LogChange
 from callboard.broker.redis.client.commits import Done, as_done
 from callboard.broker.redis.client.states import FIRST_PAGE, StoredState
+from callboard.broker.redis.operations.repair import find, repair
 from callboard.broker.redis.operations.states import sizes_of
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, topic
 
@@ -191,3 +192,21 @@ async def test_an_operator_sees_how_large_it_is(driver: ServerDriver) -> None:
     sizes = await sizes_of(driver.transport, "counter", "a")
     assert sizes is not None
     assert (sizes.version, sizes.data, sizes.logs["thread"].items) == (1, 7, 2)
+
+
+async def test_a_repair_takes_a_log_as_it_is(driver: ServerDriver) -> None:
+    worker, (one, two) = await holding(driver, "1", "2")
+    await worker.turn(appended(one, 1, b"1", b"2", state=b"{}", is_free=False))
+    await driver.command("LPOP", THREAD)
+    await driver.command("RPUSH", "log:counter:b:thread", "left over")
+    faults = [(fault.kind, fault.names, fault.detail) for fault in await find(driver.transport)]
+    assert faults == [
+        ("log", ("counter", "a", ""), "thread has 1 items where its state says 2"),
+        ("log", ("counter", "b", "thread"), "no state names it"),
+    ]
+    assert {fault.status for fault in (await repair(driver.transport)).mended} == {"mended"}
+    assert await find(driver.transport) == ()
+    with pytest.raises(FencedError):
+        await worker.turn(appended(two, 2, b"3"))
+    assert await driver.transport.load_state("counter", "a") == StoredState(2, b"{}", {"thread": [b"2"]})
+    assert await driver.command("EXISTS", "log:counter:b:thread") == 0
