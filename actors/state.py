@@ -206,7 +206,7 @@ def restore_state(agent: Any, data: bytes | None, logs: Mapping[str, Sequence[by
     Raises:
         StateError: The model has changed so that the stored state does not fit it any more.
     """
-    if data is None and not has_logs(agent):
+    if data is None and not logs and not has_logs(agent):
         agent.__dict__.pop(_STATE, None)
         return
     state = default_state(agent) if data is None else _read(agent, data)
