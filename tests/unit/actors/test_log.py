@@ -36,22 +36,20 @@ class Silent(BaseAgent):
 
 
 class Keeper(Silent):
+    def __init__(self) -> None:
+        super().__init__("keeps")
+        self.stored: dict[str, list[bytes]] = {}  # what a server would have
+
     class State(BaseModel):
         title: str = ""
         words: Log[str] = Log()
         pets: Log[Annotated[Cat | Dog, Field(discriminator="kind")]] = Log()
 
 
-def stored(agent: Keeper) -> dict[str, list[bytes]]:
-    """What a server would have after each commit; `commit` keeps it."""
-    kept: dict[str, list[bytes]] = agent.__dict__.setdefault("_test_stored", {})
-    return kept
-
-
 def commit(agent: Keeper) -> list[LogChange] | None:
     changes = log_changes(agent, is_changed=False)
     for field, dropped, appended in changes or ():
-        stored(agent)[field] = [*stored(agent).get(field, [])[dropped:], *appended]
+        agent.stored[field] = [*agent.stored.get(field, [])[dropped:], *appended]
     settle_logs(agent)
     return changes
 
@@ -160,7 +158,7 @@ def test_what_was_appended_and_trimmed_at_once_is_never_written() -> None:
     agent.state.words.clear()
     agent.state.words.append("g")
     assert commit(agent) == [LogChange("words", 1, (b'"g"',))]
-    assert stored(agent)["words"] == [b'"g"']
+    assert agent.stored["words"] == [b'"g"']
 
 
 @pytest.mark.parametrize("how", ["log", "state"])
@@ -178,7 +176,7 @@ def test_another_log_in_its_place_replaces_all_of_it(how: str) -> None:
     assert commit(agent) == [LogChange("words", 3, (b'"x"',))]
     agent.state.words.append("y")
     assert commit(agent) == [LogChange("words", 0, (b'"y"',))]
-    assert stored(agent)["words"] == [b'"x"', b'"y"']
+    assert agent.stored["words"] == [b'"x"', b'"y"']
 
 
 def test_a_default_with_items_is_written_with_the_first_change() -> None:
