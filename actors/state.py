@@ -159,8 +159,8 @@ def log_changes(agent: Any, is_changed: bool) -> list[LogChange] | None:
     Raises:
         StateError: An item does not fit the type of the log, or can't be written as JSON.
     """
-    stored: Mapping[str, Log[Any]] = agent.__dict__[_LOGS]
     logs = _logs_of(agent, get_state(agent))
+    stored: Mapping[str, Log[Any]] = agent.__dict__[_LOGS]
     if not is_changed and not any(log is not stored[name] or log.has_changed for name, log in logs.items()):
         return None
     return [change for name, log in logs.items() if (change := _change_of(agent, name, log, stored[name]))]

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import json
 from copy import copy, deepcopy
 from typing import Annotated, Any, Literal
 
 import pytest
+from hypothesis import given, strategies as st
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from callboard import BaseAgent, Log, MessageContext
 from callboard.broker.outcome import LogChange
 from callboard.errors import StateError
 from callboard.state import (
+    Snapshot,
     dump_logs,
     dump_state,
     go_back,
@@ -325,3 +328,47 @@ async def test_it_is_saved_and_loaded_as_a_list() -> None:
     assert commit(other) == [LogChange("words", 1, (b'"a"', b'"b"'))]
     await other.load_state({"title": "t"})
     assert other.state.words == []
+
+
+OPERATIONS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["append", "trim", "replace"]), st.integers(0, 5)),
+        st.tuples(st.sampled_from(["commit", "fail", "mark", "go back", "wake"]), st.just(0)),
+    ),
+    max_size=30,
+)
+
+
+@given(OPERATIONS)
+def test_whatever_happens_the_server_has_what_the_agent_had_at_its_last_commit(
+    operations: list[tuple[str, int]],
+) -> None:
+    """Beside two plain lists: what the handler sees, and what is committed."""
+    agent, seen, committed = Keeper(), list[str](), list[str]()
+    mark: tuple[Snapshot, list[str]] | None = None
+    agent.stored["words"] = []
+    for number, (what, size) in enumerate(operations):
+        words = [f"{number}.{n}" for n in range(size)]
+        if what == "append":
+            agent.state.words.extend(words)
+            seen += words
+        elif what == "trim":
+            agent.state.words.trim(keep=size)
+            seen = seen[max(0, len(seen) - size) :]
+        elif what == "replace":
+            agent.state.words = Log(words)
+            seen = words
+        elif what == "commit":
+            commit(agent)
+            committed, mark = list(seen), None
+        elif what == "mark":
+            mark = snapshot(agent), list(seen)
+        elif what == "go back":
+            if mark is not None:
+                go_back(agent, mark[0])
+                seen = list(mark[1])
+        else:
+            restore_state(agent, b"{}", agent.stored if what == "wake" else None)
+            seen, mark = list(committed), None
+        assert agent.state.words == seen
+        assert [json.loads(item) for item in agent.stored["words"]] == committed
