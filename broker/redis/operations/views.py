@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,9 +12,11 @@ class AgentTypeView:
 
     Attributes:
         type: its name.
-        queued: entries that no worker works on yet: unread, parked behind a busy key, read ahead. None: unknown.
-        running: agents that a worker holds, running or next in line.
-        parked: entries behind a busy key (part of `queued`).
+        waiting: messages that are published to it, due and not handled, without those that run: not read yet, parked
+            behind a busy agent, read ahead, or held by a worker that has not begun with them. None: unknown.
+        running: messages that handlers of living workers run, as of their last heartbeats.
+        held: agents that a worker holds, running or next in line.
+        parked: entries behind a busy key (part of `waiting`).
         backing_off: agents that wait for their next attempt.
         done: messages handled since the namespace was made.
         retried: attempts that failed and were followed by another.
@@ -23,11 +26,14 @@ class AgentTypeView:
         reaped: workers that died while they held something.
         workers: workers alive that run this type.
         streams: suffixes of the streams it reads, such as `topic:visits`.
+        oldest: when the message that waits longest was published, or was due, server ms; None: nothing waits, or it
+            was not asked for.
     """
 
     type: str
-    queued: int | None
+    waiting: int | None
     running: int
+    held: int
     parked: int
     backing_off: int
     done: int
@@ -38,6 +44,7 @@ class AgentTypeView:
     reaped: int
     workers: int
     streams: tuple[str, ...]
+    oldest: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +60,7 @@ class WorkerView:
         held: entries that it holds.
         running: handlers that ran at its last heartbeat.
         started: when it joined, server ms.
+        runs: the handlers that ran then, by agent type.
     """
 
     name: str
@@ -63,6 +71,7 @@ class WorkerView:
     held: int
     running: int
     started: int
+    runs: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +83,16 @@ class GroupView:
         unread: entries that it was not given yet; None: unknown.
         pending: entries that it was given and has not finished.
         position: id of the last entry that it was given.
+        first_unread: id of the first of the unread ones, "" when there is none.
+        first_pending: id of the first of the pending ones, "" when there is none.
     """
 
     type: str
     unread: int | None
     pending: int
     position: str
+    first_unread: str = ""
+    first_pending: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +116,11 @@ class TopicView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Sums over the agent types; see AgentTypeView. `queued` is None when it is not known for one of them."""
+    """Sums over the agent types; see AgentTypeView. `waiting` is None when it is not known for one of them."""
 
-    queued: int | None
+    waiting: int | None
     running: int
+    held: int
     parked: int
     backing_off: int
     done: int
@@ -144,7 +158,8 @@ class Overview:
         types: agent types, by name.
         workers: workers, by name.
         topics: topics, by type.
-        timers: messages and agents that wait for their time.
+        timers: delayed messages, and agents that back off.
+        delayed: delayed messages; none of them is `waiting` before it is due.
         next_due: when the first of them is due, server ms; None: there is none.
         totals: sums over the types.
         paused: what is paused, the longest first.
@@ -159,6 +174,7 @@ class Overview:
     next_due: int | None
     totals: Totals
     paused: tuple[Pause, ...] = ()
+    delayed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

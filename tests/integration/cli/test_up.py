@@ -53,7 +53,7 @@ def test_the_second_ctrl_c_stops_at_once(shop: ShopFolder) -> None:
         assert workers_in(shop.folder) == []
     view = json.loads(shop.out("status", "shop:app", "--json"))
     assert view["workers"] == []
-    assert view["totals"]["queued"] == 1
+    assert view["totals"]["waiting"] == 1
 
 
 def test_what_a_dead_process_held_is_taken_over_at_once(shop: ShopFolder) -> None:
