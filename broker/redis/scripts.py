@@ -65,6 +65,7 @@ OPERATIONS = (
     "idle",
     "census",
     "measure",
+    "tally",
     "repair",
 )
 

@@ -9,7 +9,7 @@ import typer
 from callboard.cli.exits import BAD_USE, UNREACHABLE, CommandFailed, code_of
 from callboard.cli.options import AsJson, Namespace, OptionalTarget, Url
 from callboard.cli.output import OutputClosedError, print_json, say
-from callboard.cli.sessions import observer, run
+from callboard.cli.sessions import looked_for, operator, run, seen
 
 if TYPE_CHECKING:
     from callboard.broker.redis.operations.doctor import Finding, Report
@@ -50,9 +50,9 @@ async def _examined(target: str | None, url: str | None, namespace: str | None) 
     from callboard.broker.redis.operations.doctor import Report, examine, unreachable
 
     try:
-        async with observer(target, url, namespace) as transport:
+        async with looked_for(target, url, namespace) as transport:
             return await examine(transport)
-    except BrokerError as failed:  # the embedded server can't be started
+    except (BrokerError, CommandFailed) as failed:  # the embedded server does not run
         if code_of(failed) != UNREACHABLE:
             raise
         return Report(
@@ -121,7 +121,7 @@ def repair(
     async def work() -> Repair:
         from callboard.broker.redis.operations import repair as mending
 
-        async with observer(target, url, namespace) as transport:
+        async with (operator if yes else seen)(target, url, namespace) as transport:
             return await mending.repair(transport) if yes else Repair((), await mending.find(transport))
 
     done = run(work())

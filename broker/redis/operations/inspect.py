@@ -5,6 +5,7 @@ Everything here is a plain value of `views`; reading the streams themselves is i
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -44,6 +45,7 @@ __all__ = [
     "Waiting",
     "WorkerView",
     "follow",
+    "has_worker",
     "held_by",
     "overview",
     "paused",
@@ -53,6 +55,8 @@ __all__ = [
 ]
 
 AT_ONCE = 200  # streams measured in one call
+PARKED_AT_ONCE = 1000  # parked entries in one answer
+TIMERS_AT_ONCE = 1000  # timers in one answer
 STREAMS = 11  # place of the streams among the facts of a type
 SUMS = (
     "running",
@@ -141,6 +145,16 @@ async def _counted(transport: RedisTransport, facts: Sequence[Any]) -> list[Any]
     return [name, settings, parked, resets, held, waits, *rest, streams]
 
 
+async def has_worker(transport: RedisTransport, agent_type: str) -> bool:
+    """Whether a living worker runs an agent type."""
+    admin, of = transport.admin, transport.keys.of
+    for worker in await admin.command("ZRANGE", of("workers"), 0, -1):
+        types = await admin.command("HGET", of(f"worker:{worker.decode()}"), "types")
+        if agent_type in (types or b"").decode().split():
+            return True
+    return False
+
+
 def paused(flat: Sequence[bytes]) -> tuple[Pause, ...]:
     """Everything that is paused, the longest first, from the fields and values of the hash `paused`."""
     found = []
@@ -206,6 +220,7 @@ def _agent_type(
         running = min(running, unfinished)
     return AgentTypeView(
         type=name,
+        groups=groups,
         waiting=None if unfinished is None else unfinished - running,
         running=running,
         held=held,
@@ -261,23 +276,44 @@ def _totals(types: Sequence[AgentTypeView]) -> Totals:
     return Totals(waiting=_sum(view.waiting for view in types), **sums)
 
 
-async def waiting(transport: RedisTransport, agent_type: str, key: str) -> Waiting:
+async def waiting(transport: RedisTransport, agent_type: str, key: str, n: int | None = None) -> Waiting:
     """The entries parked behind one agent, the worker that runs it, and when it goes on if it backs off.
 
     Entries that no worker has read yet are not listed here: they belong to their streams, see `overview`.
+
+    Args:
+        transport: where.
+        agent_type: its type.
+        key: its key.
+        n: how many entries at most; None: all.
     """
     admin, of = transport.admin, transport.keys.of
     holder = await admin.command("HGET", of(f"busy:{agent_type}"), key)
     due = await admin.command("ZSCORE", of("timers"), f"k|{agent_type}|{key}")
-    refs = await admin.command("LRANGE", of(f"wait:{agent_type}:{key}"), 0, -1)
-    tries = await admin.command("HMGET", of(f"tries:{agent_type}"), *refs) if refs else []
+    entries: list[ParkedEntry] = []
+    while n is None or len(entries) < n:
+        last = len(entries) + (PARKED_AT_ONCE if n is None else min(n - len(entries), PARKED_AT_ONCE)) - 1
+        refs = await admin.command("LRANGE", of(f"wait:{agent_type}:{key}"), len(entries), last)
+        entries += await attempts_at(transport, agent_type, refs)
+        if len(refs) < PARKED_AT_ONCE:
+            break
     return Waiting(
         type=agent_type,
         key=key,
         holder=holder.decode() if holder else None,
         resumes=None if due is None else int(float(due)),
-        entries=tuple(_parked(ref, tried) for ref, tried in zip(refs, tries, strict=True)),
+        entries=tuple(entries),
     )
+
+
+async def attempts_at(transport: RedisTransport, agent_type: str, refs: Sequence[bytes]) -> list[ParkedEntry]:
+    """Entries by their references, with what is known of attempts at them."""
+    tries = (
+        await transport.admin.command("HMGET", transport.keys.of(f"tries:{agent_type}"), *refs)
+        if refs
+        else []
+    )
+    return [_parked(ref, tried) for ref, tried in zip(refs, tries, strict=True)]
 
 
 def _parked(ref: bytes, tried: bytes | None) -> ParkedEntry:
@@ -292,20 +328,27 @@ _TRIED = re.compile(r"(\d+) \d+ (\d+) (.*)", re.DOTALL)
 
 async def timers(transport: RedisTransport, n: int = 20) -> tuple[Timer, ...]:
     """The next `n` messages and agents that are due later, the nearest first."""
-    admin, of = transport.admin, transport.keys.of
-    flat = await admin.command("ZRANGE", of("timers"), 0, n - 1, "WITHSCORES")
     found: list[Timer] = []
-    for i in range(0, len(flat), 2):
-        kind, _, name = flat[i].decode(errors="replace").partition("|")
-        due = int(float(flat[i + 1]))
-        if kind == "k":
-            agent = name.replace("|", "/", 1)
-            found.append(Timer(due=due, stream=None, message_type="", message_id="", agent=agent))
-            continue
-        values = await admin.command("HMGET", of(f"timer:{name}"), "stream", "type", "id", "key")
-        texts = [value.decode(errors="replace") if value else "" for value in values]
-        stream, message_type, message_id, key = texts
-        found.append(
-            Timer(due=due, stream=stream, message_type=message_type, message_id=message_id, agent=key)
+    while len(found) < n:
+        last = min(n, len(found) + TIMERS_AT_ONCE) - 1
+        flat = await transport.admin.command(
+            "ZRANGE", transport.keys.of("timers"), len(found), last, "WITHSCORES"
         )
+        named = [(flat[i].decode(errors="replace"), int(float(flat[i + 1]))) for i in range(0, len(flat), 2)]
+        found += await asyncio.gather(*[_timer(transport, name, due) for name, due in named])
+        if len(named) < TIMERS_AT_ONCE:
+            break
     return tuple(found)
+
+
+async def _timer(transport: RedisTransport, timer: str, due: int) -> Timer:
+    kind, _, name = timer.partition("|")
+    if kind == "k":
+        agent = name.replace("|", "/", 1)
+        return Timer(due=due, stream=None, message_type="", message_id="", agent=agent)
+    suffix = transport.keys.of(f"timer:{name}")
+    values = await transport.admin.command("HMGET", suffix, "stream", "type", "id", "key")
+    stream, message_type, message_id, key = (
+        value.decode(errors="replace") if value else "" for value in values
+    )
+    return Timer(due=due, stream=stream, message_type=message_type, message_id=message_id, agent=key)

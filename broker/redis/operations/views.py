@@ -28,6 +28,7 @@ class AgentTypeView:
         streams: suffixes of the streams it reads, such as `topic:visits`.
         oldest: when the message that waits longest was published, or was due, server ms; None: nothing waits, or it
             was not asked for.
+        groups: how far it is in each stream, also in those that it left and has something in hand of.
     """
 
     type: str
@@ -45,6 +46,7 @@ class AgentTypeView:
     workers: int
     streams: tuple[str, ...]
     oldest: int | None = None
+    groups: Mapping[str, GroupView] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,3 +244,92 @@ class Timer:
     message_type: str
     message_id: str
     agent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyView:
+    """One agent of a type, for a list of those for whom most waits.
+
+    Attributes:
+        type: agent type.
+        key: agent key.
+        waiting: messages that wait for it, as in `AgentTypeView`.
+        running: whether a handler of it runs, as of its worker's last heartbeat.
+        oldest: when the message that waits longest was published, or was due, server ms; None: nothing waits.
+        state_bytes: size of its stored `State` as JSON, bytes; 0: none is stored.
+    """
+
+    type: str
+    key: str
+    waiting: int
+    running: bool
+    oldest: int | None
+    state_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageView:
+    """A message that a worker holds.
+
+    Attributes:
+        stream: suffix of its stream.
+        entry: its id there.
+        id: of the message, "" when its entry is gone.
+        type: wire name of the message, "" when its entry is gone.
+        since: when its worker was given it, server ms; None: not known.
+    """
+
+    stream: str
+    entry: str
+    id: str
+    type: str
+    since: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentView:
+    """What is known of one agent.
+
+    Attributes:
+        type: agent type.
+        key: agent key.
+        at: server ms.
+        holder: worker that holds it, or None.
+        running: the message that its handler runs, or that its worker is to begin with; None: no worker holds one.
+        begun: whether its handler ran at its worker's last heartbeat.
+        waiting: messages that wait for it, as in `AgentTypeView`.
+        oldest: when the message that waits longest was published, or was due, server ms; None: nothing waits.
+        resumes: when its next attempt is due, server ms; None: it is not backing off.
+        attempts: attempts at its first message that failed.
+        deaths: deaths of workers that held its first message among others.
+        reason: how the last of these ended, "" when there was none.
+        delayed: messages for it that are due later, the nearest first: at most 20 of the next 10,000 of the namespace.
+        letters: its dead letters, the newest first, as `<type>/<id>`: at most 20, of the type's newest 10,000.
+        paused: what keeps it from being started: its type, itself or a topic that it reads.
+        reentrant: whether it can be asked while it waits for a reply.
+        state_version: commits that changed its state, 0: none is stored.
+        state_bytes: size of its state as JSON, bytes.
+        state_writer: worker that wrote its state last, "" when none is stored.
+        state: its state as JSON, when it was asked for and is stored; else None.
+    """
+
+    type: str
+    key: str
+    at: int
+    holder: str | None
+    running: MessageView | None
+    begun: bool
+    waiting: int
+    oldest: int | None
+    resumes: int | None
+    attempts: int
+    deaths: int
+    reason: str
+    delayed: tuple[Timer, ...]
+    letters: tuple[str, ...]
+    paused: tuple[Pause, ...]
+    reentrant: bool
+    state_version: int
+    state_bytes: int
+    state_writer: str
+    state: str | None
