@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import logging
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -160,6 +161,7 @@ def with_limits(settings: BrokerSettings, max_memory: str | None, max_messages: 
     return replace(settings, max_memory=memory, max_messages=messages)
 
 
-def limit_options(settings: BrokerSettings) -> tuple[str, ...]:
-    """These limits as options of `callboard worker`."""
-    return ("--max-memory", str(settings.max_memory), "--max-messages", str(settings.max_messages))
+def worker_options(settings: BrokerSettings) -> tuple[str, ...]:
+    """What the processes of `callboard up` are told besides their type: these limits, and --debug where it was given."""
+    debug = ("--debug",) if logging.getLogger().isEnabledFor(logging.DEBUG) else ()
+    return ("--max-memory", str(settings.max_memory), "--max-messages", str(settings.max_messages), *debug)

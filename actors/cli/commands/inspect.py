@@ -64,8 +64,8 @@ def show(view: AgentView, with_state: bool) -> None:
     """Prints it for people."""
     say(f"{view.type}/{view.key}")
     say_facts(_facts(view))
-    if with_state:
-        say(view.state if view.state is not None else "no State is stored")
+    if with_state and view.state is not None:
+        say(view.state)
 
 
 def _facts(view: AgentView) -> dict[str, str]:

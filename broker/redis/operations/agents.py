@@ -103,7 +103,8 @@ async def _since(transport: RedisTransport, held: HeldEntry, now: int) -> int | 
         return None
     name = transport.keys.of(held.stream)
     found = await transport.admin.command("XPENDING", name, held.type, held.entry, held.entry, 1)
-    return now - int(found[0][2]) if found else None
+    # What was published after `now` was read has not waited yet.
+    return max(now - int(found[0][2]), int(held.entry.partition("-")[0])) if found else None
 
 
 async def _delayed(transport: RedisTransport, about: AgentTypeView | None, key: str) -> tuple[Timer, ...]:
