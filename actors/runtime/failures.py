@@ -136,8 +136,8 @@ def _short(file: str) -> str:
 def _folders() -> tuple[str, ...]:
     """Where Callboard and Python's own modules are."""
     ours = Path(__file__).parents[1]
-    python = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
-    found = (*(ours / name for name in ("", "broker", "memory")), *python)
+    python = (Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
+    found = (ours, ours / "broker", ours / "memory", *python)
     return tuple(os.path.realpath(folder) + os.sep for folder in found)
 
 

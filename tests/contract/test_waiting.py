@@ -16,7 +16,7 @@ from callboard.broker.redis.operations.inspect import overview
 from callboard.broker.redis.operations.views import AgentTypeView
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Note, Runtimes
-from tests.helpers.server_driver import LEASE, DrivenWorker, ServerDriver, plain, posting, topic
+from tests.helpers.server_driver import LEASE, DrivenWorker, ServerDriver, posting, topic
 
 STREAMS = ("topic:visits", "topic:orders", "inbox:counter")
 

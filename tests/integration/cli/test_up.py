@@ -24,7 +24,7 @@ def test_every_type_has_its_processes_and_work_is_shown(shop: ShopFolder) -> Non
         assert len(workers_in(shop.folder)) == 3
         shop.out("publish", "shop:app", "jobs", "Job", "name=one")
         running.shows("| ends one")
-        running.shows("clerk 2/2 up, 0 queued, 0 running, 1 done, 0 failed")
+        running.shows("clerk 2/2 up, 0 waiting, 0 running, 1 done, 0 dead now")
         running.signal(signal.SIGTERM)
         assert running.ends() == 0
         assert workers_in(shop.folder) == []
