@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from .output import columns, remark, say
+from .output import fitted, remark, say
 from .pane import Pane
 
 if TYPE_CHECKING:
@@ -168,14 +168,9 @@ RED, DIM, PLAIN = "\x1b[31m", "\x1b[2m", "\x1b[0m"
 
 def table(rows: Sequence[Row], width: int) -> list[str]:
     """The rows as a table that is no wider than `width`: without its less important columns, or with two lines per row."""
-    cells = [_cells(row) for row in rows]
-    shown = list(COLUMNS)
-    for name in ("", *DROPPED):
-        if name:
-            shown.remove(name)
-        lines = columns(shown, [[row[one] for one in shown] for row in cells], numbers=COLUMNS[1:])
-        if max(map(len, lines)) <= width:
-            return _coloured(lines, rows)
+    lines = fitted(COLUMNS, [_cells(row) for row in rows], width, DROPPED, numbers=COLUMNS[1:])
+    if lines:
+        return _coloured(lines, rows)
     return [
         line
         for row in rows
@@ -183,7 +178,7 @@ def table(rows: Sequence[Row], width: int) -> list[str]:
     ]
 
 
-def _cells(row: Row) -> dict[str, object]:
+def _cells(row: Row) -> tuple[str, ...]:
     waiting = "?" if row.waiting is None else f"{row.waiting:,}"
     counts = (
         waiting,
@@ -193,7 +188,7 @@ def _cells(row: Row) -> dict[str, object]:
         f"{row.dead:,}",
         f"{row.died:,}",
     )
-    return dict(zip(COLUMNS, (row.type, f"{row.up}/{row.wanted}", *counts), strict=True))
+    return (row.type, f"{row.up}/{row.wanted}", *counts)
 
 
 def _coloured(lines: Sequence[str], rows: Sequence[Row]) -> list[str]:

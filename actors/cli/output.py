@@ -66,7 +66,7 @@ def columns(
     header: Sequence[str],
     rows: Iterable[Sequence[Any]],
     width: int | None = None,
-    numbers: Collection[str] = (),
+    optional: Sequence[str] = (),
 ) -> list[str]:
     """Lines of a table: numbers to the right, the rest to the left. Where it is too wide, each row is a block of lines.
 
@@ -74,26 +74,54 @@ def columns(
         header: One name per column.
         rows: Values; None is shown as `-`.
         width: Characters in a line at most; None: as many as it takes.
-        numbers: Columns that go to the right whatever they hold.
+        optional: Columns that a narrow table goes without, the first one first. Blocks have all of them.
     """
     listed = [list(row) for row in rows]
-    cells = [["-" if value is None else str(value) for value in row] for row in listed]
+    lines = fitted(header, listed, width, optional)
+    return lines or [
+        line for row in listed for line in _block(header, [_cell(value) for value in row], width or 0)
+    ]
+
+
+def fitted(
+    header: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    width: int | None,
+    optional: Sequence[str] = (),
+    numbers: Collection[str] = (),
+) -> list[str]:
+    """The lines of a table that is no wider than `width`; none, if it can't be. Arguments as for `columns`.
+
+    Args:
+        numbers: Columns that go to the right whatever they hold.
+    """
+    for dropped in range(len(optional) + 1):
+        chosen = [i for i, name in enumerate(header) if name not in optional[:dropped]]
+        names = [header[i] for i in chosen]
+        lines = _aligned(names, [[row[i] for i in chosen] for row in rows], numbers)
+        if width is None or max(map(len, lines)) <= width:
+            return lines
+    return []
+
+
+def _aligned(header: Sequence[str], rows: Sequence[Sequence[Any]], numbers: Collection[str]) -> list[str]:
+    table = [list(header), *([_cell(value) for value in row] for row in rows)]
+    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
     right = [
-        name in numbers or (listed and all(isinstance(row[i], int | float | None) for row in listed))
+        name in numbers or (rows and all(isinstance(row[i], int | float | None) for row in rows))
         for i, name in enumerate(header)
     ]
-    table = [list(header), *cells]
-    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
-    lines = [
+    return [
         "  ".join(
             cell.rjust(width) if number else cell.ljust(width)
             for cell, width, number in zip(row, widths, right, strict=True)
         ).rstrip()
         for row in table
     ]
-    if width is None or max(map(len, lines)) <= width:
-        return lines
-    return [line for row in cells for line in _block(header, row, width)]
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None else str(value)
 
 
 def _block(header: Sequence[str], row: Sequence[str], width: int) -> list[str]:
@@ -144,9 +172,9 @@ def terminal_width(stream: TextIO) -> int | None:
     return USUAL_WIDTH
 
 
-def say_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def say_table(header: Sequence[str], rows: Iterable[Sequence[Any]], optional: Sequence[str] = ()) -> None:
     """Prints `columns`, as wide as the terminal at most."""
-    for line in columns(header, rows, terminal_width(sys.stdout)):
+    for line in columns(header, rows, terminal_width(sys.stdout), optional):
         say(line)
 
 

@@ -19,6 +19,7 @@ HEADER = (
     *("TYPE", "WORKERS", "WAITING", "OLDEST", "RUNNING", "BACKOFF", "DONE", "RETRIED"),
     *("DEAD NOW", "DEAD EVER"),
 )
+OPTIONAL = ("DEAD EVER", "RETRIED", "BACKOFF")  # what a terminal of 60 or 80 columns goes without
 
 
 def status(
@@ -36,7 +37,7 @@ def status(
     WAITING is everything that was published to a type, is due and was not handled, without what handlers run: that is
     RUNNING, as of the workers' last heartbeats. OLDEST says how long the oldest of it has waited, BACKOFF how many agents
     wait for their next attempt. DEAD NOW are the dead letters that are there, DEAD EVER those that were ever written.
-    WAITING is `-` where the server does not know it. docs/monitoring.md shows the same with redis-cli.
+    WAITING is `-` where the server does not know it. A narrow terminal goes without some columns. docs/monitoring.md shows the same with redis-cli.
 
       callboard status counting:app
       callboard status counting:app --keys
@@ -70,7 +71,7 @@ def show(view: Overview) -> None:
     if not view.types:
         say_text("No agent type is declared in it yet: start an app with `callboard up`.")
         return
-    say_table(HEADER, [_row(one, view.at) for one in view.types])
+    say_table(HEADER, [_row(one, view.at) for one in view.types], OPTIONAL)
     say()
     if view.workers:
         say_table(
