@@ -90,9 +90,13 @@ def fitted(
     optional: Sequence[str] = (),
     numbers: Collection[str] = (),
 ) -> list[str]:
-    """The lines of a table that is no wider than `width`; none, if it can't be. Arguments as for `columns`.
+    """The lines of a table that is no wider than `width`; none, if it can't be.
 
     Args:
+        header: One name per column.
+        rows: Values; None is shown as `-`.
+        width: Characters in a line at most; None: as many as it takes.
+        optional: Columns that a narrow table goes without, the first one first.
         numbers: Columns that go to the right whatever they hold.
     """
     for dropped in range(len(optional) + 1):

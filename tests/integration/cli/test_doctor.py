@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 
+import pytest
+
 from tests.helpers.servers import ServerProcess, free_port
 
 from .commands import ShopFolder
@@ -92,4 +94,37 @@ def test_acl_prints_what_a_server_takes(shop: ShopFolder, server: ServerProcess)
         line = shop.out("acl", role, "--namespace", "shop", "--file")
         assert line.startswith(f"user callboard-{role} reset on >PASSWORD ")
     wrong = shop.run("acl", "admin")
-    assert (wrong.returncode, "worker, publisher, operator" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "operator, publisher, worker" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "command", [["status"], ["inspect", "clerk/a"], ["pause", "clerk"], ["tail", "jobs"], ["dead", "list"]]
+)
+def test_a_user_with_too_few_rights_is_told_which_role_it_needs(
+    shop: ShopFolder, server: ServerProcess, command: list[str]
+) -> None:
+    shop.out("publish", "shop:app", "jobs", "Job", "name=one")
+    redis_cli(shop, server, *shlex.split(shop.out("acl", "publisher", "--namespace", "shop")))
+    url = f"unix://callboard-publisher:PASSWORD@{server.path}"
+    done = shop.run(*command, "--namespace", "shop", "--url", url)
+    assert done.returncode == 1
+    name = " ".join(command[:2]) if command[0] == "dead" else command[0]
+    assert f"may not do what `callboard {name}` does: it needs the role operator" in done.stderr
+    assert "`callboard acl operator --namespace NAME` prints its rules" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_publisher_may_ask_and_is_not_told_of_workers(shop: ShopFolder, server: ServerProcess) -> None:
+    shop.out("publish", "shop:app", "jobs", "Job", "name=one")
+    redis_cli(shop, server, *shlex.split(shop.out("acl", "publisher", "--namespace", "shop")))
+    url = f"unix://callboard-publisher:PASSWORD@{server.path}"
+    done = shop.run("ask", "shop:app", "clerk/a", "Ask", "--timeout", "200ms", "--url", url)
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1)
+    assert "did not answer within 0.2 s" in done.stderr
+
+
+def test_an_unknown_role_is_named_with_the_nearest(shop: ShopFolder) -> None:
+    done = shop.run("acl", "publishr")
+    assert done.returncode == 2
+    assert "there is no role 'publishr'. Did you mean 'publisher'?" in done.stderr
