@@ -9,7 +9,7 @@ import typer
 
 from callboard.cli.exits import CommandFailed, bad_use
 from callboard.cli.options import AsJson, Namespace, Url, command, split_names
-from callboard.cli.output import print_json, say, say_table, to_json
+from callboard.cli.output import print_json, say, say_facts, say_table, to_json
 from callboard.cli.sessions import check_type, operator, run, seen
 
 if TYPE_CHECKING:
@@ -268,7 +268,6 @@ def _show(letter: DeadLetterRecord) -> None:
         "error": letter.error or "-",
         "payload": f"unreadable: {letter.problem}" if letter.problem else payload,
     }
-    for name, value in facts.items():
-        say(f"  {name:<8} {value}")
+    say_facts(facts)
     if letter.traceback:
         say("\n".join(f"  {line}" for line in letter.traceback.rstrip().splitlines()))

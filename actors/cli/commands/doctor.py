@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from callboard.cli.exits import BAD_USE, UNREACHABLE, CommandFailed, code_of
 from callboard.cli.options import AsJson, Namespace, OptionalTarget, Url
-from callboard.cli.output import OutputClosedError, print_json, say
+from callboard.cli.output import OutputClosedError, print_json, say, terminal_width, wrapped
 from callboard.cli.sessions import looked_for, operator, run, seen
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from callboard.broker.redis.operations.repair import Fault, Repair
 
 EXIT = {"ok": 0, "info": 0, "warning": 1, "error": 2}
+ROOMY = 80  # columns of a terminal on which texts begin below each other
 COLOURS = {"ok": "green", "info": "cyan", "warning": "yellow", "error": "bold red"}
 
 
@@ -73,21 +75,27 @@ def _show(report: Report, quiet: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
     shown = [one for one in report.findings if not (quiet and EXIT[one.level] == 0)]
     try:
-        console.print(f"{report.server}, namespace {report.namespace}")
+        width = terminal_width(sys.stdout)
+        console.print("\n".join(wrapped(f"{report.server}, namespace {report.namespace}", width)))
         for finding in shown:
-            console.print(Text.assemble(*_lines(finding)))
+            console.print(Text.assemble(*_lines(finding, width)))
         counts = {level: sum(one.level == level for one in report.findings) for level in EXIT}
         console.print(", ".join(f"{count} {level}" for level, count in counts.items() if count))
     except BrokenPipeError as error:
         raise OutputClosedError from error
 
 
-def _lines(finding: Finding) -> list[tuple[str, str]]:
-    parts = [(f"{finding.level:<8}", COLOURS[finding.level]), (f"{finding.check:<12} {finding.what}", "")]
+def _lines(finding: Finding, width: int | None) -> list[tuple[str, str]]:
+    """A finding as coloured parts; on a terminal its lines end between words, and begin further left on a narrow one."""
+    left = " " * (21 if width is None or width >= ROOMY else 2)
+    first = wrapped(f"{finding.check:<12} {finding.what}", width, indent=left, first=" " * 8)
+    parts = [(f"{finding.level:<8}", COLOURS[finding.level]), ("\n".join(first)[8:], "")]
     if finding.why:
-        parts.append((f"\n{'':<21}why: {finding.why}", "dim"))
+        parts.append(
+            ("\n" + "\n".join(wrapped(f"why: {finding.why}", width, indent=left, first=left)), "dim")
+        )
     if finding.do:
-        parts.append((f"\n{'':<21}do:  {finding.do}", ""))
+        parts.append(("\n" + "\n".join(wrapped(f"do:  {finding.do}", width, indent=left, first=left)), ""))
     return parts
 
 

@@ -91,9 +91,8 @@ def show(view: Overview) -> None:
         by = f" by {pause.by}" if pause.by else ""
         say_text(f"paused: {pause.kind} {pause.name}, {ago(pause.since, view.at)} ago{by}")
     if view.timers:
-        say_text(
-            f"{view.delayed} delayed messages, {view.totals.backing_off} agents back off{_next_due(view)}"
-        )
+        backing_off = view.totals.backing_off
+        say_text(f"delayed messages: {view.delayed}; agents that back off: {backing_off}{_next_due(view)}")
 
 
 def show_keys(view: Overview, keys: Sequence[KeyView]) -> None:

@@ -306,9 +306,9 @@ def test_the_log_says_what_failed_where_and_how_to_see_more(shop: ShopFolder, wo
 def test_what_is_shown_fits_the_terminal(shop: ShopFolder, worker: Running, columns: int) -> None:
     shop.out("publish", "shop:app", "alarms", "Job", "name=fire")
     wait_for(lambda: _letters(shop))
-    for command in (["status"], ["topics"], ["dead", "list"], ["status", "--keys"]):
+    for command in (["status"], ["topics"], ["dead", "list"], ["status", "--keys"], ["doctor"]):
         text = shown_by(shop.command(*command, "--namespace", "shop"), columns, shop.folder, shop.environ)
-        said = " ".join(shop.out(*command, "--namespace", "shop").split())
+        said = " ".join(shop.run(*command, "--namespace", "shop").stdout.split())
         cut = set(text.split()) - set(said.split()) - {"ms", "s", "min", "h"}
         assert not {word for word in cut if word.isalpha()}, text
 
