@@ -79,8 +79,17 @@ async def seen(target: str | None, url: str | None, namespace: str | None) -> As
     Raises:
         CommandFailed: There is no such namespace, or the embedded server does not run.
     """
-    async with _transport(target, url, namespace, running_server) as transport:
+    async with on_server(target, url, namespace) as transport:
         await check_namespace(transport)
+        yield transport
+
+
+@contextlib.asynccontextmanager
+async def on_server(
+    target: str | None, url: str | None, namespace: str | None
+) -> AsyncIterator[RedisTransport]:
+    """As `seen`, for what concerns the server: whether the namespace exists does not matter."""
+    async with _transport(target, url, namespace, running_server) as transport:
         yield transport
 
 
@@ -91,7 +100,7 @@ async def looked_for(
     """As `seen`, also where the namespace does not exist: then it says so and goes on."""
     from callboard.broker.errors import CommandError
 
-    async with _transport(target, url, namespace, running_server) as transport:
+    async with on_server(target, url, namespace) as transport:
         try:
             await check_namespace(transport)
         except CommandFailed as unknown:

@@ -10,7 +10,7 @@ import typer
 from callboard.cli.exits import BAD_USE, UNREACHABLE, CommandFailed, code_of
 from callboard.cli.options import AsJson, Namespace, OptionalTarget, Url
 from callboard.cli.output import OutputClosedError, print_json, say, terminal_width, wrapped
-from callboard.cli.sessions import looked_for, operator, run, seen
+from callboard.cli.sessions import looked_for, on_server, operator, run, seen
 
 if TYPE_CHECKING:
     from callboard.broker.redis.operations.doctor import Finding, Report
@@ -159,7 +159,7 @@ async def _libraries(
 ) -> tuple[str, ...]:
     from callboard.broker.redis.operations.libraries import delete_old_libraries, old_libraries
 
-    async with observer(target, url, namespace) as transport:
+    async with on_server(target, url, namespace) as transport:
         return await (delete_old_libraries if delete else old_libraries)(transport)
 
 
