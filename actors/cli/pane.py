@@ -17,7 +17,7 @@ class Pane:
     """Draws lines at the bottom of a terminal, and draws them again when they change or the terminal is resized.
 
     After a resize nobody knows where on the screen the old lines are: some terminals break long lines anew, others cut them.
-    So the screen is cleared then, and what stood on it is written again.
+    So the screen is cleared then, and what stood on it is written again. Once the terminal is closed, nothing is shown.
 
     Args:
         stream: Writes to a terminal.
@@ -28,6 +28,7 @@ class Pane:
         self._above: deque[str] = deque(maxlen=REMEMBERED)
         self._size = self.size()
         self._drawn = 0
+        self._is_gone = False
 
     def size(self) -> os.terminal_size:
         """Columns and lines of the terminal."""
@@ -53,15 +54,23 @@ class Pane:
             text = CLEAR_ALL + "".join(f"{line}\r\n" for line in self._last(size, len(lines)))
         shown = lines[: max(1, size.lines - 1)]
         self._drawn = len(shown)
-        self._stream.write(text + "\r\n".join(shown))
-        self._stream.flush()
+        self._write(text + "\r\n".join(shown))
 
     def close(self) -> None:
         """Leaves the lines where they are; what is written next comes below."""
         if self._drawn:
-            self._stream.write("\r\n")
-            self._stream.flush()
+            self._write("\r\n")
         self._drawn = 0
+
+    def _write(self, text: str) -> None:
+        if self._is_gone:
+            return
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):
+            # The terminal was closed: there is nobody to show anything to, and what is shown must go on without it.
+            self._is_gone = True
 
     def _erase(self) -> str:
         if not self._drawn:

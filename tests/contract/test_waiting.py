@@ -182,15 +182,15 @@ async def test_runtimes_say_what_they_run(runtimes: Runtimes) -> None:
             begun[self.id.key] += 1
             await go_on.wait()
 
-    for _ in range(2):
-        worker = runtimes.of(app, settings={"beat_every": 0.05, "prefetch": 4})
+    workers = [runtimes.of(app, settings={"beat_every": 0.05, "prefetch": 4}) for _ in range(2)]
+    for worker in workers:
         worker.start()
         await worker.ready()
     for number in range(40):
-        await worker.publish_message(Note(), TopicId("work", f"k{number % 10}"))
+        await workers[0].publish_message(Note(), TopicId("work", f"k{number % 10}"))
 
     async def seen() -> tuple[int | None, int]:
-        view = await overview(worker.transport)
+        view = await overview(workers[0].transport)
         return view.totals.waiting, view.totals.running
 
     async def settled() -> bool:

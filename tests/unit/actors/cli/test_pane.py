@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
 from callboard.cli.board import LiveBoard, Row, table
@@ -87,3 +89,14 @@ def test_what_comes_after_the_table_begins_on_a_line_of_its_own() -> None:
         pane.close()
         print("three", file=made.stream, flush=True)
         assert made.read() == "one\ntwo\nthree"
+
+
+def test_a_terminal_that_was_closed_is_no_error() -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(5, "Input/output error")
+
+    pane = Pane(Gone())
+    for _ in range(2):
+        pane.draw(["one"], ["above"])
+    pane.close()
