@@ -67,6 +67,7 @@ OPERATIONS = (
     "idle",
     "census",
     "measure",
+    "tally",
     "repair",
 )
 
