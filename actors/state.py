@@ -95,15 +95,20 @@ def set_state(agent: Any, state: Any) -> None:
     if model is not None and not isinstance(state, model):
         given = type(state).__name__
         raise StateError(type(agent).__name__, f"it must be a {model.__qualname__}, not {given}.")
-    get_state(agent)
+    if model is not None:
+        get_state(agent)
     agent.__dict__[_STATE] = state
 
 
 # What is stored
 
 
-def dump_state(agent: Any) -> bytes | None:
+def dump_state(agent: Any, known: bytes | None = None) -> bytes | None:
     """The state of an agent as the bytes to store, without its logs.
+
+    Args:
+        agent: An agent, of whatever class.
+        known: What is known to be readable, such as what is stored: it is not tried again.
 
     Returns:
         JSON, of the default when nothing has touched it yet; None when the class declares no state.
@@ -114,13 +119,12 @@ def dump_state(agent: Any) -> bytes | None:
     if state_model(type(agent)) is None:
         return None
     state = get_state(agent)
-    names, may_be_nan = _facts(agent).names, facts_of(type(state)).may_be_nan
     try:
         data: bytes = type(state).__pydantic_serializer__.to_json(
-            state, round_trip=True, warnings="error", exclude=names
+            state, round_trip=True, warnings="error", exclude=_facts(agent).names
         )
-        if may_be_nan and b"null" in data:
-            # JSON has no NaN: pydantic writes null, which a field may not take back.
+        # pydantic writes NaN as null, and None whatever the type: a field may not take it back.
+        if b"null" in data and data != known:
             type(state).__pydantic_validator__.validate_json(data, by_alias=True, by_name=True)
     except ValueError as error:
         raise _not_storable(agent, _bad_fields(error)) from error
@@ -155,8 +159,8 @@ def log_changes(agent: Any, is_changed: bool) -> list[LogChange] | None:
     Raises:
         StateError: An item does not fit the type of the log, or can't be written as JSON.
     """
-    stored: Mapping[str, Log[Any]] = agent.__dict__[_LOGS]
     logs = _logs_of(agent, get_state(agent))
+    stored: Mapping[str, Log[Any]] = agent.__dict__[_LOGS]
     if not is_changed and not any(log is not stored[name] or log.has_changed for name, log in logs.items()):
         return None
     return [change for name, log in logs.items() if (change := _change_of(agent, name, log, stored[name]))]
@@ -202,7 +206,7 @@ def restore_state(agent: Any, data: bytes | None, logs: Mapping[str, Sequence[by
     Raises:
         StateError: The model has changed so that the stored state does not fit it any more.
     """
-    if data is None and not has_logs(agent):
+    if data is None and not logs and not has_logs(agent):
         agent.__dict__.pop(_STATE, None)
         return
     state = default_state(agent) if data is None else _read(agent, data)

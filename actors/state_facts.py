@@ -1,4 +1,4 @@
-"""What has to be known of a `State` model, found once for each: which of its fields are logs, and what JSON can't say."""
+"""What has to be known of a `State` model, found once for each: its logs, and how their items are written."""
 
 from __future__ import annotations
 
@@ -11,20 +11,6 @@ from .log import Log
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ConfigDict, TypeAdapter
-
-# Kinds of pydantic's core schema of which JSON says null only where the value is None. What they hold is looked at, too.
-# fmt: off
-_EXACT = frozenset((
-    "none", "bool", "int", "str", "bytes", "date", "time", "datetime", "timedelta", "decimal", "uuid",
-    "url", "multi-host-url", "literal", "enum", "list", "set", "frozenset", "tuple", "dict", "model",
-    "model-field", "model-fields", "dataclass", "dataclass-args", "dataclass-field", "typed-dict",
-    "typed-dict-field", "nullable", "default", "union", "tagged-union", "chain", "definitions",
-    "definition-ref", "function-before", "function-after", "function-wrap", "json-or-python",
-    "lax-or-strict",
-))
-# fmt: on
-# Parts of a core schema that say nothing of what its JSON has in it.
-_ASIDE = frozenset(("metadata", "config", "default", "function", "python_schema", "computed_fields"))
 
 
 class Items:
@@ -40,7 +26,6 @@ class Items:
 
         items: Any = list.__class_getitem__(item or (Any,))
         self._adapter: TypeAdapter[list[Any]] = TypeAdapter(items, config=config)
-        self._may_be_nan = may_be_nan(self._adapter.core_schema)
 
     def dump(self, items: Sequence[Any]) -> tuple[bytes, ...]:
         """Each item as JSON.
@@ -52,7 +37,8 @@ class Items:
 
     def _dump(self, item: Any) -> bytes:
         data = self._adapter.dump_json([item], round_trip=True, warnings="error")
-        if self._may_be_nan and b"null" in data:
+        # pydantic writes NaN as null, and None whatever the type: it may not be taken back.
+        if b"null" in data:
             self._adapter.validate_json(data)
         return data[1:-1]  # without the brackets of the list
 
@@ -72,15 +58,13 @@ class StateFacts:
     Attributes:
         logs: the fields that are logs, and how their items are written.
         names: of these fields; None: there are none.
-        may_be_nan: a field that is no log may hold NaN, of which JSON makes null.
     """
 
     logs: Mapping[str, Items]
     names: set[str] | None
-    may_be_nan: bool
 
 
-NO_FACTS = StateFacts({}, None, False)
+NO_FACTS = StateFacts({}, None)
 _found: WeakKeyDictionary[type[Any], StateFacts] = WeakKeyDictionary()
 
 
@@ -98,29 +82,4 @@ def _find(model: type[BaseModel]) -> StateFacts:
         for name, field in model.model_fields.items()
         if field.annotation is Log or get_origin(field.annotation) is Log
     }
-    return StateFacts(logs, set(logs) or None, may_be_nan(model.__pydantic_core_schema__))
-
-
-def may_be_nan(schema: Any) -> bool:
-    """Whether JSON made by this core schema may say null where the value is not None: for NaN, or as a serializer likes."""
-    if isinstance(schema, (list, tuple)):
-        return any(map(may_be_nan, schema))
-    if not isinstance(schema, Mapping):
-        return False
-    if "serialization" in schema:
-        return may_be_nan(schema["serialization"].get("return_schema", _ANYTHING))
-    if "type" in schema and _is_inexact(schema):
-        return True
-    return any(may_be_nan(part) for name, part in schema.items() if name not in _ASIDE)
-
-
-def _is_inexact(schema: Mapping[str, Any]) -> bool:
-    # The names of fields stand beside their schemas: one may be called "type".
-    kind = schema["type"]
-    if not isinstance(kind, str):
-        return False
-    extra = schema.get("extra_behavior") or schema.get("config", {}).get("extra_fields_behavior")
-    return kind not in _EXACT or extra == "allow" or schema.get("sub_type") == "float"
-
-
-_ANYTHING: Mapping[str, Any] = {"type": "any"}
+    return StateFacts(logs, set(logs) or None)

@@ -88,7 +88,7 @@ _BY_LETTER = {str(mark): mark for mark in Mark}
 
 
 def with_letters(text: str) -> str:
-    """A text in Lua with letters in the place of the names of marks. As locals they would take a part of the 200 there are."""
+    """A text in Lua with letters in the place of the names of marks: as locals they would take up a part of the 200."""
     return _NAMES.sub(lambda found: f"'{Mark[found[0]]}'", text)
 
 

@@ -206,5 +206,5 @@ async def test_an_assistant_that_is_killed_again_and_again_answers_all_and_pays_
     await fixture.runtime.send_message(Question(text=f"question {kills}"), ADA, timeout=90.0)
     fixture.check_conversation([answer.text for answer in answers])
     await fixture.check_memory(kills + 1)
-    assert hits > kills // 2
+    assert hits >= kills // 3
     print(f"{hits} kills in an answer; {len(fixture.thinking.asked)} requests for {2 * kills + 2} answers")
