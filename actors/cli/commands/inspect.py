@@ -22,7 +22,9 @@ def inspect(
         list[str],
         typer.Argument(metavar="[MODULE:APP] TYPE/KEY", help="The app, for its namespace; then the agent."),
     ],
-    state: Annotated[bool, typer.Option("--state", help="Show its State as well, as JSON.")] = False,
+    state: Annotated[
+        bool, typer.Option("--state", help="Show its State as well, as JSON, without its logs.")
+    ] = False,
     url: Url = None,
     namespace: Namespace = None,
     as_json: AsJson = False,
@@ -83,6 +85,9 @@ def _facts(view: AgentView) -> dict[str, str]:
         ),
         "dead": _listed(list(view.letters)),
         "state": _state(view),
+        "logs": ", ".join(
+            f"{name} {items:,} items, about {size(number)}" for name, (items, number) in view.logs.items()
+        ),
         "asked": "also while it waits for a reply (reentrant)" if view.reentrant else "",
     }
     return {name: text for name, text in facts.items() if text}

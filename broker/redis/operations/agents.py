@@ -11,6 +11,7 @@ from callboard.broker.redis.keys import dead as dead_suffix
 from .entries import fields_of
 from .inspect import attempts_at, overview, timers, waiting
 from .load import Load, load_of, look_at_parked
+from .states import sizes_of
 from .views import AgentTypeView, AgentView, HeldEntry, MessageView, Overview, ParkedEntry, Pause, Timer
 
 MOST_TIMERS = 10_000  # timers of a namespace that are looked at
@@ -35,7 +36,7 @@ async def agent(transport: RedisTransport, agent_type: str, key: str, *, state: 
     parked = await waiting(transport, agent_type, key, n=1)
     current = load.running.get(key) or next(iter(load.held.get(key, ())), None)
     first = await _first(transport, agent_type, current, parked.entries)
-    version, size, writer = await _state(transport, agent_type, key)
+    sizes = await sizes_of(transport, agent_type, key)
     return AgentView(
         type=agent_type,
         key=key,
@@ -53,25 +54,24 @@ async def agent(transport: RedisTransport, agent_type: str, key: str, *, state: 
         letters=await _letters(transport, agent_type, key),
         paused=_pauses(view, about, f"{agent_type}/{key}"),
         reentrant=await _is_reentrant(transport, agent_type),
-        state_version=version,
-        state_bytes=size,
-        state_writer=writer,
+        state_version=sizes.version if sizes else 0,
+        state_bytes=sizes.data if sizes else 0,
+        logs={name: (log.items, log.bytes) for name, log in sizes.logs.items()} if sizes else {},
+        state_writer=await _writer(transport, agent_type, key),
         state=await state_of(transport, agent_type, key) if state else None,
     )
 
 
 async def state_of(transport: RedisTransport, agent_type: str, key: str) -> str | None:
-    """The stored state of an agent as JSON; None: none is stored."""
+    """The stored state of an agent as JSON, without its logs; None: none is stored."""
     data = await transport.admin.command("HGET", transport.keys.of(f"state:{agent_type}:{key}"), "d")
     return data.decode(errors="replace") if data else None
 
 
-async def _state(transport: RedisTransport, agent_type: str, key: str) -> tuple[int, int, str]:
-    """Version, bytes and writer of a stored state."""
-    name = transport.keys.of(f"state:{agent_type}:{key}")
-    version, writer = await transport.admin.command("HMGET", name, "v", "w")
-    size = await transport.admin.command("HSTRLEN", name, "d")
-    return int(version or 0), size, (writer or b"").decode(errors="replace")
+async def _writer(transport: RedisTransport, agent_type: str, key: str) -> str:
+    """The worker that wrote a stored state last."""
+    writer = await transport.admin.command("HGET", transport.keys.of(f"state:{agent_type}:{key}"), "w")
+    return (writer or b"").decode(errors="replace")
 
 
 async def _first(

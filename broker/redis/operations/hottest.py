@@ -8,6 +8,7 @@ from callboard.broker.redis.client.transport import RedisTransport
 
 from .inspect import overview
 from .load import Load, load_of, look_at_parked
+from .states import sizes_of
 from .views import KeyView
 
 
@@ -35,12 +36,12 @@ async def hottest(
 
 async def _key_view(transport: RedisTransport, load: Load, agent_type: str, key: str) -> KeyView:
     await look_at_parked(transport, agent_type, key, load)
-    size = await transport.admin.command("HSTRLEN", transport.keys.of(f"state:{agent_type}:{key}"), "d")
+    sizes = await sizes_of(transport, agent_type, key)
     return KeyView(
         type=agent_type,
         key=key,
         waiting=load.waiting[key],
         running=key in load.running,
         oldest=load.since(key),
-        state_bytes=size,
+        state_bytes=sizes.total if sizes else 0,
     )

@@ -38,6 +38,11 @@ class StateSize:
     data: int
     logs: Mapping[str, LogSize]
 
+    @property
+    def total(self) -> int:
+        """Bytes of all of it."""
+        return self.data + sum(log.bytes for log in self.logs.values())
+
 
 async def sizes_of(transport: RedisTransport, agent_type: str, key: str) -> StateSize | None:
     """The sizes of a stored state, whatever its length at little cost; None: nothing is stored."""

@@ -256,7 +256,7 @@ class KeyView:
         waiting: messages that wait for it, as in `AgentTypeView`.
         running: whether a handler of it runs, as of its worker's last heartbeat.
         oldest: when the message that waits longest was published, or was due, server ms; None: nothing waits.
-        state_bytes: size of its stored `State` as JSON, bytes; 0: none is stored.
+        state_bytes: size of its stored `State` as JSON with its logs, bytes; 0: none is stored.
     """
 
     type: str
@@ -308,9 +308,10 @@ class AgentView:
         paused: what keeps it from being started: its type, itself or a topic that it reads.
         reentrant: whether it can be asked while it waits for a reply.
         state_version: commits that changed its state, 0: none is stored.
-        state_bytes: size of its state as JSON, bytes.
+        state_bytes: size of its state as JSON, without its logs, bytes.
+        logs: the logs of its state by field, as items and bytes of their JSON, which are estimated.
         state_writer: worker that wrote its state last, "" when none is stored.
-        state: its state as JSON, when it was asked for and is stored; else None.
+        state: its state as JSON without its logs, when it was asked for and is stored; else None.
     """
 
     type: str
@@ -331,5 +332,6 @@ class AgentView:
     reentrant: bool
     state_version: int
     state_bytes: int
+    logs: Mapping[str, tuple[int, int]]
     state_writer: str
     state: str | None

@@ -61,6 +61,14 @@ async def test_its_state_on_demand(driver: WorkerDriver) -> None:
     assert (await ada(driver, state=True)).state == '{"total":12}'
 
 
+async def test_the_logs_of_its_state_have_sizes_of_their_own(driver: WorkerDriver) -> None:
+    command, of = driver.transport.admin.command, driver.transport.keys.of
+    await command("RPUSH", of("log:counter:ada:thread"), "123", "4567")
+    await command("HSET", of("state:counter:ada"), "v", 1, "d", "{}", "w", "w1", "l", "thread 2")
+    view = await ada(driver)
+    assert (view.state_bytes, dict(view.logs)) == (2, {"thread": (2, 7)})
+
+
 async def test_its_delayed_messages_letters_and_pauses(driver: WorkerDriver) -> None:
     await driver.publish("topic:visits", "ada")
     await driver.publish("topic:visits", "bob")
