@@ -188,10 +188,11 @@ class BudgetExceededError(ModelError):
         limit: what may be spent.
         spent: what is spent or set aside for requests under way.
         needed: what the request might cost at most.
+        scope: what is limited, such as "total" or "run:42".
     """
 
     template = (
-        "{model}: the request may need {needed:,.6g} {unit}, and of {limit:,.6g} "
+        "{model}: the request may need {needed:,.6g} {unit}, and of {limit:,.6g} for {scope} "
         "{spent:,.6g} are spent or set aside. Raise the budget, or ask for less (max_tokens)"
     )
     permanent = True
@@ -201,6 +202,7 @@ class BudgetExceededError(ModelError):
     limit: float = 0.0
     spent: float = 0.0
     needed: float = 0.0
+    scope: str = "total"
 
 
 class UnknownPriceError(ModelError, LookupError):

@@ -24,6 +24,7 @@ from callboard.send_options import USUAL, SendOptions
 
 from .errors import ChainTooDeepError, DeadlockError, ScheduleError
 from .execution import Execution, running
+from .runs import run_id
 
 logger = logging.getLogger("callboard.actors")
 
@@ -121,7 +122,16 @@ class Sender:
         author = None if sender is None else str(sender)
         is_aside = claim is not None
         envelope = event(
-            name, kind.name, topic_id.source, author, body, cause, expires_in, kind.version, is_aside
+            name,
+            kind.name,
+            topic_id.source,
+            author,
+            body,
+            cause,
+            expires_in,
+            kind.version,
+            is_aside,
+            run_id(),
         )
         idempotency_id = "" if options.message_id is None else _global(options.message_id)
         if execution is not None:
@@ -276,6 +286,7 @@ class Sender:
             kind.version,
             claim is not None,
             routes,
+            run_id(),
         )
         waiting = self._transport.process if idempotency_id else ""
         fence = None if execution is None else execution.fence

@@ -59,6 +59,7 @@ OPERATIONS = (
     "replay",
     "record",
     "recall",
+    "ledger",
     "control",
     "nest",
     "answer",

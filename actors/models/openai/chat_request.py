@@ -39,22 +39,21 @@ class Reading:
     """What an answer means.
 
     Attributes:
-        result: as the caller gets it; None: the answer is not usable.
+        result: as the caller gets it, be it an error.
         objection: what is wrong with it, so that it is better to ask again; None: nothing.
     """
 
-    result: CreateResult | None
+    result: CreateResult | BadResponseError
     objection: Objection | None = None
 
     def settled(self) -> CreateResult:
         """The result, when the model is not asked again.
 
         Raises:
-            BadResponseError: there is none.
+            BadResponseError: the answer is not usable.
         """
-        if self.result is None:
-            assert self.objection is not None, "an answer is usable, or something is wrong with it"
-            raise self.objection.error
+        if isinstance(self.result, BadResponseError):
+            raise self.result
         return self.result
 
 
@@ -133,8 +132,7 @@ class ChatRequest:
         finish: FinishReasons = FINISH_REASONS.get((answer.finish or "").lower(), "unknown")
         if calls:
             thought = "\n".join(part for part in (thought, text.strip()) if part) or None
-            result = _result(answer, list(calls), "function_calls", thought)
-            return Reading(result, None if finish == "length" else self._objection_to(calls))
+            return self._reading_of_calls(answer, calls, thought)
         if answer.refusal:
             return Reading(_result(answer, answer.refusal, "content_filter", thought))
         if finish == "content_filter":
@@ -148,11 +146,15 @@ class ChatRequest:
             return read_calls(text, self.tools)
         return (), text
 
-    def _objection_to(self, calls: tuple[FunctionCall, ...]) -> Objection | None:
-        """What is wrong with calls; the caller gets them nevertheless when the model insists on them."""
-        if self.settings.tool_mode == "native":
-            return None
-        return self.told.repeated(self.settings.model, calls)
+    def _reading_of_calls(
+        self, answer: Answer, calls: tuple[FunctionCall, ...], thought: str | None
+    ) -> Reading:
+        """The meaning of calls. One that was answered already is left out, unless the model insists on it."""
+        new = calls if self.settings.tool_mode == "native" else self.told.new(calls)
+        if not answer.calls and calls[0] not in new:
+            new = ()  # a small model that goes round in circles, and makes up what it writes behind the first call
+        result = _result(answer, list(new or calls), "function_calls", thought)
+        return Reading(result, None if new else self.told.repeated(self.settings.model, calls))
 
     def _reading_of_text(
         self, answer: Answer, text: str, finish: FinishReasons, thought: str | None
@@ -162,13 +164,13 @@ class ChatRequest:
         if not self.output.is_json and self.settings.tool_mode != "native":
             stray = self.told.stray_call(self.settings.model, text, self.tools)
             if stray is not None:
-                return Reading(None, stray)
+                return Reading(stray.error, stray)
         try:
             checked = self.output.checked(text, cut_off=cut_off)
         except BadResponseError as error:
             if cut_off:
                 raise  # another answer would be cut off as well
-            return Reading(None, Objection(error, f"{error.reason.capitalize()}. Answer again."))
+            return Reading(error, Objection(error, f"{error.reason.capitalize()}. Answer again."))
         return Reading(_result(answer, checked, finish, thought))
 
     def corrected(self, answer: Answer, objection: Objection) -> ChatRequest:

@@ -274,6 +274,14 @@ class OpenAIChatCompletionClient(RequestClient):
         limit: int | None = arguments.get("max_completion_tokens") or arguments.get("max_tokens")
         return limit
 
+    def most_answers(self, **options: Unpack[CreateOptions]) -> int:
+        """One, and those that `max_corrections` allows: of a request for JSON, or with tools in lenient or schema mode."""
+        request, settings = ModelRequest((), **options), self._settings
+        formats = (request.json_output, request.extra_create_args.get("response_format"))
+        wants_json = any(formats) or bool(settings.create_arguments.get("response_format"))
+        can_object = wants_json or settings.tool_mode != "native"
+        return 1 + self._retries.settings.max_corrections if can_object else 1
+
     def fingerprint(self) -> Mapping[str, Any]:
         settings = self._settings
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from callboard.memory.llm_messages import (
     AssistantMessage,
@@ -17,6 +17,9 @@ from callboard.memory.llm_messages import (
 from callboard.models.errors import BadResponseError
 
 from .calls_in_text import any_call
+
+LONGEST_RESULT: Final = 500  # characters of a result that are told again; all of it stands above
+Identity = tuple[str, str]  # of a call: name and arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,38 +43,38 @@ class Conversation:
 
     Attributes:
         known: names of tools that the model knows of: those of this request, and those that it called before.
-        answered: calls since the last question that have their results.
+        answered: calls since the last question -> their results.
     """
 
     known: frozenset[str]
-    answered: frozenset[tuple[str, str]]
+    answered: Mapping[Identity, str]
 
     @classmethod
     def of(cls, messages: Sequence[LLMMessage], tools: Sequence[Mapping[str, Any]]) -> Conversation:
         """What these messages say."""
         calls = [call for message in messages for call in _calls_of(message)]
         known = frozenset({tool["name"] for tool in tools} | {call.name for call in calls})
-        if not calls:
-            return cls(known, frozenset())
         asked = max((at for at, one in enumerate(messages) if isinstance(one, UserMessage)), default=0)
-        since = messages[asked:]
-        done = {
-            result.call_id
-            for message in since
+        results = {
+            result.call_id: result.content
+            for message in messages[asked:]
             if isinstance(message, FunctionExecutionResultMessage)
             for result in message.content
-            if not result.is_error
         }
-        answered = (call for message in since for call in _calls_of(message) if call.id in done)
-        return cls(known, frozenset(_identity(call) for call in answered))
+        return cls(known, {_identity(call): results[call.id] for call in calls if call.id in results})
 
-    def repeated(self, model: str, calls: Sequence[FunctionCall]) -> Objection | None:
-        """Calls all of which have their results already: a small model goes round in circles; None: they have not."""
-        if not self.answered.issuperset(_identity(call) for call in calls):
-            return None
-        names = ", ".join(dict.fromkeys(call.name for call in calls))
-        sentence = f"You have the result of {names} already, see above. Answer my question with it, in words."
-        return Objection(BadResponseError(model, f"{names} was called again"), sentence, ends_calls=True)
+    def new(self, calls: Sequence[FunctionCall]) -> tuple[FunctionCall, ...]:
+        """Those calls that have no result yet: small models repeat the others, and would go round in circles."""
+        return tuple(call for call in calls if _identity(call) not in self.answered)
+
+    def repeated(self, model: str, calls: Sequence[FunctionCall]) -> Objection:
+        """The objection to calls all of which have their results."""
+        results = {call.name: self.answered[_identity(call)] for call in calls}
+        told = " ".join(
+            f"The result of {name} is: {text[:LONGEST_RESULT]}." for name, text in results.items()
+        )
+        error = BadResponseError(model, f"{', '.join(results)} was called again")
+        return Objection(error, f"{told} Now answer my question with it, in words.", ends_calls=True)
 
     def stray_call(self, model: str, text: str, offered: Collection[str]) -> Objection | None:
         """A text that is nothing but a call, of a tool that can't be called now; None: it is something else."""

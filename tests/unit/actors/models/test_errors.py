@@ -78,7 +78,7 @@ def test_the_sentences_name_a_remedy() -> None:
         "model_info is required for the model 'gpt-4x', of which nothing is known. Did you mean 'gpt-4'?"
     )
     assert str(UnknownModelError("x")).endswith("nothing is known.")
-    assert "of 1 0.75 are spent or set aside. Raise the budget" in str(made(BudgetExceededError))
+    assert "of 1 for total 0.75 are spent or set aside. Raise the budget" in str(made(BudgetExceededError))
 
 
 def test_a_message_is_not_tried_again_before_the_server_wants_it() -> None:
