@@ -120,6 +120,7 @@ async def attempt(
         UserMessage(content=question, source="user"),
     ]
     seen: set[tuple[str, str]] = set()
+    content: object = ""
     has_repeated = False
     for number in range(1, MOST_ANSWERS + 1):
         try:

@@ -103,8 +103,7 @@ class SmallModel(AbstractContextManager["SmallModel"]):
             cwd=Path(__file__).parents[2],
             text=True,
         )
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        for line in self._process.stdout or ():
             if line.startswith("{"):
                 self.url: str = json.loads(line)["url"]
                 return self

@@ -170,7 +170,9 @@ class ChatRequest:
         except BadResponseError as error:
             if cut_off:
                 raise  # another answer would be cut off as well
-            return Reading(error, Objection(error, f"{error.reason.capitalize()}. Answer again."))
+            return Reading(
+                error, Objection(error, f"{error.reason[0].upper()}{error.reason[1:]}. Answer again.")
+            )
         return Reading(_result(answer, checked, finish, thought))
 
     def corrected(self, answer: Answer, objection: Objection) -> ChatRequest:

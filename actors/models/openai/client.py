@@ -100,14 +100,16 @@ class OpenAIChatCompletionClient(RequestClient):
 
     async def _create(self, request: ModelRequest) -> CreateResult:
         chat, token = ChatRequest.of(request, self._settings), request.cancellation_token
+        left = self._retries.settings.max_corrections
         with self._tallied() as tally:
-            for left in reversed(range(self._retries.settings.max_corrections + 1)):
+            while True:
                 ask = partial(self._ask, chat, tally)
                 answer = await self._retries.call(partial(_ended_by, token, ask), token)
                 tally.add(answer)
                 reading = chat.read(answer)
                 if answer is None or reading.objection is None or not left:
                     break
+                left -= 1
                 chat = chat.corrected(answer, reading.objection)
             return reading.settled().model_copy(update={"usage": tally.used})
 
@@ -152,8 +154,9 @@ class OpenAIChatCompletionClient(RequestClient):
         self, request: ModelRequest, include_usage: bool | None = None
     ) -> AsyncGenerator[str | CreateResult, None]:
         chat, token = ChatRequest.of(request, self._settings), request.cancellation_token
+        left = self._retries.settings.max_corrections
         with self._tallied() as tally:
-            for left in reversed(range(self._retries.settings.max_corrections + 1)):
+            while True:
                 assembler, has_said = Assembler(), False
                 arguments = chat.stream_arguments(include_usage)
                 async with aclosing(self._streamed(arguments, assembler, tally, token)) as pieces:
@@ -167,6 +170,7 @@ class OpenAIChatCompletionClient(RequestClient):
                 # What was passed on can't be unsaid.
                 if reading.objection is None or has_said or not left:
                     break
+                left -= 1
                 chat = chat.corrected(answer, reading.objection)
             result = reading.settled().model_copy(update={"usage": tally.used})
             if not chat.streams_text and isinstance(result.content, str):

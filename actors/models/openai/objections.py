@@ -68,8 +68,9 @@ class Conversation:
         return tuple(call for call in calls if _identity(call) not in self.answered)
 
     def repeated(self, model: str, calls: Sequence[FunctionCall]) -> Objection:
-        """The objection to calls all of which have their results."""
-        results = {call.name: self.answered[_identity(call)] for call in calls}
+        """The objection to calls of which at least one has its result."""
+        known = [call for call in calls if _identity(call) in self.answered]
+        results = {call.name: self.answered[_identity(call)] for call in known}
         told = " ".join(
             f"The result of {name} is: {text[:LONGEST_RESULT]}." for name, text in results.items()
         )

@@ -74,7 +74,7 @@ class Offer:
             return None
         if not self.callable:
             return "Answer now, without calling a tool."
-        return "Call a tool now." if len(self.callable) > 1 else f"Call the tool {self.callable[0]} now."
+        return f"Call a tool now: {' or '.join(self.callable)}."
 
     @property
     def called(self) -> ToolSchemas:
