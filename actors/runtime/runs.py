@@ -15,7 +15,7 @@ MOST_RUN_ID: Final = 128  # characters; every message of the run carries it
 
 # The id, and the handler in which it was set. A worker that was started inside the `with` block has the variable too, and
 # what it handles belongs to the runs of its messages.
-_run: ContextVar[tuple[str, Execution | None] | None] = ContextVar("callboard_run", default=None)
+in_block: ContextVar[tuple[str, Execution | None] | None] = ContextVar("callboard_run", default=None)
 
 
 @contextmanager
@@ -34,11 +34,11 @@ def usage_run(name: str) -> Iterator[None]:
     """
     if not 0 < len(name) <= MOST_RUN_ID:
         raise SettingValueError("name", repr(name[:MOST_RUN_ID]), f"1 to {MOST_RUN_ID} characters")
-    token = _run.set((name, current.get()))
+    token = in_block.set((name, current.get()))
     try:
         yield
     finally:
-        _run.reset(token)
+        in_block.reset(token)
 
 
 def run_id() -> str | None:
@@ -47,7 +47,12 @@ def run_id() -> str | None:
     Returns:
         None when it belongs to no run.
     """
-    given, execution = _run.get(), current.get()
-    if given is not None and given[1] is execution:
+    return run_of(current.get())
+
+
+def run_of(execution: Execution | None) -> str | None:
+    """The id of the run to which what is sent here belongs, where this execution is under way; None: outside handlers."""
+    given = in_block.get()
+    if given is not None and given[1] is current.get():
         return given[0]
     return None if execution is None else execution.envelope.run

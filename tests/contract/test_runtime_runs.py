@@ -21,7 +21,7 @@ from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure
 
 QUESTION = [UserMessage(content="one two", source="ada")]  # 2 tokens
-ANSWER = {"extra_create_args": {"max_tokens": 4}}  # of 4
+SHORT = {"max_tokens": 4}
 HELPER = AgentId("helper", "a")
 
 
@@ -71,7 +71,7 @@ async def test_agents_that_an_agent_asks_draw_from_the_same_budget(runtimes: Run
 
     async def think(ctx: ClosureContext, message: Ask, context: MessageContext) -> Answer:
         asked.append(str(ctx.id))
-        await client.create(QUESTION, **ANSWER)
+        await client.create(QUESTION, extra_create_args=SHORT)
         return await ctx.send_message(message, HELPER) if ctx.id != HELPER else Answer()
 
     boss, helper = runtimes.new(), runtimes.new()
