@@ -6,9 +6,10 @@
 --
 -- ARGV: 'hold', id of the hold, tokens, usd, how long it counts (ms), number of scopes, the scopes; then for each limit: scope,
 --   'tokens' or 'usd', and the most. The limits that a scope carries itself count as well. All scopes hold it, or none.
---   Returns {}, or {scope, unit, limit, used and held by others} of the first limit that is too small.
+-- Returns {}, or {scope, unit, limit, used and held by others} of the first limit that is too small.
 -- ARGV: 'settle', id of the hold, how long the sums are kept (ms), number of scopes, the scopes; then for each amount: field,
---   number. Returns in how many scopes it was counted.
+--   number
+-- Returns in how many scopes it was counted.
 
 local FORGOTTEN = 86400000 -- ms behind its end after which the hold of a process that died is removed
 

@@ -7,7 +7,7 @@ import pytest
 from callboard.broker.encoding.remote_errors import decode_error, encode_error
 from callboard.broker.retry import RetryPolicy
 from callboard.errors import ActorError
-from callboard.models import errors
+from callboard.models import RequestUsage, errors
 from callboard.models.errors import (
     BudgetExceededError,
     ModelError,
@@ -62,6 +62,22 @@ def test_it_crosses_processes(cls: type[ModelError]) -> None:
 def test_every_one_is_an_actor_error_that_says_whether_to_try_again(cls: type[ModelError]) -> None:
     assert issubclass(cls, ActorError)
     assert cls.permanent is (cls.__name__ in PERMANENT.split())
+
+
+def test_outages_say_so() -> None:
+    outages = {cls.__name__ for cls in MODEL_ERRORS if cls.is_outage}
+    assert outages == {"RateLimitError", "ModelOverloadedError", "ModelConnectionError", "ModelTimeoutError"}
+
+
+def test_what_was_paid_for_crosses_processes() -> None:
+    register_errors()
+    error = RateLimitError("m", "slow", 429, 1.5)
+    error.charge(RequestUsage(3, 2))
+    error.charge(RequestUsage(1, 1))
+    back = decode_error(encode_error(error))
+    assert isinstance(back, RateLimitError)
+    assert back.usage == RequestUsage(4, 3)
+    assert back.retry_after == 1.5
 
 
 def test_errors_have_the_bases_that_autogen_raises() -> None:
