@@ -65,7 +65,7 @@ TOO_LONG: Final = re.compile(
     r"maximum context length|context (size|length|window)|prompt is too long|input is too long", re.IGNORECASE
 )
 # What the openai package puts before every text of a server.
-PREFIX: Final = re.compile(r"Error code: \d+ - ")
+PREFIX: Final = re.compile(r"Error code: \d+( - )?")
 LONGEST_REASON: Final = 500  # characters; a wrong address may answer with a whole web page
 NOT_FOUND: Final = 404
 FIRST_SERVER_ERROR: Final = 500
@@ -123,9 +123,12 @@ def _of_status(model: str, address: str, secret: str | None, error: openai.APISt
 
 
 def _said(error: openai.APIStatusError) -> str:
-    """What the server said, without the body around it."""
-    said = error.body.get("message") if isinstance(error.body, Mapping) else None
-    return said if said and isinstance(said, str) else PREFIX.sub("", error.message, count=1)
+    """What the server said, without the body around it; `detail` is how FastAPI, and so vLLM, has it."""
+    body = error.body if isinstance(error.body, Mapping) else {}
+    said = body.get("message") or body.get("detail")
+    if said and isinstance(said, str):
+        return said
+    return PREFIX.sub("", error.message, count=1) or "no reason given"
 
 
 def _of_code(error: openai.APIError) -> type[ModelError] | None:
