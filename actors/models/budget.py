@@ -121,7 +121,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
                     else:
                         said.append(item)
                     yield item
-            except (ModelError, asyncio.CancelledError, GeneratorExit) as error:
+            except BaseException as error:
                 if not draft.has_ended:
                     # The stream ended before its result, or its reader stopped.
                     draft.used = max(charged(error), self._of_pieces(request, said), key=_total)
