@@ -64,7 +64,7 @@ class Log(Sequence[T]):
 
     def extend(self, items: Iterable[T]) -> None:
         """Add items at the end."""
-        self._items.extend(items)
+        self._items += list(items)  # as a list first: it may be this log itself
 
     def clear(self) -> None:
         """Remove every item."""

@@ -74,8 +74,15 @@ def test_it_reads_like_a_list() -> None:
         log[6]
 
 
+def test_it_can_be_added_to_itself() -> None:
+    log = Log("ab")
+    log.extend(log)
+    assert log == ["a", "b", "a", "b"]
+
+
 def test_it_is_trimmed_at_its_beginning() -> None:
-    log = Log(range(10))
+    log = Log(range(5))
+    log.extend(item + 5 for item in log[:])
     log.trim(keep=20)
     assert len(log) == 10
     log.trim(keep=3)
