@@ -246,7 +246,11 @@ OF_ONE_THING = (
         "hour",
         publisher="get set",
     ),
-    KeyKind("store:<name>", "string or hash", "what an application keeps; no function touches it"),
+    KeyKind(
+        "store:<name>",
+        "string or hash",
+        "what an application keeps, each for its own time; `usage:<scope>` and `held:<scope>`: what models used",
+    ),
 )
 
 CATALOGUE = (*OF_THE_NAMESPACE, *OF_STREAMS, *OF_A_TYPE, *OF_ONE_THING)

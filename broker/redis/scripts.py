@@ -60,6 +60,7 @@ OPERATIONS = (
     "replay",
     "record",
     "recall",
+    "ledger",
     "restore",
     "control",
     "nest",
