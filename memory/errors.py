@@ -165,7 +165,7 @@ class StoreLockedError(LongTermMemoryError):
 
 
 class StoreUnavailableError(LongTermMemoryError):
-    """The store can't be reached or opened.
+    """The store can't be reached or opened: an outage, for which messages wait.
 
     Attributes:
         where: its address or path.
@@ -173,6 +173,7 @@ class StoreUnavailableError(LongTermMemoryError):
     """
 
     template = "the memory at {where} can't be reached: {reason}"
+    is_outage = True
 
     where: str
     reason: str

@@ -241,13 +241,21 @@ class AgentHost:
         if isinstance(error, FencedError):
             return Release("another worker has it")
         info = ErrorInfo(type(error).__name__, text_of(error), trace_of(error)[-8000:])
-        outcome = decided(kind.settings.retry_policy(self._retry), attempt, error, info)
+        outcome = decided(kind.settings.retry_policy(self._retry), attempt, error, info, delivery.waited)
         is_request = envelope.kind == "request"
         if is_request and not (kind.settings.retry_on_request and isinstance(outcome, Retry)):
             self.failed += 1
             return Commit(error_reply_to(envelope, error), once_of=once_of)
         where = f"{kind.type}/{envelope.key}"
-        if isinstance(outcome, Retry):
+        if isinstance(outcome, Retry) and outcome.waited is not None:
+            logger.warning(
+                "%s waits for an outage to end (%.0f s so far): %s; trying again in %.1f s",
+                where,
+                delivery.waited,
+                outcome.reason,
+                outcome.delay,
+            )
+        elif isinstance(outcome, Retry):
             logger.warning(
                 "%s failed on %s (attempt %d): %s; trying again in %.1f s",
                 where,

@@ -9,14 +9,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from callboard.broker.outages import error_in
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.keys import topic as topic_suffix
 
 from .entries import StreamEntry, fields_of, follow, recent
+from .outages import outages
 from .views import (
     AgentTypeView,
     GroupView,
     HeldEntry,
+    Outage,
     Overview,
     ParkedEntry,
     Pause,
@@ -31,6 +34,7 @@ __all__ = [
     "AgentTypeView",
     "GroupView",
     "HeldEntry",
+    "Outage",
     "Overview",
     "ParkedEntry",
     "Pause",
@@ -90,6 +94,7 @@ async def overview(transport: RedisTransport) -> Overview:
         next_due=int(due) if due else None,
         totals=_totals(type_views),
         paused=paused(pauses),
+        outages=await outages(transport, [view.type for view in type_views if view.retried]),
     )
 
 
@@ -245,8 +250,14 @@ async def waiting(transport: RedisTransport, agent_type: str, key: str) -> Waiti
 def _parked(ref: bytes, tried: bytes | None) -> ParkedEntry:
     stream, _, entry = ref.decode().rpartition(" ")
     found = _TRIED.fullmatch((tried or b"").decode(errors="replace"))
-    attempts, deaths, reason = found.groups() if found else (0, 0, "")
-    return ParkedEntry(stream=stream, entry=entry, attempts=int(attempts), deaths=int(deaths), reason=reason)
+    attempts, deaths, reason = found.groups() if found else ("0", "0", "")
+    return ParkedEntry(
+        stream=stream,
+        entry=entry,
+        attempts=int(attempts),
+        deaths=int(deaths),
+        reason=error_in(reason) or reason,
+    )
 
 
 _TRIED = re.compile(r"(\d+) \d+ (\d+) (.*)", re.DOTALL)
