@@ -14,6 +14,7 @@ from .sessions import publisher
 if TYPE_CHECKING:
     from callboard.app import App
     from callboard.memory.embedders.base import Embedder
+    from callboard.memory.embedders.limit import TextLimit
     from callboard.memory.stores.chroma.memory import ChromaDBVectorMemory
     from callboard.memory_service.client import MemoryServiceClient
 
@@ -72,6 +73,19 @@ class MemoryLocation:
         finally:
             await memory.close()
 
+    async def limit(self) -> TextLimit | None:
+        """The longest text that the embedding model reads whole; None: any. The model itself is not loaded."""
+        from callboard.memory.embedders.limit import limit_of
+
+        if self.target is None:
+            return await limit_of(embedder_of(self.model, quick=True))
+        from callboard.memory_service.service import embedder_of_service
+        from callboard.process.loading import load_app
+
+        app = load_app(self.target)
+        embedder = embedder_of_service(app[service_of(app)])
+        return None if embedder is None else await limit_of(embedder)
+
     @contextlib.asynccontextmanager
     async def _through_service(self) -> AsyncIterator[MemoryServiceClient]:
         from callboard.memory_service.client import MemoryServiceClient
@@ -119,6 +133,11 @@ class LazyEmbedder:
 
     async def embed(self, texts: Any) -> Any:
         return await self._embedder().embed(texts)
+
+    async def limit(self) -> TextLimit | None:
+        from callboard.memory.embedders.limit import limit_of
+
+        return await limit_of(self._embedder())
 
     def _embedder(self) -> Embedder:
         if self._chosen is None:

@@ -16,6 +16,9 @@ from callboard.memory.stores.base import MemoryStats
 TOPIC = "memory"
 """The topic of changes, behind the service's type: `<type>:memory`."""
 
+QUERIES = "queries:"
+"""Before the name of a memory, the key of the agent that looks things up in it while another one changes it."""
+
 
 class _Message(BaseModel):
     model_config = ConfigDict(frozen=True)

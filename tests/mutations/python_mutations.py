@@ -279,7 +279,9 @@ PYTHON_MUTATIONS: Final = (
         "an outage uses up an attempt",
         "an outage uses up no attempt",
         becomes("attempts = delivery.attempt"),
-        ("contract/test_runtime_failures.py::test_an_outage_uses_up_no_attempt_and_keeps_the_order[{backend}]",),
+        (
+            "contract/test_runtime_failures.py::test_an_outage_uses_up_no_attempt_and_keeps_the_order[{backend}]",
+        ),
         quick=False,
     ),
     Mutation(

@@ -7,7 +7,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from callboard.foundation.errors import MissingPackageError
 from callboard.memory.embedders.base import EmbeddingModel, Vectors
@@ -20,7 +20,7 @@ from callboard.memory.errors import (
     StoreUnavailableError,
 )
 from callboard.memory.stores.base import Filter, MemoryStats
-from callboard.memory.stores.records import EXPIRES, Record
+from callboard.memory.stores.records import EXPIRES, Record, is_part
 
 from .config import (
     ChromaDBVectorMemoryConfig,
@@ -29,6 +29,7 @@ from .config import (
     PersistentChromaDBVectorMemoryConfig,
 )
 from .folder_lock import StoreLock
+from .parts import Found, count_parts, nearest_records, parts_of_records
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -47,15 +48,6 @@ LARGEST_DELETE: Final = 5_000  # ids in one call
 # Chroma has one table of the systems behind its clients. Two threads that both find no row for a store there
 # would start it twice on one folder; one that closes it could stop it under another that has just found its row.
 _clients = threading.Lock()
-
-
-class Found(NamedTuple):
-    """A record near a vector. `distance` is Chroma's."""
-
-    id: str
-    text: str
-    metadata: dict[str, Any] | None
-    distance: float
 
 
 class ChromaCollection:
@@ -77,10 +69,10 @@ class ChromaCollection:
         self._is_closed = False
 
     def upsert(self, records: Sequence[Record], vectors: Vectors, model: EmbeddingModel) -> None:
-        """Add records, or replace those of the same ids.
+        """Add records, or replace those of the same ids and their parts.
 
         Args:
-            records: Their ids differ.
+            records: Their ids differ; parts come with their record.
             vectors: One row for each.
             model: The model that made the vectors.
 
@@ -99,43 +91,43 @@ class ChromaCollection:
                     metadatas=[record.metadata for record in part],
                     embeddings=vectors[start : start + size],
                 )
+            # Only now: parts that a record had before and has no more would be found for what it does not say any longer.
+            written = {record.id for record in records}
+            parts = parts_of_records(handle, [name for name in written if not is_part(name)])
+            _delete(handle, [name for name in parts if name not in written])
 
         self._do("write", write)
 
-    def nearest(self, vector: Vectors, model: EmbeddingModel, k: int, where: Filter | None) -> list[Found]:
-        """The records nearest to a vector.
+    def nearest(self, vectors: Vectors, model: EmbeddingModel, k: int, where: Filter | None) -> list[Found]:
+        """The records nearest to any of some vectors, each once.
 
         Args:
-            vector: One row.
-            model: The model that made it.
+            vectors: One row for each.
+            model: The model that made them.
             k: Most records.
             where: Conditions on their metadata.
         """
 
         def look(handle: Collection) -> list[Found]:
             self._check(handle, model)
-            found: Any = handle.query(
-                query_embeddings=vector,
-                n_results=k,
-                where=_conditions(where),
-                include=["documents", "metadatas", "distances"],
-            )
-            columns = (found[name][0] for name in ("ids", "documents", "metadatas", "distances"))
-            return [Found(*row) for row in zip(*columns, strict=True)]
+            return nearest_records(handle, vectors, k, _conditions(where))
 
         return self._do_if_made("look", look, [])
 
     def ids(self, where: Filter | None) -> list[str]:
         """The ids of all records, or of those that fit."""
-        return self._do_if_made("look", lambda handle: _ids(handle, where), [])
+        return self._do_if_made(
+            "look", lambda handle: [name for name in _ids(handle, where) if not is_part(name)], []
+        )
 
     def delete(self, ids: Sequence[str], where: Filter | None) -> None:
         """Delete records by id and by filter. An empty filter fits all."""
 
         def remove(handle: Collection) -> None:
-            doomed = [*ids, *(() if where is None else _ids(handle, where))]
-            for start in range(0, len(doomed), LARGEST_DELETE):
-                handle.delete(ids=doomed[start : start + LARGEST_DELETE])
+            _delete(
+                handle,
+                [*ids, *parts_of_records(handle, ids), *(() if where is None else _ids(handle, where))],
+            )
 
         self._do_if_made("delete", remove, None)
 
@@ -287,6 +279,11 @@ def _ids(handle: Collection, where: Filter | None) -> list[str]:
     return list(handle.get(where=_conditions(where), include=[])["ids"])
 
 
+def _delete(handle: Collection, ids: Sequence[str]) -> None:
+    for start in range(0, len(ids), LARGEST_DELETE):
+        handle.delete(ids=list(ids[start : start + LARGEST_DELETE]))
+
+
 def _metric(handle: Collection) -> str:
     space: Any = (handle.configuration_json.get("hnsw") or {}).get("space")
     return str(space or "l2")
@@ -299,7 +296,7 @@ def _stats(handle: Collection) -> MemoryStats:
         collection=handle.name,
         namespace=metadata.get(NAMESPACE),
         agent=metadata.get(AGENT),
-        count=handle.count(),
+        count=handle.count() - count_parts(handle),
         model=metadata.get(MODEL),
         dimension=dimension if isinstance(dimension, int) else None,
         metric=_metric(handle),
