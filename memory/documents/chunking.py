@@ -23,6 +23,8 @@ TOKENS: Final = (
     256  # in a piece at most, unless more are asked for: a vector of more says less about each of them
 )
 
+CHARACTERS: Final = 1_000  # where there are no tokens to count
+
 Count = Callable[[str], int]
 
 
@@ -39,7 +41,7 @@ class ChunkSettings:
         MemorySettingError: a value can't work (a ValueError).
     """
 
-    size: int = 1_000
+    size: int = CHARACTERS
     overlap: int = 150
     count: Count = len
 
@@ -67,7 +69,7 @@ class ChunkSettings:
             raise MemorySettingError(
                 "size", str(size), f"at most the {limit.tokens} tokens that the model reads"
             )
-        most = min(limit.tokens, TOKENS) if limit is not None else cls.size
+        most = min(limit.tokens, TOKENS) if limit is not None else CHARACTERS
         size = most if size is None else size
         overlap = size // 8 if overlap is None else overlap
         return cls(size=size, overlap=overlap, count=len if limit is None else limit.count)
