@@ -171,16 +171,25 @@ class ChromaCollection:
             if self._is_private and self._handle is not None:
                 self.drop()
             self._is_closed = True
-            client, self._client, self._handle = self._client, None, None
-            lock, self._lock = self._lock, None
-            try:
-                if client is not None:
-                    with _clients:
-                        # The type that chromadb declares lacks what the class behind it has.
-                        client.close()  # type: ignore[attr-defined]
-            finally:
-                if lock is not None:
-                    lock.release()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        client, self._client, self._handle = self._client, None, None
+        lock, self._lock = self._lock, None
+        try:
+            if client is not None:
+                with _clients:
+                    # The type that chromadb declares lacks what the class behind it has.
+                    client.close()  # type: ignore[attr-defined]
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def _look_at_folder(self) -> None:
+        """Let go of a folder that was deleted or replaced: Chroma would go on to find what is in its deleted files."""
+        with self._guard:
+            if self._lock is not None and not self._lock.is_there():
+                self._let_go()
 
     def _do_if_made(self, action: str, call: Callable[[Collection], T], otherwise: T) -> T:
         """Run a call on the collection; where there is none yet, return `otherwise`."""
@@ -200,6 +209,7 @@ class ChromaCollection:
         """
         not_found = _chromadb().errors.NotFoundError
         with _explained(action, self.name, _address(self._config)):
+            self._look_at_folder()
             try:
                 return call()
             except not_found:
@@ -220,7 +230,7 @@ class ChromaCollection:
             self._lock = StoreLock(path, self._config.lock_patience)
         try:
             with _clients:
-                return _client(self._config)
+                return _client(self._config, 0 if self._lock is None else self._lock.number)
         except BaseException:
             if self._lock is not None:
                 self._lock.release()
@@ -320,7 +330,14 @@ def _address(config: ChromaDBVectorMemoryConfig) -> str:
     return "this process"
 
 
-def _client(config: ChromaDBVectorMemoryConfig) -> ClientAPI:
+def _client(config: ChromaDBVectorMemoryConfig, number: int) -> ClientAPI:
+    """A client.
+
+    Args:
+        config: Of the store.
+        number: How often its folder was replaced. Chroma keeps one system for each name of a folder, that of the deleted
+            one too, as long as any memory uses it; so a folder that took its place needs a name of its own.
+    """
     chromadb = _chromadb()
     common = {
         "settings": chromadb.config.Settings(anonymized_telemetry=False),
@@ -332,7 +349,9 @@ def _client(config: ChromaDBVectorMemoryConfig) -> ClientAPI:
         headers = dict(config.headers or {})
         client = chromadb.HttpClient(config.host, config.port, config.ssl, headers, **common)
     elif isinstance(config, PersistentChromaDBVectorMemoryConfig):
-        client = chromadb.PersistentClient(Path(config.persistence_path).resolve(), **common)
+        client = chromadb.PersistentClient(
+            f"{Path(config.persistence_path).resolve()}{'/.' * number}", **common
+        )
     else:
         client = chromadb.EphemeralClient(**common)
     return client
