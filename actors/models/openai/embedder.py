@@ -34,8 +34,8 @@ class OpenAIEmbedder:
         dimension: numbers in a vector. The models called text-embedding-3-... make shorter ones when asked; for others
             it has to be the length of theirs. Default: the known length of the model, else that of its first answer.
         batch_size: most texts in one request.
-        max_tokens: the most tokens of a text that the model reads. Default: that of OpenAI's models; for others none is
-            known, and what their server does with a longer text is its own affair: most refuse it, some cut it off.
+        max_input_tokens: the most tokens of a text that the model reads. Default: that of OpenAI's models; for others none is
+            known: most servers refuse a longer text, some cut it off.
         options: where the server is and how it is asked, as OpenAIChatCompletionClient takes it: api_key, base_url,
             timeout, retries, azure_endpoint and so on.
 
@@ -50,14 +50,14 @@ class OpenAIEmbedder:
         *,
         dimension: int | None = None,
         batch_size: int = BATCH,
-        max_tokens: int | None = None,
+        max_input_tokens: int | None = None,
         **options: Unpack[OpenAIOptions],
     ) -> None:
         self._name = model
         self._dimension = dimension or DIMENSIONS.get(model)
         self._is_shortened = dimension is not None and model.startswith("text-embedding-3-")
         self._batch_size = batch_size
-        self._max_tokens = max_tokens or (READ if model in DIMENSIONS else None)
+        self._max_tokens = max_input_tokens or (READ if model in DIMENSIONS else None)
         self._session = Session(model, connection_of(model, options))
         self._retries = retries_of(options)
 

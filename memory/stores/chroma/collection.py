@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ from callboard.memory.errors import (
     LongTermMemoryError,
     StoreClosedError,
     StoreError,
+    StoreFullError,
     StoreUnavailableError,
 )
 from callboard.memory.stores.base import Filter, MemoryStats
@@ -81,6 +83,7 @@ class ChromaCollection:
         """
 
         def write() -> None:
+            self._check_room()
             handle = self._made(model)
             size = self._opened().get_max_batch_size()
             for start in range(0, len(records), size):
@@ -268,6 +271,15 @@ class ChromaCollection:
             self._handle = handle
         self._check(handle, model)
         return handle
+
+    def _check_room(self) -> None:
+        """Refuse to write to a disk that is nearly full: where it is full, Chroma hangs for ever and keeps Python's lock."""
+        config = self._config
+        if isinstance(config, PersistentChromaDBVectorMemoryConfig):
+            self._opened()
+            free = shutil.disk_usage(config.persistence_path).free
+            if free < config.min_free:
+                raise StoreFullError(str(config.persistence_path), free >> 20, config.min_free >> 20)
 
     def _check(self, handle: Collection, model: EmbeddingModel) -> None:
         metadata = handle.metadata or {}

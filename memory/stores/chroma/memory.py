@@ -13,8 +13,9 @@ from callboard.memory.embedders.limit import limit_of, parts_of
 from callboard.memory.stores.base import Filter, MemoryStats, MemoryStore, Search
 from callboard.memory.stores.records import content_of, is_expired, record_of, with_parts
 
-from .collection import ChromaCollection, Found, score_of
+from .collection import ChromaCollection, score_of
 from .config import ChromaDBVectorMemoryConfig, PersistentChromaDBVectorMemoryConfig
+from .parts import Found
 
 MOST_ASKED: Final = 8  # parts of a long query that are looked up
 

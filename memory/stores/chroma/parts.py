@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from callboard.memory.embedders.base import Vectors
 from callboard.memory.stores.records import PART, PART_OF
 
-if TYPE_CHECKING:
-    from chromadb.api.models.Collection import Collection
+Collection: TypeAlias = Any
+"""A collection of chromadb, which only collection.py imports."""
 
 LARGEST_LOOK: Final = 500  # ids in one condition
 MOST_LOOKED_AT: Final = 1_000  # records and parts that one search looks at

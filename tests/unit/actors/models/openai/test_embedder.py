@@ -93,7 +93,7 @@ async def test_how_much_of_a_text_it_reads(server: OpenAIServer) -> None:
     known = await embedder(server, model="text-embedding-3-small").limit()
     assert known is not None
     assert 5_000 < known.tokens <= 8_191
-    given = await embedder(server, max_tokens=512).limit()
+    given = await embedder(server, max_input_tokens=512).limit()
     assert given is not None
     assert given.tokens <= 512, "a part of it, as tokens are only estimated"
     assert given.count("some words") > 0

@@ -32,6 +32,7 @@ from callboard.memory.errors import (
     FilterError,
     MemorySettingError,
     StoreClosedError,
+    StoreFullError,
     StoreLockedError,
     StoreUnavailableError,
 )
@@ -391,3 +392,18 @@ async def memory_of(config: ChromaDBVectorMemoryConfig, content: str) -> None:
     memory = ChromaDBVectorMemory(config, HashingEmbedder())
     await memory.add(text(content))
     await memory.close()
+
+
+async def test_nothing_is_written_to_a_disk_that_is_nearly_full(tmp_path: Path) -> None:
+    config = config_of("folder", tmp_path)
+    memory = ChromaDBVectorMemory(config, HashingEmbedder())
+    await memory.add(text("while there was room"))
+    await memory.close()
+    full = ChromaDBVectorMemory(replace(config, min_free=2**60), HashingEmbedder())  # type: ignore[call-arg]
+    with pytest.raises(
+        StoreFullError, match=r"nothing is written below .* \(min_free\): make room on it"
+    ) as failed:
+        await full.add(text("too late"))
+    assert failed.value.is_outage, "changes wait for room"
+    assert texts((await full.query("room")).results) == ["while there was room"]
+    await full.close()
