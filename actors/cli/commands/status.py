@@ -62,7 +62,7 @@ def show(view: Overview) -> None:
         say("no workers: start some with `callboard up` or `callboard worker`")
     for outage in view.outages:
         since = duration((view.at - outage.since) / 1000)
-        say(f"{outage.type}: {outage.messages} waiting for an outage since {since} ago: {outage.error}")
+        say(f"waiting for an outage to end: {outage.type}, {outage.messages} for {since}: {outage.error}")
     for pause in view.paused:
         by = f" by {pause.by}" if pause.by else ""
         say(f"paused: {pause.kind} {pause.name}, {duration((view.at - pause.since) / 1000)} ago{by}")

@@ -17,10 +17,10 @@ async def examine(subject: Subject) -> Sequence[Finding]:
         return [ok("no message waits for an outage to end")]
     return [
         warning(
-            f"{one.type}: {one.messages} messages have been waiting for an outage for {(view.at - one.since) / 1000:.0f} s: "
+            f"{one.type}: {one.messages} have been waiting for an outage to end for {(view.at - one.since) / 1000:.0f} s: "
             f"{one.error}",
-            "they are tried again until it ends; what waits longer than retry_outage becomes a dead letter",
-            "start what can't be reached, or correct its address; then they go on by themselves",
+            "what comes behind them waits too, and what waits longer than retry_outage becomes a dead letter",
+            "end it as its error says; then they go on by themselves",
         )
         for one in view.outages
     ]
