@@ -123,10 +123,10 @@ async def measure_model(name: str, embedder: Embedder) -> list[str]:
 
 
 async def measure_recall(embedder: Embedder) -> list[str]:
-    """How many endings of long pieces are found: of pieces cut by characters that the model does not read whole, and of others.
+    """How many endings of pieces are found that the model does not read whole, and of the same text in pieces that fit.
 
-    The corpus is our own pages, whose paragraphs are long. Asked for are the last words of every piece of 1,000
-    characters that is longer than the model reads; found is what is among the first five.
+    The corpus is our own pages, whose paragraphs are long. Asked for are the last words of every piece of 1,000 characters
+    that is longer than the model reads; found is what is among the first five.
     """
     limit = await limit_of(embedder)
     if limit is None:

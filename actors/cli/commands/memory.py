@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -192,7 +193,7 @@ def query(
         say("nothing was found; `callboard memory stats` shows what is there")
     for one in results:
         metadata = one.metadata or {}
-        say(f"{metadata['score']:.3f}  {metadata.get('source', metadata['id'])}")
+        say(f"{metadata['score']:.3f}  {_place(metadata)}")
         say(f"       {_short(one.text)}")
 
 
@@ -267,6 +268,13 @@ def clear(
             return count
 
     say(f"forgot {_counted(run(work()), 'memory', 'memories')}")
+
+
+def _place(metadata: Mapping[str, Any]) -> str:
+    """Where a memory comes from: the document and the number of the piece, from 1; else its id."""
+    if "source" not in metadata or "number" not in metadata:
+        return str(metadata.get("source", metadata["id"]))
+    return f"{metadata['source']}, piece {int(metadata['number']) + 1}"
 
 
 def _short(text: str) -> str:

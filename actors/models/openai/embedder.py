@@ -34,8 +34,8 @@ class OpenAIEmbedder:
         dimension: numbers in a vector. The models called text-embedding-3-... make shorter ones when asked; for others
             it has to be the length of theirs. Default: the known length of the model, else that of its first answer.
         batch_size: most texts in one request.
-        max_input_tokens: the most tokens of a text that the model reads. Default: that of OpenAI's models; for others none is
-            known: most servers refuse a longer text, some cut it off.
+        max_input_tokens: the most tokens of a text that the model reads. Default: that of OpenAI's models; for others none
+            is known, and their server refuses a longer text or cuts it off.
         options: where the server is and how it is asked, as OpenAIChatCompletionClient takes it: api_key, base_url,
             timeout, retries, azure_endpoint and so on.
 
