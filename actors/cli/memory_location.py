@@ -159,7 +159,11 @@ def service_of(app: App) -> str:
     """The agent type of an app's memory service."""
     from callboard.memory_service.service import MemoryService
 
-    types = [one.type for one in app.declarations if issubclass(one.agent_class, MemoryService)]
+    types = [
+        one.type
+        for one in app.declarations
+        if issubclass(one.agent_class, MemoryService) and one.beside is None
+    ]
     if not types:
         bad_use(f"the app {app.name} has no memory: give it one with memory_service(app), or use --path")
     return types[0]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from callboard.agent import BaseAgent
 from callboard.broker.ids import AgentId
 from callboard.memory.base import MemoryContent
-from callboard.memory.errors import MemorySettingError
 from callboard.memory.stores.base import (
     Filter,
     MemoryStats,
@@ -82,8 +81,6 @@ class MemoryServiceClient(MemoryStore):
         self._score_threshold = check_threshold(score_threshold)
         self._ttl = check_ttl(ttl)
         self._in_order = in_order
-        if (agent or "").startswith(QUERIES):
-            raise MemorySettingError("agent", repr(agent), f"a name that does not begin with {QUERIES!r}")
         self._gathered = GatheredChanges(self._ask)
 
     @property
@@ -165,15 +162,15 @@ class MemoryServiceClient(MemoryStore):
 
     async def _look(self, message: Any) -> Any:
         """Ask without waiting for changes, unless they are to be waited for."""
-        return await self._ask(message, self.agent if self._in_order else f"{QUERIES}{self.agent}")
+        return await self._ask(message, "" if self._in_order else QUERIES)
 
-    async def _ask(self, message: Any, key: str | None = None) -> Any:
+    async def _ask(self, message: Any, side: str = "") -> Any:
         from callboard.runtime.execution import current
 
         execution = current.get()
         sender = None if execution is None or execution.is_over else execution.agent_id
         return await self._runtime.send_message(
-            message, AgentId(self._service, key or self.agent), sender=sender
+            message, AgentId(f"{self._service}{side}", self.agent), sender=sender
         )
 
 

@@ -16,8 +16,8 @@ from callboard.memory.stores.base import MemoryStats
 TOPIC = "memory"
 """The topic of changes, behind the service's type: `<type>:memory`."""
 
-QUERIES = "queries:"
-"""Before the name of a memory, the key of the agent that looks things up in it while another one changes it."""
+QUERIES = ".queries"
+"""Behind the service's type, the type of the agents that look things up while the service works off changes."""
 
 
 class _Message(BaseModel):

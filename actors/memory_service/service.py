@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TYPE = "memory"
 DEFAULT_PATH = Path(".callboard/memory")
+MOST_AT_ONCE = 32  # memories that one process changes at once
 LOCK_PATIENCE = 30.0  # seconds that a service waits for the one it replaces to let go of the folder
 
 
@@ -56,8 +57,8 @@ class MemoryService(RoutedAgent):
     without harm, because records have ids: a service that dies after it has written, and before its commit, handles the
     message again and writes the same records.
 
-    A memory has a second agent, whose key begins with `queries:`. It looks things up while the first one works off
-    changes, so that a query does not wait behind them.
+    A memory has a second agent of this class, of the type `<type>.queries`, in the same process. It looks things up while
+    the first one works off changes: a query waits neither behind them nor for a place among them.
 
     Args:
         stores: The stores of this process.
@@ -102,7 +103,7 @@ class MemoryService(RoutedAgent):
         """Let go of the store."""
         opened, self._opened = self._opened, None
         if opened is not None:
-            await self._stores.give_back(self._name)
+            await self._stores.give_back(self.id.key)
 
     async def _apply(self, changes: Sequence[Change]) -> list[str]:
         added: list[str] = []
@@ -119,12 +120,8 @@ class MemoryService(RoutedAgent):
     def _memory(self) -> MemoryStore:
         if self._opened is None:
             # Made here and not with the agent, which has its key only now.
-            self._opened = self._stores.take(self._name)
+            self._opened = self._stores.take(self.id.key)
         return self._opened
-
-    @property
-    def _name(self) -> str:
-        return self.id.key.removeprefix(QUERIES)
 
 
 class ServiceFactory:
@@ -187,13 +184,13 @@ def memory_service(
         raise MemorySettingError("store", repr(store), "given without path, config and embedder")
     register_memory_errors()
     factory = ServiceFactory(store) if store is not None else _chroma(app, path, config, embedder)
-    return app.register(
-        type,
-        factory,
-        expected_class=MemoryService,
-        subscriptions=[f"{type}:{TOPIC}"],
-        settings=AgentSettings.of(settings),
+    # Fewer than all places of a process: the others are for queries.
+    limits = AgentSettings.of({"concurrency": MOST_AT_ONCE, **settings})
+    declaration = app.register(
+        type, factory, expected_class=MemoryService, subscriptions=[f"{type}:{TOPIC}"], settings=limits
     )
+    app.register(f"{type}{QUERIES}", factory, expected_class=MemoryService, settings=limits, beside=type)
+    return declaration
 
 
 def embedder_of_service(declaration: AgentDeclaration) -> Embedder | None:

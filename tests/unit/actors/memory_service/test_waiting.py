@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from callboard.broker import BrokerSettings, RetryPolicy
 from callboard.broker.redis.operations.deadletters import list_letters
 from callboard.errors import AgentDeclarationError
 from callboard.memory import EmbeddingModel, HashingEmbedder, MemoryContent, MemoryMimeType
-from callboard.memory.errors import MemorySettingError, StoreUnavailableError
+from callboard.memory.errors import StoreUnavailableError
 from callboard.memory.stores.chroma.memory import ChromaDBVectorMemory
 from callboard.memory_service.client import MemoryServiceClient
 from callboard.memory_service.messages import Add, MemoryChanges
@@ -77,9 +78,29 @@ async def test_a_query_does_not_wait_behind_changes(tmp_path: Path) -> None:
         assert len((await asked).results) == 21, "all that was sent before it"
 
 
-async def test_the_names_of_those_who_look_up_are_taken() -> None:
-    with pytest.raises(MemorySettingError, match="a name that does not begin with 'queries:'"):
-        MemoryServiceClient(RedisAgentRuntime("memory://"), "queries:a")
+class Unhurried(HashingEmbedder):
+    """Takes its time, and counts."""
+
+    def __init__(self) -> None:
+        super().__init__(32)
+        self.made = 0
+
+    def _embed(self, texts: list[str]) -> Any:
+        time.sleep(0.01)
+        self.made += len(texts)
+        return super()._embed(texts)
+
+
+async def test_a_query_does_not_wait_for_more_changes_than_a_process_holds(tmp_path: Path) -> None:
+    app, embedder = App("full"), Unhurried()
+    memory_service(app, tmp_path, embedder=embedder)
+    settings = BrokerSettings(concurrency=40)
+    async with app.running("memory://", settings=settings, types=["memory"]) as runtime:
+        memory = MemoryServiceClient(runtime, "shared", k=1)
+        await publish(runtime, "shared", *(f"fact {number}" for number in range(200)))
+        await memory.query("anything")
+        assert embedder.made < 150, "most of the changes still wait"
+        assert len(await MemoryServiceClient(runtime, "shared", in_order=True).ids()) == 200
 
 
 def test_a_service_has_the_settings_of_an_agent_type(tmp_path: Path) -> None:
