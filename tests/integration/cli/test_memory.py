@@ -67,7 +67,7 @@ def test_import_query_stats_and_clear(notes: Path) -> None:
     assert found["content"] == "A hammer drives nails."
     assert found["metadata"]["source"] == "notes/tools.txt"
     done = callboard(notes, "query", "figs", "--where", "source=notes/fruit.md", *WORDS)
-    assert done.stdout.splitlines()[0].endswith("  notes/fruit.md, piece 2")
+    assert done.stdout.splitlines()[0].endswith("  notes/fruit.md, piece 1")
     done = callboard(notes, "query", "figs", "--threshold", "0.999", *WORDS)
     assert done.stdout.startswith("nothing was found; ")
 
