@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -11,7 +12,10 @@ from callboard import AgentId, App, ClosureContext, MessageContext, RedisAgentRu
 from callboard.broker import RetryPolicy
 from callboard.broker.consumer.interfaces import ConsumedType, Pull
 from callboard.broker.redis.operations.deadletters import list_letters, replay
+from callboard.broker.redis.operations.doctor.checks import outages
+from callboard.broker.redis.operations.doctor.subject import Subject
 from callboard.broker.redis.operations.inspect import overview
+from callboard.cli.commands.status import show
 from callboard.runtime.errors import MaxRuntimeError
 from callboard.runtime.execution import current
 from tests.helpers.eventually import eventually
@@ -65,7 +69,9 @@ class AwayError(Exception):
     is_outage = True
 
 
-async def test_an_outage_uses_up_no_attempt_and_keeps_the_order(runtimes: Runtimes) -> None:
+async def test_an_outage_uses_up_no_attempt_and_keeps_the_order(
+    runtimes: Runtimes, capsys: pytest.CaptureFixture[str]
+) -> None:
     tried: list[tuple[str, int]] = []
     seen: list[str] = []
     is_there = False
@@ -85,6 +91,12 @@ async def test_an_outage_uses_up_no_attempt_and_keeps_the_order(runtimes: Runtim
     assert seen == ["3"], "its key waits and others go on"
     waiting = (await overview(runtime.transport)).outages[0]
     assert (waiting.type, waiting.messages, waiting.error) == ("worker", 1, "AwayError: gone fishing")
+    show(await overview(runtime.transport))
+    shown = capsys.readouterr().out
+    assert re.search(r"waiting for an outage to end: worker, 1 for \d.*: AwayError: gone fishing", shown)
+    (finding,) = await outages.examine(Subject(runtime.transport))
+    assert str(finding.level) == "warning"
+    assert "AwayError: gone fishing" in finding.what
     is_there = True
     await runtime.stop_when_idle()
     assert seen == ["3", "1", "2"]

@@ -62,13 +62,16 @@ INFO = ErrorInfo("ConnectionError", "away")
 def test_an_outage_ends_no_attempts_but_its_time() -> None:
     policy = RetryPolicy(max_attempts=1, base=1.0, cap=5.0, jitter=0.0, outage=20.0)
     waited, delays = 0.0, []
-    while isinstance(one := decided(policy, 1, ConnectionError("away"), INFO, waited), Retry):
+    for _ in range(7):
+        one = decided(policy, 1, ConnectionError("away"), INFO, waited)
+        assert isinstance(one, Retry)
         assert one.waited == waited + one.delay
         assert one.reason == "ConnectionError: away"
         waited += one.delay
         delays.append(one.delay)
     assert delays == [1, 1, 2, 4, 5, 5, 5], "as long as all before, below the cap"
-    assert one == DeadLetter("an outage of more than 20 s", INFO)
+    end = decided(policy, 1, ConnectionError("away"), INFO, waited)
+    assert end == DeadLetter("an outage of more than 20 s", INFO)
 
 
 def test_no_outage_is_waited_for_where_the_policy_says_so() -> None:
