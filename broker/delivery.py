@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from .encoding.limits import DEFAULT, Limits
 from .envelope import Envelope, Fence, decode
 from .errors import DecodeError
+from .outages import waited_in
 
 RECEIPT: Final = 4  # values of a delivery before those of its entry: agent type, stream, entry id, tries
 NAME, KEY, AT = 0, 2, 4  # places among the values of an entry
@@ -73,6 +74,12 @@ class Receipt:
     def first_tried(self) -> str:
         """When it was tried first, or may have been, server ms as text; "" when this is the first attempt."""
         return self.tries.split(b" ", 2)[1].decode() if self.tries else ""
+
+    @property
+    def waited(self) -> float:
+        """Seconds that it has waited so far for an outage to end."""
+        reason = self.tries.split(b" ", 3)[3:]
+        return waited_in(reason[0].decode(errors="replace")) if reason else 0.0
 
 
 class Delivery(Receipt):

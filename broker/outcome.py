@@ -62,11 +62,20 @@ NOTHING = Commit()
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """It failed and is tried again after `delay` seconds; its key waits, others go on."""
+    """It failed and is tried again after `delay` seconds; its key waits, others go on.
+
+    Attributes:
+        delay: seconds.
+        reason: the error as one line.
+        error: what went wrong.
+        waited: seconds, `delay` included, that it waits in all for an outage to end; then this was no attempt. None:
+            it was one.
+    """
 
     delay: float
     reason: str
     error: ErrorInfo | None = None
+    waited: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

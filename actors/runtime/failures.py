@@ -46,6 +46,19 @@ class FailureLog:
         )
         _log_traceback(error)
 
+    def waits(
+        self, agent_type: str, envelope: Envelope, waited: float, delay: float, error: BaseException
+    ) -> None:
+        """It waits for an outage to end; `waited` are the seconds so far."""
+        logger.warning(
+            "%s (an outage, waited for %.0f s so far): %s; trying again in %.1f s",
+            _failed(agent_type, envelope),
+            waited,
+            self._shown(error),
+            delay,
+        )
+        _log_traceback(error)
+
     def buried(self, agent_type: str, envelope: Envelope, error: BaseException) -> None:
         """It is a dead letter now."""
         letter = shlex.quote(f"{agent_type}/{envelope.id}")

@@ -269,13 +269,15 @@ class AgentHost:
         if isinstance(error, FencedError):
             return Release("another worker has it")
         info = ErrorInfo(type(error).__name__, text_of(error), trace_of(error)[-8000:])
-        outcome = decided(kind.settings.retry_policy(self._retry), attempt, error, info)
+        outcome = decided(kind.settings.retry_policy(self._retry), attempt, error, info, delivery.waited)
         is_request = envelope.kind == "request"
         if is_request and not (kind.settings.retry_on_request and isinstance(outcome, Retry)):
             self.failed += 1
             self._failures.answered(kind.type, envelope, error)
             return Commit(error_reply_to(envelope, error), once_of=once_of)
-        if isinstance(outcome, Retry):
+        if isinstance(outcome, Retry) and outcome.waited is not None:
+            self._failures.waits(kind.type, envelope, delivery.waited, outcome.delay, error)
+        elif isinstance(outcome, Retry):
             self._failures.retried(kind.type, envelope, attempt, outcome.delay, error)
         else:
             self.failed += 1

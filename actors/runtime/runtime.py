@@ -95,7 +95,8 @@ class RedisAgentRuntime(RuntimeLifecycle):
             namespace: None: that of `settings`, else the one that the app was made with, else CALLBOARD_NAMESPACE, else the
                 app's name.
             settings: instead of the app's.
-            types: agent types that this process runs: None all, () none (to publish only).
+            types: agent types that this process runs, and with them those declared `beside` them: None all, () none
+                (to publish only).
             intervention_handlers: as for the class.
             exit_when_stuck: as for the class.
 
@@ -110,7 +111,9 @@ class RedisAgentRuntime(RuntimeLifecycle):
             or variable("namespace")
             or app.namespace,
             settings=settings or app.settings,
-            types=types,
+            types=None
+            if types is None
+            else {*types, *(one.type for one in app.declarations if one.beside in types)},
             intervention_handlers=intervention_handlers,
             retry=app.retry,
             exit_when_stuck=exit_when_stuck,

@@ -270,6 +270,22 @@ PYTHON_MUTATIONS: Final = (
         quick=False,
     ),
     Mutation(
+        "an outage lasts for ever",
+        "an outage does not last for ever",
+        never,
+        ("unit/broker/test_retry.py::test_an_outage_ends_no_attempts_but_its_time",),
+        quick=False,
+    ),
+    Mutation(
+        "an outage uses up an attempt",
+        "an outage uses up no attempt",
+        becomes("attempts = delivery.attempt"),
+        (
+            "contract/test_runtime_failures.py::test_an_outage_uses_up_no_attempt_and_keeps_the_order[{backend}]",
+        ),
+        quick=False,
+    ),
+    Mutation(
         "the heart does not beat",
         "a worker's heart beats",
         negated,

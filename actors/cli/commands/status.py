@@ -87,6 +87,11 @@ def show(view: Overview) -> None:
         )
     else:
         say_text("no workers: start some with `callboard up` or `callboard worker`")
+    for outage in view.outages:
+        since = ago(outage.since, view.at)
+        say_text(
+            f"waiting for an outage to end: {outage.type}, {outage.messages} for {since}: {outage.error}"
+        )
     for pause in view.paused:
         by = f" by {pause.by}" if pause.by else ""
         say_text(f"paused: {pause.kind} {pause.name}, {ago(pause.since, view.at)} ago{by}")

@@ -75,7 +75,10 @@ def counts_of(app: App, given: list[str]) -> dict[str, int]:
     """The number of processes by agent type: the command line's, else the app's."""
     changes = split_counts(given, "--processes")
     check_types(app, list(changes))
-    counts = {one.type: changes.get(one.type, one.processes) for one in app.declarations}
+    counts = {
+        one.type: changes.get(one.type, one.processes if one.beside is None else 0)
+        for one in app.declarations
+    }
     running = {name: count for name, count in counts.items() if count}
     if not running:
         bad_use(

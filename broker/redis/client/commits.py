@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from callboard.broker.delivery import Delivery
 from callboard.broker.encoding.claims import Claim
 from callboard.broker.envelope import Posting, encode
+from callboard.broker.outages import reason_of
 from callboard.broker.outcome import NOTHING, Commit, DeadLetter, LogChange, Outcome, Retry, Wait
 from callboard.broker.redis import keys
 from callboard.broker.redis.marks import Mark
@@ -53,8 +54,10 @@ def as_done(delivery: Delivery, outcome: Outcome, is_free: bool, dedupe_window: 
         return _dead(delivery, outcome.otherwise, Mark.WAIT + more, (outcome.message, outcome.version))
     if isinstance(outcome, Retry):
         delay = max(1, math.ceil(outcome.delay * 1000))
-        reason = _writable(outcome.reason[:200])
-        return Done(delivery, Mark.RETRY + more, (delay, delivery.attempt, delivery.first_tried, reason))
+        # guard: an outage uses up no attempt
+        attempts = delivery.attempt if outcome.waited is None else delivery.attempt - 1
+        reason = _writable(reason_of(outcome)[:200])
+        return Done(delivery, Mark.RETRY + more, (delay, attempts, delivery.first_tried, reason))
     return Done(delivery, Mark.RELEASE + more, ())
 
 

@@ -11,16 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from callboard.broker.outages import error_in
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.keys import topic as topic_suffix
 
 from .backlog import held_by, in_hand, oldest, outstanding, running_of
 from .entries import StreamEntry, fields_of, follow, recent
+from .outages import outages
 from .paging import pages
 from .views import (
     AgentTypeView,
     GroupView,
     HeldEntry,
+    Outage,
     Overview,
     ParkedEntry,
     Pause,
@@ -35,6 +38,7 @@ __all__ = [
     "AgentTypeView",
     "GroupView",
     "HeldEntry",
+    "Outage",
     "Overview",
     "ParkedEntry",
     "Pause",
@@ -116,6 +120,7 @@ async def overview(transport: RedisTransport, *, ages: bool = False) -> Overview
         next_due=int(due) if due else None,
         totals=totals,
         paused=paused(pauses),
+        outages=await outages(transport, [view.type for view in type_views if view.retried]),
         # Of the timers, the others are those of agents that back off.
         delayed=max(0, timer_count - totals.backing_off),
     )
@@ -319,8 +324,14 @@ async def attempts_at(transport: RedisTransport, agent_type: str, refs: Sequence
 def _parked(ref: bytes, tried: bytes | None) -> ParkedEntry:
     stream, _, entry = ref.decode().rpartition(" ")
     found = _TRIED.fullmatch((tried or b"").decode(errors="replace"))
-    attempts, deaths, reason = found.groups() if found else (0, 0, "")
-    return ParkedEntry(stream=stream, entry=entry, attempts=int(attempts), deaths=int(deaths), reason=reason)
+    attempts, deaths, reason = found.groups() if found else ("0", "0", "")
+    return ParkedEntry(
+        stream=stream,
+        entry=entry,
+        attempts=int(attempts),
+        deaths=int(deaths),
+        reason=error_in(reason) or reason,
+    )
 
 
 _TRIED = re.compile(r"(\d+) \d+ (\d+) (.*)", re.DOTALL)

@@ -151,6 +151,23 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """Messages of one agent type that wait for something outside to be there again.
+
+    Attributes:
+        type: agent type.
+        messages: how many wait, of the tried ones that were looked at (at most some thousand).
+        since: when the first of them was tried first, server ms.
+        error: how it ended.
+    """
+
+    type: str
+    messages: int
+    since: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """How a namespace stands.
 
@@ -165,6 +182,7 @@ class Overview:
         next_due: when the first of them is due, server ms; None: there is none.
         totals: sums over the types.
         paused: what is paused, the longest first.
+        outages: agent types whose messages wait for an outage to end, by name.
     """
 
     namespace: str
@@ -176,6 +194,7 @@ class Overview:
     next_due: int | None
     totals: Totals
     paused: tuple[Pause, ...] = ()
+    outages: tuple[Outage, ...] = ()
     delayed: int = 0
 
 
