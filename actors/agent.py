@@ -16,7 +16,7 @@ from .context import MessageContext
 from .errors import AgentAttributeError, MisuseError
 from .instantiation import AgentInstantiationContext
 from .protocol import Agent, AgentMetadata, AgentRuntime, MessageType
-from .send_options import PublishOptions, RequestOptions
+from .send_options import PublishOptions, ReminderOptions, RequestOptions
 from .state import (
     dump_state,
     find_state_model,
@@ -216,6 +216,8 @@ class BaseAgent(ABC, Agent):
     ) -> None:
         """Publish a message to a topic; see `AgentRuntime.publish_message`.
 
+        An agent does not hear what it publishes itself, as in AutoGen: `remind` is for that.
+
         Args:
             message: The message.
             topic_id: Where to.
@@ -231,6 +233,30 @@ class BaseAgent(ABC, Agent):
             message_id=message_id,
             **options,
         )
+
+    async def remind(
+        self, message: Any, *, message_id: str | None = None, **options: Unpack[ReminderOptions]
+    ) -> None:
+        """Send a message to this agent itself, now or later; an `@event` or `@message_handler` handles it.
+
+        In a handler it leaves with the handler's commit: with a failed attempt it is gone, and another attempt sends
+        the same one. It waits in Redis, whichever process runs the agent by then. Nothing takes it back: put into the
+        state what you wait for, and let the handler pass over a reminder that is no longer needed.
+
+        ```python
+        await self.remind(CheckPayment(order=message.order), after=3600)
+        ```
+
+        Args:
+            message: The message; its context has this agent as `sender` and no topic.
+            message_id: An id of your own; a second message with the same id is dropped. None: one that is the
+                same in every attempt.
+            **options: When; see ReminderOptions. At once without.
+
+        Raises:
+            ScheduleError: The time can't be meant so (a ValueError).
+        """
+        await self.runtime.remind(message, self.id, message_id=message_id, **options)
 
     async def save_state(self) -> Mapping[str, Any]:
         """The persistent state as plain data; with no `State`, a warning and ``{}``."""

@@ -17,7 +17,7 @@ from .context import MessageContext
 from .errors import CantHandleException, MisuseError
 from .instantiation import AgentInstantiationContext
 from .protocol import AgentRuntime, MessageType
-from .send_options import PublishOptions, RequestOptions
+from .send_options import PublishOptions, ReminderOptions, RequestOptions
 from .subscriptions import bind_subscriptions
 
 __all__ = [
@@ -63,6 +63,12 @@ class ClosureContext(Protocol):
         **options: Unpack[PublishOptions],
     ) -> None:
         """As `BaseAgent.publish_message`."""
+        ...
+
+    async def remind(
+        self, message: Any, *, message_id: str | None = None, **options: Unpack[ReminderOptions]
+    ) -> None:
+        """As `BaseAgent.remind`."""
         ...
 
 

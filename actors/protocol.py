@@ -13,7 +13,7 @@ from callboard.broker.subscriptions import Subscription
 
 from .cancellation import CancellationToken
 from .context import MessageContext
-from .send_options import PublishOptions, RequestOptions
+from .send_options import PublishOptions, ReminderOptions, RequestOptions
 
 __all__ = ["Agent", "AgentMetadata", "AgentRuntime", "MessageType"]
 
@@ -138,6 +138,24 @@ class AgentRuntime(Protocol):
             cancellation_token: Cancels the call as long as the message has not left.
             message_id: An id of your own; a second message with the same id is dropped. None: a new one.
             **options: See PublishOptions.
+        """
+        ...
+
+    async def remind(
+        self,
+        message: Any,
+        agent: AgentId,
+        *,
+        message_id: str | None = None,
+        **options: Unpack[ReminderOptions],
+    ) -> None:
+        """Send one agent a message from itself, now or later; see `BaseAgent.remind`.
+
+        Args:
+            message: An instance of any registered message class, or a plain value.
+            agent: Who sends it and who gets it.
+            message_id: An id of your own; a second message with the same id is dropped. None: a new one.
+            **options: When; see ReminderOptions.
         """
         ...
 

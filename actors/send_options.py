@@ -1,4 +1,4 @@
-"""How a message is sent: one place for what `publish_message` and `send_message` take beside the message.
+"""How a message is sent: one place for what `publish_message`, `remind` and `send_message` take beside the message.
 
 The public methods take these as keyword arguments (`**options: Unpack[PublishOptions]`, PEP 692), so that a type checker
 knows every one of them, and none of the methods between an agent and the sender repeats them.
@@ -34,6 +34,22 @@ class PublishOptions(TypedDict, total=False):
     claim_check: bool | None
 
 
+class ReminderOptions(TypedDict, total=False):
+    """When an agent's message to itself comes.
+
+    Keys:
+        after: Seconds from now; 0 or None: as soon as the commit has been made.
+        at: The time, with a time zone. Not together with `after`.
+        expires_in: As in PublishOptions.
+        claim_check: As in PublishOptions.
+    """
+
+    after: float | None
+    at: datetime | None
+    expires_in: float | None
+    claim_check: bool | None
+
+
 class RequestOptions(TypedDict, total=False):
     """How a request is sent.
 
@@ -48,11 +64,12 @@ class RequestOptions(TypedDict, total=False):
 
 
 class SendOptions(NamedTuple):
-    """How one message is sent: the keys of PublishOptions and RequestOptions, and the id that its sender chose.
+    """How one message is sent: the keys of the options above, and the id that its sender chose.
 
     Attributes:
         message_id: idempotency id; None: the runtime chooses the message's id.
-        delay, at, expires_in, now, claim_check, timeout: see PublishOptions and RequestOptions.
+        delay, at, expires_in, now, claim_check, timeout: see PublishOptions and RequestOptions; `delay` is also the
+            `after` of ReminderOptions.
     """
 
     message_id: str | None = None
@@ -77,6 +94,23 @@ class SendOptions(NamedTuple):
         return cls(message_id, **given)
 
     @classmethod
+    def of_reminder(cls, message_id: str | None, given: ReminderOptions) -> SendOptions:
+        """The options of a message to oneself.
+
+        Raises:
+            TypeError: it has no such option.
+        """
+        if not OF_REMINDERS.issuperset(given):
+            raise _unknown("remind", given, OF_REMINDERS)
+        return cls(
+            message_id,
+            delay=given.get("after"),
+            at=given.get("at"),
+            expires_in=given.get("expires_in"),
+            claim_check=given.get("claim_check"),
+        )
+
+    @classmethod
     def of_request(cls, message_id: str | None, given: RequestOptions) -> SendOptions:
         """The options of a request.
 
@@ -92,9 +126,15 @@ class SendOptions(NamedTuple):
 
 USUAL: Final = SendOptions()
 OF_EVENTS: Final = PublishOptions.__optional_keys__
+OF_REMINDERS: Final = ReminderOptions.__optional_keys__
 OF_REQUESTS: Final = RequestOptions.__optional_keys__
+LATER: Final = (
+    "A request is sent at once: for later, `publish_message` takes it, and an agent has `remind` for itself."
+)
 
 
 def _unknown(method: str, given: Mapping[str, object], known: frozenset[str]) -> TypeError:
     name = min(given.keys() - known)
-    return TypeError(f"{method}() has no option {name!r}. {did_you_mean(name, known)}".rstrip())
+    is_later = known is OF_REQUESTS and name in ("delay", "at", "after")
+    advice = LATER if is_later else did_you_mean(name, known)
+    return TypeError(f"{method}() has no option {name!r}. {advice}")

@@ -16,7 +16,7 @@ from callboard.declaration import AgentSettings, Declarations
 from callboard.errors import NotAccessibleError
 from callboard.intervention import InterventionHandler
 from callboard.protocol import Agent, AgentMetadata
-from callboard.send_options import USUAL, PublishOptions, RequestOptions, SendOptions
+from callboard.send_options import USUAL, PublishOptions, ReminderOptions, RequestOptions, SendOptions
 from callboard.state import dump_state
 
 from .control import Control
@@ -171,6 +171,23 @@ class RedisAgentRuntime(RuntimeLifecycle):
         sending = self._sender or await self._open_sender()
         how = SendOptions.of_event(message_id, options) if options or message_id is not None else USUAL
         await sending.publish(message, topic_id, sender, cancellation_token, how)
+
+    async def remind(
+        self,
+        message: Any,
+        agent: AgentId,
+        *,
+        message_id: str | None = None,
+        **options: Unpack[ReminderOptions],
+    ) -> None:
+        """Sends an agent a message from itself; see BaseAgent.remind. In a handler it leaves with the handler's commit.
+
+        Raises:
+            ScheduleError: the time can't be meant so (a ValueError).
+            UndeliverableError: there is no such agent type (a LookupError).
+        """
+        sending = self._sender or await self._open_sender()
+        await sending.remind(message, agent, SendOptions.of_reminder(message_id, options))
 
     @property
     def control(self) -> Control:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from callboard.broker import AgentId, MessageRegistry, TopicId
@@ -84,7 +85,16 @@ class Sender:
             message = await self._intercepted(message, topic_id, sender, token, options)
             if message is None:
                 return
-        posted = self._post(message, topic_id, sender, options)
+        posted = self._post(message, keys.topic(topic_id.type), topic_id.source, sender, options)
+        if posted is not None:
+            await posted
+
+    async def remind(self, message: Any, agent: AgentId, options: SendOptions) -> None:
+        """See BaseAgent.remind. It is an event in the agent's own inbox."""
+        if self._interventions:
+            ctx = MessageContext(agent, None, False, CancellationToken(), options.message_id or "")
+            message = await self._sent_intercepted(message, ctx, agent)
+        posted = self._post(message, keys.inbox(agent.type), agent.key, agent, options)
         if posted is not None:
             await posted
 
@@ -105,7 +115,7 @@ class Sender:
             self.entering -= 1
 
     def _post(
-        self, message: Any, topic_id: TopicId, sender: AgentId | None, options: SendOptions
+        self, message: Any, stream: str, key: str, sender: AgentId | None, options: SendOptions
     ) -> asyncio.Future[bool] | None:
         """Hands a message to the commit of the running handler, or to the publisher; without a suspension in between."""
         execution = running(self._transport)
@@ -120,21 +130,17 @@ class Sender:
             name, cause = options.message_id or execution.next_id(), execution.envelope.id
         author = None if sender is None else str(sender)
         is_aside = claim is not None
-        envelope = event(
-            name, kind.name, topic_id.source, author, body, cause, expires_in, kind.version, is_aside
-        )
+        envelope = event(name, kind.name, key, author, body, cause, expires_in, kind.version, is_aside)
         idempotency_id = "" if options.message_id is None else _global(options.message_id)
         if execution is not None:
             # guard: what a handler publishes waits for its commit
             if not options.now:
-                execution.outgoing.append(
-                    Posting(envelope, keys.topic(topic_id.type), due, idempotency_id, "", claim)
-                )
+                execution.outgoing.append(Posting(envelope, stream, due, idempotency_id, "", claim))
                 return None
             idempotency_id = idempotency_id or execution.sends_at_once(name)
         fence = None if execution is None else execution.fence
         return self._transport.publisher.post(
-            Posting(envelope, keys.topic(topic_id.type), due, idempotency_id, "", claim, fence)
+            Posting(envelope, stream, due, idempotency_id, "", claim, fence)
         )
 
     def _set_aside(self, body: bytes, claim_check: bool | None) -> tuple[bytes, Claim | None]:
@@ -168,15 +174,17 @@ class Sender:
         token: CancellationToken | None,
         options: SendOptions,
     ) -> Any:
-        self.entering += 1
-        try:
-            message_id = options.message_id or ""
-            ctx = MessageContext(sender, None, True, token or CancellationToken(), message_id)
-            message = await intercept_send(self._interventions, message, ctx, recipient)
-        finally:
-            self.entering -= 1
+        ctx = MessageContext(sender, None, True, token or CancellationToken(), options.message_id or "")
+        message = await self._sent_intercepted(message, ctx, recipient)
         response = await self._ask(message, recipient, sender, token, options)
         return await intercept_response(self._interventions, response, recipient, sender)
+
+    async def _sent_intercepted(self, message: Any, ctx: MessageContext, recipient: AgentId) -> Any:
+        self.entering += 1
+        try:
+            return await intercept_send(self._interventions, message, ctx, recipient)
+        finally:
+            self.entering -= 1
 
     async def _ask(
         self,
@@ -369,15 +377,20 @@ def _shown(value: object) -> str:
 def _due(options: SendOptions) -> int:
     delay, at = options.delay, options.at
     if delay is not None and at is not None:
-        raise ScheduleError("give delay or at, not both")
+        raise ScheduleError("give a delay or a time, not both")
     if delay is not None:
         if not _is_seconds(delay):
             raise ScheduleError(
-                f"delay={_shown(delay)} has to be seconds, 0 or more and less than {LONGEST:.0f}"
+                f"a delay of {_shown(delay)} can't be: it has to be seconds, 0 or more and less than {LONGEST:.0f}"
             )
         return int(delay * 1000)
     if at is None:
         return 0
+    # Programs without a type checker give a number of seconds since 1970, or a text.
+    if not isinstance(at, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ScheduleError(
+            f"at={_shown(at)} has to be a datetime, such as datetime.fromtimestamp(seconds, UTC)"
+        )
     if at.tzinfo is None:
         raise ScheduleError("at= needs a time zone, such as datetime.now(UTC) + timedelta(minutes=5)")
     return min(0, -int(at.timestamp() * 1000))

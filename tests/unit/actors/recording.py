@@ -28,6 +28,7 @@ class RecordingRuntime:
         self.types: list[type] = []
         self.sent: list[tuple[Any, AgentId, dict[str, Any]]] = []
         self.published: list[tuple[Any, TopicId, dict[str, Any]]] = []
+        self.reminded: list[tuple[Any, AgentId, dict[str, Any]]] = []
         self.states: dict[AgentId, Mapping[str, Any]] = {}
 
     async def send_message(self, message: Any, recipient: AgentId, **options: Any) -> Any:
@@ -36,6 +37,9 @@ class RecordingRuntime:
 
     async def publish_message(self, message: Any, topic_id: TopicId, **options: Any) -> None:
         self.published.append((message, topic_id, options))
+
+    async def remind(self, message: Any, agent: AgentId, **options: Any) -> None:
+        self.reminded.append((message, agent, options))
 
     async def register_factory(
         self,
