@@ -177,7 +177,7 @@ class BaseAgent(ABC, Agent):
     async def send_message(
         self,
         message: Any,
-        recipient: AgentId,
+        recipient: AgentId | str,
         *,
         cancellation_token: CancellationToken | None = None,
         message_id: str | None = None,
@@ -187,7 +187,7 @@ class BaseAgent(ABC, Agent):
 
         Args:
             message: The request.
-            recipient: The agent to ask.
+            recipient: The agent to ask: an AgentId, or its text, such as ``"clerk/ada"``.
             cancellation_token: Pass `ctx.cancellation_token` on, so that cancelling reaches this request as
                 well.
             message_id: An id of your own; None: one that is the same in every attempt.
@@ -208,7 +208,7 @@ class BaseAgent(ABC, Agent):
     async def publish_message(
         self,
         message: Any,
-        topic_id: TopicId,
+        topic_id: TopicId | str,
         *,
         cancellation_token: CancellationToken | None = None,
         message_id: str | None = None,
@@ -220,7 +220,8 @@ class BaseAgent(ABC, Agent):
 
         Args:
             message: The message.
-            topic_id: Where to.
+            topic_id: Where to: a TopicId; its text, such as ``"orders/ada"``; or a topic type alone, whose source is
+                then the key of the agent that handles a message, as in DefaultTopicId.
             cancellation_token: Cancels the call as long as the message has not left.
             message_id: An id of your own; None: one that is the same in every attempt.
             **options: See PublishOptions.

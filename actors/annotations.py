@@ -31,7 +31,6 @@ class HandlerSignature:
 
     Args:
         function: The function as the user wrote it.
-        named: The name that its second parameter must have; None: any.
         scope: Local names where the function was defined, for annotations written as strings.
 
     Raises:
@@ -42,14 +41,13 @@ class HandlerSignature:
         self,
         function: Callable[..., Any],
         *,
-        named: str | None = None,
         scope: Mapping[str, Any] | None = None,
     ) -> None:
         self.name: str = getattr(function, "__qualname__", repr(function))
         self._globals = _globals_of(function)
         self._scope = scope
         self._types: HandlerTypes | None = None
-        self._annotations = self._find_annotations(_signature(function), named)
+        self._annotations = self._find_annotations(signature_of(function))
         _check_async(function, self.name)
         self._read_if_possible()
 
@@ -65,14 +63,9 @@ class HandlerSignature:
             self._scope = None
         return self._types
 
-    def _find_annotations(self, signature: inspect.Signature, named: str | None) -> dict[str, Any]:
+    def _find_annotations(self, signature: inspect.Signature) -> dict[str, Any]:
         parameters = [p for p in signature.parameters.values() if p.kind in _POSITIONAL]
         required = [p for p in parameters if p.default is inspect.Parameter.empty]
-        if named is not None and all(p.name != named for p in parameters[1:2]):
-            reason = (
-                f"{named} parameter not found in function signature: write `(self, {named}: YourClass, ctx)`."
-            )
-            raise HandlerDeclarationError(self.name, reason)
         if len(parameters) < _PARAMETERS or len(required) > _PARAMETERS:
             reason = f"it must have {_PARAMETERS} parameters: the agent, the message and its context."
             raise HandlerDeclarationError(self.name, reason)
@@ -206,7 +199,7 @@ def local_scope(function: Callable[..., Any], frame: types.FrameType | None) -> 
         The names of the class bodies and functions around it, the inner ones winning; None when no annotation
         is a string, which is the only case in which they are needed.
     """
-    signature = _signature(function)
+    signature = signature_of(function)
     annotations = (*(p.annotation for p in signature.parameters.values()), signature.return_annotation)
     if not any(isinstance(annotation, str) for annotation in annotations):
         return None
@@ -225,7 +218,8 @@ def _enclosing_names(qualified: str) -> frozenset[str]:
     return frozenset(prefix for prefix in prefixes if not prefix.endswith("<locals>"))
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a function, without asking for what its annotations name."""
     if sys.version_info >= (3, 14):
         import annotationlib
 

@@ -44,7 +44,7 @@ class ClosureContext(Protocol):
     async def send_message(
         self,
         message: Any,
-        recipient: AgentId,
+        recipient: AgentId | str,
         *,
         cancellation_token: CancellationToken | None = None,
         message_id: str | None = None,
@@ -56,7 +56,7 @@ class ClosureContext(Protocol):
     async def publish_message(
         self,
         message: Any,
-        topic_id: TopicId,
+        topic_id: TopicId | str,
         *,
         cancellation_token: CancellationToken | None = None,
         message_id: str | None = None,

@@ -90,7 +90,7 @@ class AgentRuntime(Protocol):
     async def send_message(
         self,
         message: Any,
-        recipient: AgentId,
+        recipient: AgentId | str,
         *,
         sender: AgentId | None = None,
         cancellation_token: CancellationToken | None = None,
@@ -101,7 +101,8 @@ class AgentRuntime(Protocol):
 
         Args:
             message: An instance of any registered message class, or a plain value.
-            recipient: The agent; it is created when it does not exist yet.
+            recipient: The agent, an AgentId or its text, such as ``"clerk/ada"``; it is created when it does not
+                exist yet.
             sender: The agent that sends; None when no agent of the runtime does.
             cancellation_token: Cancels the wait, and the work on the other side.
             message_id: An id of your own; a second message with the same id is dropped. None: a new one.
@@ -122,7 +123,7 @@ class AgentRuntime(Protocol):
     async def publish_message(
         self,
         message: Any,
-        topic_id: TopicId,
+        topic_id: TopicId | str,
         *,
         sender: AgentId | None = None,
         cancellation_token: CancellationToken | None = None,
@@ -133,7 +134,8 @@ class AgentRuntime(Protocol):
 
         Args:
             message: An instance of any registered message class, or a plain value.
-            topic_id: Where to. An agent does not receive what it published itself.
+            topic_id: Where to: a TopicId; its text, such as ``"orders/ada"``; or a topic type alone, as in
+                DefaultTopicId. An agent does not receive what it published itself.
             sender: The agent that publishes; None when no agent of the runtime does.
             cancellation_token: Cancels the call as long as the message has not left.
             message_id: An id of your own; a second message with the same id is dropped. None: a new one.

@@ -125,7 +125,7 @@ class RoutedAgent(BaseAgent):
             asked = type(message).__name__
             raise CantHandleException(
                 f"{type(self).__name__} has no handler for a request of type {asked}. "
-                f"Add a method with @rpc and a parameter `message: {asked}`, or check its `match=`."
+                f"Add a method with @rpc and `message: {asked}`, or check its `match=`."
             )
 
     @classmethod

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final, NamedTuple, TypedDict
 
+from callboard.broker.ids import check_text
+
 from .errors import did_you_mean
 
 
@@ -86,12 +88,13 @@ class SendOptions(NamedTuple):
 
         Raises:
             TypeError: an event has no such option.
+            InvalidIdError: the id is no text, or has half of a surrogate pair.
         """
         if message_id is None and not given:
             return USUAL
         if not OF_EVENTS.issuperset(given):
             raise _unknown("publish_message", given, OF_EVENTS)
-        return cls(message_id, **given)
+        return cls(_checked(message_id), **given)
 
     @classmethod
     def of_reminder(cls, message_id: str | None, given: ReminderOptions) -> SendOptions:
@@ -99,11 +102,12 @@ class SendOptions(NamedTuple):
 
         Raises:
             TypeError: it has no such option.
+            InvalidIdError: as for an event.
         """
         if not OF_REMINDERS.issuperset(given):
             raise _unknown("remind", given, OF_REMINDERS)
         return cls(
-            message_id,
+            _checked(message_id),
             delay=given.get("after"),
             at=given.get("at"),
             expires_in=given.get("expires_in"),
@@ -116,12 +120,13 @@ class SendOptions(NamedTuple):
 
         Raises:
             TypeError: a request has no such option.
+            InvalidIdError: as for an event.
         """
         if message_id is None and not given:
             return USUAL
         if not OF_REQUESTS.issuperset(given):
             raise _unknown("send_message", given, OF_REQUESTS)
-        return cls(message_id, **given)
+        return cls(_checked(message_id), **given)
 
 
 USUAL: Final = SendOptions()
@@ -131,6 +136,10 @@ OF_REQUESTS: Final = RequestOptions.__optional_keys__
 LATER: Final = (
     "A request is sent at once: for later, `publish_message` takes it, and an agent has `remind` for itself."
 )
+
+
+def _checked(message_id: str | None) -> str | None:
+    return None if message_id is None else check_text("message id", message_id)
 
 
 def _unknown(method: str, given: Mapping[str, object], known: frozenset[str]) -> TypeError:

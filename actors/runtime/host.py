@@ -150,11 +150,11 @@ class AgentHost:
                 error = DeadlineExceededError(envelope.type, envelope.id)
                 return self._drop("expired", error_reply_to(envelope, error))
             return None
-        if envelope.sender is not None and envelope.sender == f"{kind.type}/{envelope.key}":
-            # In the inbox, without a topic, is what the agent sent to itself on purpose.
-            # guard: an agent gets its own reminders
-            if envelope.topic is not None or delivery.stream.startswith(b"topic:"):
-                return NOTHING
+        is_own = envelope.sender is not None and envelope.sender == f"{kind.type}/{envelope.key}"
+        # In the inbox, without a topic, is what the agent sent to itself on purpose.
+        # guard: an agent gets its own reminders
+        if is_own and (envelope.topic is not None or delivery.stream.startswith(b"topic:")):
+            return NOTHING
         # A retry is not dropped: its handler began in time, or may have begun in a worker that died.
         if envelope.expires_in is not None and not delivery.tries and self._is_late(envelope):
             return self._drop("expired")

@@ -61,6 +61,7 @@ class RuntimeLifecycle:
         self._given_settings = settings
         self._given_retry = retry
         self._only = None if types is None else frozenset(types)
+        self._elsewhere: frozenset[str] = frozenset()
         self._interventions = tuple(intervention_handlers or ())
         self._ignore_errors = ignore_unhandled_exceptions
         self._exit_when_stuck = exit_when_stuck
@@ -246,7 +247,7 @@ class RuntimeLifecycle:
         return [
             ConsumedType(kind.type, kind.persistent, kind.settings.concurrency, kind.settings.rate_limit)
             for kind in self._agents
-            if self._only is None or kind.type in self._only
+            if (self._only is None or kind.type in self._only) and kind.type not in self._elsewhere
         ]
 
     def _is_sending(self) -> bool:

@@ -19,6 +19,7 @@ from callboard.protocol import Agent, AgentMetadata
 from callboard.send_options import USUAL, PublishOptions, ReminderOptions, RequestOptions, SendOptions
 from callboard.state import dump_state
 
+from .addressing import agent_of, topic_of
 from .control import Control
 from .errors import WrongAgentClassError
 from .lifecycle import RuntimeLifecycle, declared
@@ -94,7 +95,8 @@ class RedisAgentRuntime(RuntimeLifecycle):
             namespace: None: that of `settings`, else the one that the app was made with, else CALLBOARD_NAMESPACE, else the
                 app's name.
             settings: instead of the app's.
-            types: agent types that this process runs: None all, () none (to publish only).
+            types: agent types of the app that this process runs: None all, () none (to publish only). What is registered
+                on the runtime itself runs here as well.
             intervention_handlers: as for the class.
             exit_when_stuck: as for the class.
 
@@ -109,7 +111,6 @@ class RedisAgentRuntime(RuntimeLifecycle):
             or variable("namespace")
             or app.namespace,
             settings=settings or app.settings,
-            types=types,
             intervention_handlers=intervention_handlers,
             retry=app.retry,
             exit_when_stuck=exit_when_stuck,
@@ -117,6 +118,8 @@ class RedisAgentRuntime(RuntimeLifecycle):
         for name in types or ():
             app[name]
         runtime._take_over(app)
+        if types is not None:
+            runtime._elsewhere = frozenset(one.type for one in app.declarations) - set(types)
         return runtime
 
     def _take_over(self, app: Declarations) -> None:
@@ -133,7 +136,7 @@ class RedisAgentRuntime(RuntimeLifecycle):
     async def send_message(
         self,
         message: Any,
-        recipient: AgentId,
+        recipient: AgentId | str,
         *,
         sender: AgentId | None = None,
         cancellation_token: CancellationToken | None = None,
@@ -155,12 +158,12 @@ class RedisAgentRuntime(RuntimeLifecycle):
         """
         sending = self._sender or await self._open_sender()
         how = SendOptions.of_request(message_id, options) if options or message_id is not None else USUAL
-        return await sending.send(message, recipient, sender, cancellation_token, how)
+        return await sending.send(message, agent_of(recipient), sender, cancellation_token, how)
 
     async def publish_message(
         self,
         message: Any,
-        topic_id: TopicId,
+        topic_id: TopicId | str,
         *,
         sender: AgentId | None = None,
         cancellation_token: CancellationToken | None = None,
@@ -170,7 +173,7 @@ class RedisAgentRuntime(RuntimeLifecycle):
         """Publishes a message; see AgentRuntime.publish_message. In a handler it leaves with the handler's commit."""
         sending = self._sender or await self._open_sender()
         how = SendOptions.of_event(message_id, options) if options or message_id is not None else USUAL
-        await sending.publish(message, topic_id, sender, cancellation_token, how)
+        await sending.publish(message, topic_of(topic_id), sender, cancellation_token, how)
 
     async def remind(
         self,
@@ -187,7 +190,7 @@ class RedisAgentRuntime(RuntimeLifecycle):
             UndeliverableError: there is no such agent type (a LookupError).
         """
         sending = self._sender or await self._open_sender()
-        await sending.remind(message, agent, SendOptions.of_reminder(message_id, options))
+        await sending.remind(message, agent_of(agent), SendOptions.of_reminder(message_id, options))
 
     @property
     def control(self) -> Control:

@@ -159,7 +159,7 @@ async def test_interceptors_see_it_as_a_message_to_one_agent(runtimes: Runtimes)
         {"at": "noon"},
         {"at": datetime(2027, 1, 1)},
         {"expires_in": 0},
-    ],  # noqa: DTZ001
+    ],
     ids=str,
 )
 async def test_a_time_that_can_not_be(runtimes: Runtimes, wrong: dict[str, Any]) -> None:

@@ -342,7 +342,7 @@ PYTHON_MUTATIONS: Final = (
     Mutation(
         "a reminder is lost as what an agent publishes itself",
         "an agent gets its own reminders",
-        when("True"),
+        when("is_own"),
         (f"{REMINDERS}test_it_comes_at_a_time{ON}",),
     ),
     Mutation(
