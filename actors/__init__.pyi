@@ -31,6 +31,7 @@ from .intervention import (
 )
 from .protocol import Agent as Agent, AgentMetadata as AgentMetadata, AgentRuntime as AgentRuntime
 from .proxy import AgentProxy as AgentProxy
+from .requests import Request as Request
 from .routed import RoutedAgent as RoutedAgent
 from .runtime.runtime import RedisAgentRuntime as RedisAgentRuntime
 from .subscriptions import (

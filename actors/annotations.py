@@ -14,6 +14,7 @@ from dataclasses import is_dataclass
 from typing import Any, Literal, NamedTuple, NewType, Union, get_args, get_origin, get_type_hints
 
 from .errors import HandlerDeclarationError
+from .requests import response_of
 
 ANY = object
 """Stands for every message class: what `Any` is read as."""
@@ -32,6 +33,7 @@ class HandlerSignature:
     Args:
         function: The function as the user wrote it.
         scope: Local names where the function was defined, for annotations written as strings.
+        answers: Whether it answers requests, so that it has to return what they say.
 
     Raises:
         HandlerDeclarationError: The function can't be a handler.
@@ -42,10 +44,12 @@ class HandlerSignature:
         function: Callable[..., Any],
         *,
         scope: Mapping[str, Any] | None = None,
+        answers: bool = True,
     ) -> None:
         self.name: str = getattr(function, "__qualname__", repr(function))
         self._globals = _globals_of(function)
         self._scope = scope
+        self._answers = answers
         self._types: HandlerTypes | None = None
         self._annotations = self._find_annotations(signature_of(function))
         _check_async(function, self.name)
@@ -80,11 +84,10 @@ class HandlerSignature:
 
     def _read_if_possible(self) -> None:
         try:
-            hints = self._hints()
+            self._types = self._check(self._hints())
         except NameError:
             # Defined later in its module, or local to a function: asked for again at the first use.
             return
-        self._types = self._check(hints)
 
     def _read(self) -> HandlerTypes:
         try:
@@ -116,12 +119,43 @@ class HandlerSignature:
         if returns is None:
             reason = f"Return type not found: {hints['return']!r} is no class. {_ADVICE}"
             raise HandlerDeclarationError(self.name, reason)
+        if self._answers:
+            self._check_answers(accepts, returns)
         return HandlerTypes(accepts, returns)
+
+    def _check_answers(self, accepts: tuple[type[Any], ...], returns: tuple[type[Any], ...]) -> None:
+        """What it returns has to fit the requests that say what answers them, see requests.py."""
+        wanted = {cls: classes for cls in accepts if (classes := classes_of(response_of(cls))) is not None}
+        if ANY in returns:
+            return
+        for request, classes in wanted.items():
+            if not any(issubclass(cls, classes) for cls in returns):
+                raise self._wrong_answer(request, classes, returns)
+        all_wanted = tuple(cls for classes in wanted.values() for cls in classes)
+        if len(wanted) == len(accepts) and not all(issubclass(cls, all_wanted) for cls in returns):
+            request, classes = next(iter(wanted.items()))
+            raise self._wrong_answer(request, classes, returns)
+
+    def _wrong_answer(
+        self, request: type[Any], wanted: tuple[type[Any], ...], returns: tuple[type[Any], ...]
+    ) -> HandlerDeclarationError:
+        reason = (
+            f"it returns {names_of(returns)}, and {request.__name__} is a Request[{names_of(wanted)}]: return that, or "
+            "change what the request says."
+        )
+        return HandlerDeclarationError(self.name, reason)
 
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _PARAMETERS = 3
 _ADVICE = "Use a class, a union of classes, None or Any; wrap a collection of models in a model."
+
+
+def names_of(classes: tuple[type[Any], ...]) -> str:
+    """Classes as an annotation would name them."""
+    return " | ".join(
+        "Any" if cls is ANY else "None" if cls is types.NoneType else cls.__name__ for cls in classes
+    )
 
 
 def classes_of(annotation: Any) -> tuple[type[Any], ...] | None:

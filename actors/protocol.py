@@ -13,6 +13,7 @@ from callboard.broker.subscriptions import Subscription
 
 from .cancellation import CancellationToken
 from .context import MessageContext
+from .requests import Request, ResponseT
 from .send_options import PublishOptions, ReminderOptions, RequestOptions
 
 __all__ = ["Agent", "AgentMetadata", "AgentRuntime", "MessageType"]
@@ -86,6 +87,30 @@ T = TypeVar("T", bound=Agent)
 @runtime_checkable
 class AgentRuntime(Protocol):
     """A runtime carries messages between agents and creates the agents."""
+
+    @overload
+    async def send_message(
+        self,
+        message: Request[ResponseT],
+        recipient: AgentId | str,
+        *,
+        sender: AgentId | None = None,
+        cancellation_token: CancellationToken | None = None,
+        message_id: str | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> ResponseT: ...
+
+    @overload
+    async def send_message(
+        self,
+        message: Any,
+        recipient: AgentId | str,
+        *,
+        sender: AgentId | None = None,
+        cancellation_token: CancellationToken | None = None,
+        message_id: str | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Any: ...
 
     async def send_message(
         self,

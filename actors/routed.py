@@ -10,6 +10,7 @@ from .annotations import ANY
 from .context import MessageContext
 from .errors import CantHandleException
 from .handlers import Handler, find_handler
+from .state_argument import StateT
 
 __all__ = ["RoutedAgent", "RoutingTable"]
 
@@ -66,7 +67,7 @@ class RoutingTable:
         return _named(cls for handler in self.handlers for cls in handler.produces)
 
 
-class RoutedAgent(BaseAgent):
+class RoutedAgent(BaseAgent[StateT]):
     """An agent whose methods handle messages by type.
 
     A message goes to the first handler that takes its class, then to one for a base class of it, nearest

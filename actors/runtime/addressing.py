@@ -7,7 +7,7 @@ from callboard.broker.errors import InvalidIdError
 from callboard.subscriptions import DefaultTopicId
 
 
-def topic_of(given: TopicId | str) -> TopicId:
+def topic_of(given: object) -> TopicId:
     """The topic of a publish.
 
     Args:
@@ -25,7 +25,7 @@ def topic_of(given: TopicId | str) -> TopicId:
     )
 
 
-def agent_of(given: AgentId | str) -> AgentId:
+def agent_of(given: object) -> AgentId:
     """The agent that a message is for.
 
     Args:

@@ -16,6 +16,7 @@ from callboard.declaration import AgentSettings, Declarations
 from callboard.errors import NotAccessibleError
 from callboard.intervention import InterventionHandler
 from callboard.protocol import Agent, AgentMetadata
+from callboard.requests import Request, ResponseT
 from callboard.send_options import USUAL, PublishOptions, ReminderOptions, RequestOptions, SendOptions
 from callboard.state import dump_state
 
@@ -132,6 +133,30 @@ class RedisAgentRuntime(RuntimeLifecycle):
                 self._subscriptions.add(subscription)
 
     # Messages
+
+    @overload
+    async def send_message(
+        self,
+        message: Request[ResponseT],
+        recipient: AgentId | str,
+        *,
+        sender: AgentId | None = None,
+        cancellation_token: CancellationToken | None = None,
+        message_id: str | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> ResponseT: ...
+
+    @overload
+    async def send_message(
+        self,
+        message: Any,
+        recipient: AgentId | str,
+        *,
+        sender: AgentId | None = None,
+        cancellation_token: CancellationToken | None = None,
+        message_id: str | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Any: ...
 
     async def send_message(
         self,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from callboard import AgentId, MessageContext, RedisAgentRuntime, RoutedAgent, TopicId, event, rpc
-from callboard.broker.envelope import MOST_NAME
 from callboard.broker.errors import InvalidIdError, NameTooLongError
+from callboard.broker.ids import MOST_NAME
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, letters
 
 LONG = "k" * (MOST_NAME + 1)

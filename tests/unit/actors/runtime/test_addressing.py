@@ -14,7 +14,7 @@ from callboard.runtime.addressing import agent_of, topic_of
 @pytest.mark.parametrize(
     "given", [TopicId("orders", "a"), "orders/a", DefaultTopicId("orders", "a")], ids=repr
 )
-def test_a_topic(given: TopicId | str) -> None:
+def test_a_topic(given: object) -> None:
     assert topic_of(given) == TopicId("orders", "a")
 
 
@@ -25,7 +25,7 @@ def test_the_source_of_a_topic_type_is_the_key_of_the_running_agent() -> None:
 
 
 @pytest.mark.parametrize("given", [AgentId("clerk", "a/b"), "clerk/a/b"], ids=repr)
-def test_an_agent(given: AgentId | str) -> None:
+def test_an_agent(given: object) -> None:
     assert agent_of(given) == AgentId("clerk", "a/b")
 
 
