@@ -18,6 +18,7 @@ from .errors import (
     MessageDroppedException as MessageDroppedException,
     NotAccessibleError as NotAccessibleError,
     UndeliverableException as UndeliverableException,
+    UnheardError as UnheardError,
 )
 from .handlers import event as event, message_handler as message_handler, rpc as rpc
 from .instantiation import (

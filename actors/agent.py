@@ -321,6 +321,11 @@ class BaseAgent(ABC, Agent, Generic[StateT]):
         return tuple(dict.fromkeys(cls._handles_types()))
 
     @classmethod
+    def hears(cls, message_class: type[Any]) -> bool | None:
+        """Whether its agents handle published messages of a class; None, as here: that can't be known."""
+        return None
+
+    @classmethod
     def class_subscriptions(cls) -> tuple[UnboundSubscription, ...]:
         """The subscriptions that decorators declare on this class, without those of its base classes."""
         return tuple(cls._unbound_subscriptions())

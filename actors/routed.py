@@ -136,6 +136,14 @@ class RoutedAgent(BaseAgent[StateT]):
         return cls._own_routing
 
     @classmethod
+    def hears(cls, message_class: type[Any]) -> bool | None:
+        """Whether a handler takes published messages of a class; None where the class has a way of its own with them."""
+        own_ways = (cls.on_message_impl, cls.on_unhandled_message)
+        if own_ways != (RoutedAgent.on_message_impl, RoutedAgent.on_unhandled_message):
+            return None
+        return bool(cls._routing().events[message_class])
+
+    @classmethod
     def handled_types(cls) -> tuple[type[Any], ...]:
         """The message classes that its handlers take."""
         return cls._routing().handled_types()

@@ -27,6 +27,8 @@ class PublishOptions(TypedDict, total=False):
         claim_check: True: keep its bytes beside the stream, whatever their number, until every agent type that
             subscribes has handled it. False: refuse it when it is larger than `max_payload`. None: as `claim_check`
             of the settings says.
+        strict: True: raise UnheardError instead when nobody subscribes to the topic, or none of its subscribers handles
+            the message. Where agents of this process do not hear it, that is a call to the server.
     """
 
     delay: float | None
@@ -34,6 +36,7 @@ class PublishOptions(TypedDict, total=False):
     expires_in: float | None
     now: bool
     claim_check: bool | None
+    strict: bool
 
 
 class ReminderOptions(TypedDict, total=False):
@@ -70,7 +73,7 @@ class SendOptions(NamedTuple):
 
     Attributes:
         message_id: idempotency id; None: the runtime chooses the message's id.
-        delay, at, expires_in, now, claim_check, timeout: see PublishOptions and RequestOptions; `delay` is also the
+        delay, at, expires_in, now, claim_check, timeout, strict: see PublishOptions and RequestOptions; `delay` is also the
             `after` of ReminderOptions.
     """
 
@@ -81,6 +84,7 @@ class SendOptions(NamedTuple):
     now: bool = False
     claim_check: bool | None = None
     timeout: float | None = None
+    strict: bool = False
 
     @classmethod
     def of_event(cls, message_id: str | None, given: PublishOptions) -> SendOptions:

@@ -20,6 +20,7 @@ from callboard.broker.settings import variable, warn_of_unknown
 from callboard.broker.subscriptions import Subscription, TypePrefixSubscription, TypeSubscription
 from callboard.intervention import InterventionHandler
 
+from .audience import Audience
 from .errors import RuntimeStateError, register_errors
 from .execution import Executions
 from .local_agents import LocalAgents
@@ -67,6 +68,7 @@ class RuntimeLifecycle:
         self._exit_when_stuck = exit_when_stuck
         self._transport: RedisTransport | None = None
         self._server: ServerHandle | None = None
+        self._audience: Audience | None = None
         self._sender: Sender | None = None
         self._worker: LocalWorker | None = None
         self._task: asyncio.Task[None] | None = None
@@ -150,7 +152,8 @@ class RuntimeLifecycle:
             await self._release_server()
             raise
         self._transport = transport
-        self._sender = Sender(transport, self.registry, self._interventions)
+        self._audience = Audience(transport, self._subscriptions, self._agents)
+        self._sender = Sender(transport, self.registry, self._interventions, self._audience)
 
     def _retry(self, settings: BrokerSettings) -> RetryPolicy:
         """When a failed message is tried again, unless its agent type says something else."""
@@ -186,6 +189,8 @@ class RuntimeLifecycle:
         if self._transport is not None:
             # Taken before the await: a second `close` that comes meanwhile finds nothing left to close.
             transport, self._transport = self._transport, None
+            if self._audience is not None:
+                await self._audience.close()
             if self._throw_away is not None:
                 await self._throw_away.end()
             await transport.close(delete_namespace=self._temporary)

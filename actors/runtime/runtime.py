@@ -21,6 +21,7 @@ from callboard.send_options import USUAL, PublishOptions, ReminderOptions, Reque
 from callboard.state import dump_state
 
 from .addressing import agent_of, topic_of
+from .audience import Case
 from .control import Control
 from .errors import WrongAgentClassError
 from .lifecycle import RuntimeLifecycle, declared
@@ -199,6 +200,12 @@ class RedisAgentRuntime(RuntimeLifecycle):
         sending = self._sender or await self._open_sender()
         how = SendOptions.of_event(message_id, options) if options or message_id is not None else USUAL
         await sending.publish(message, topic_of(topic_id), sender, cancellation_token, how)
+
+    async def unheard(self, message_class: type[Any], topic_id: TopicId | str) -> str | None:
+        """Why nobody would hear messages of a class that a program publishes to a topic; None: somebody may."""
+        await self.open()
+        assert self._audience is not None  # noqa: S101 - made by open()
+        return await self._audience.silence(Case(topic_of(topic_id).type, message_class, None))
 
     async def remind(
         self,

@@ -23,6 +23,7 @@ from callboard.errors import UndeliverableException
 from callboard.intervention import InterventionHandler, intercept_publish, intercept_response, intercept_send
 from callboard.send_options import USUAL, SendOptions
 
+from .audience import Audience
 from .errors import ChainTooDeepError, DeadlockError, ScheduleError
 from .execution import Execution, running
 
@@ -46,7 +47,9 @@ class Sender:
         transport: RedisTransport,
         registry: MessageRegistry,
         interventions: Sequence[InterventionHandler],
+        audience: Audience,
     ) -> None:
+        self._audience = audience
         self._transport = transport
         self._registry = registry
         self._interventions = tuple(interventions)
@@ -85,6 +88,9 @@ class Sender:
             message = await self._intercepted(message, topic_id, sender, token, options)
             if message is None:
                 return
+        if options.strict:
+            await self._audience.check(message, topic_id, sender)
+        self._audience.notice(message, topic_id, sender)
         posted = self._post(message, keys.topic(topic_id.type), topic_id.source, sender, options)
         if posted is not None:
             await posted
