@@ -321,7 +321,7 @@ class BaseAgent(ABC, Agent, Generic[StateT]):
         return tuple(dict.fromkeys(cls._handles_types()))
 
     @classmethod
-    def hears(cls, message_class: type[Any]) -> bool | None:
+    def hears(cls, message_class: MessageType) -> bool | None:
         """Whether its agents handle published messages of a class; None, as here: that can't be known."""
         return None
 

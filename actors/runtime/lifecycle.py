@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import weakref
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -23,6 +24,7 @@ from callboard.intervention import InterventionHandler
 from .audience import Audience
 from .errors import RuntimeStateError, register_errors
 from .execution import Executions
+from .following import Following
 from .local_agents import LocalAgents
 from .local_worker import LocalWorker
 from .sending import Sender
@@ -69,6 +71,7 @@ class RuntimeLifecycle:
         self._transport: RedisTransport | None = None
         self._server: ServerHandle | None = None
         self._audience: Audience | None = None
+        self._followings: weakref.WeakSet[Following] = weakref.WeakSet()
         self._sender: Sender | None = None
         self._worker: LocalWorker | None = None
         self._task: asyncio.Task[None] | None = None
@@ -189,6 +192,8 @@ class RuntimeLifecycle:
         if self._transport is not None:
             # Taken before the await: a second `close` that comes meanwhile finds nothing left to close.
             transport, self._transport = self._transport, None
+            for following in list(self._followings):
+                following.end()
             if self._audience is not None:
                 await self._audience.close()
             if self._throw_away is not None:

@@ -24,6 +24,7 @@ from .addressing import agent_of, topic_of
 from .audience import Case
 from .control import Control
 from .errors import WrongAgentClassError
+from .following import Following, Place, Start
 from .lifecycle import RuntimeLifecycle, declared
 from .local_agents import LocalAgents
 from .registration import LiveAgent
@@ -223,6 +224,40 @@ class RedisAgentRuntime(RuntimeLifecycle):
         """
         sending = self._sender or await self._open_sender()
         await sending.remind(message, agent_of(agent), SendOptions.of_reminder(message_id, options))
+
+    def follow(
+        self,
+        topic: TopicId | str,
+        *,
+        key: str | None = None,
+        last: int = 0,
+        from_start: bool = False,
+    ) -> Following:
+        """Reads what is published to a topic, as long as it is read: for windows that come and go.
+
+        ```python
+        async for message, ctx in runtime.follow("pieces", key="ada"):
+            ...
+        ```
+
+        It takes nothing from the agents that subscribe, leaves nothing in the server, and begins anew each time; see
+        Following.
+
+        Args:
+            topic: A TopicId, or its text; a topic type alone stands for all of its sources.
+            key: Only messages of this source.
+            last: Begin with so many that are there already, at most; 0: with what comes next.
+            from_start: Begin with everything that the stream still has.
+
+        Raises:
+            InvalidIdError: The topic is not valid (a ValueError).
+            SettingValueError: `last` is no number, or `from_start` or another key is given as well (a ValueError).
+        """
+        following = Following(
+            self._connected, self.registry, Place.of(topic, key), Start.of(last, from_start)
+        )
+        self._followings.add(following)
+        return following
 
     @property
     def control(self) -> Control:
