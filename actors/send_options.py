@@ -27,8 +27,9 @@ class PublishOptions(TypedDict, total=False):
         claim_check: True: keep its bytes beside the stream, whatever their number, until every agent type that
             subscribes has handled it. False: refuse it when it is larger than `max_payload`. None: as `claim_check`
             of the settings says.
-        strict: True: raise UnheardError instead when nobody subscribes to the topic, or none of its subscribers handles
-            the message. Where agents of this process do not hear it, that is a call to the server.
+        strict: What happens when nobody subscribes to the topic, or none of its subscribers handles the message. True:
+            UnheardError is raised and nothing leaves; where no agent type of this process hears it, that costs a call
+            to the server. False: nothing is said, as for a topic that is only followed. None: a warning, once.
     """
 
     delay: float | None
@@ -36,7 +37,7 @@ class PublishOptions(TypedDict, total=False):
     expires_in: float | None
     now: bool
     claim_check: bool | None
-    strict: bool
+    strict: bool | None
 
 
 class ReminderOptions(TypedDict, total=False):
@@ -84,7 +85,7 @@ class SendOptions(NamedTuple):
     now: bool = False
     claim_check: bool | None = None
     timeout: float | None = None
-    strict: bool = False
+    strict: bool | None = None
 
     @classmethod
     def of_event(cls, message_id: str | None, given: PublishOptions) -> SendOptions:

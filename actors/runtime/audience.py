@@ -58,6 +58,7 @@ class Audience:
         self._transport = transport
         self._subscriptions = subscriptions
         self._agents = agents
+        self._most_kept = transport.settings.max_unclaimed
         self._known: set[Case] = set()
         self._told: set[str] = set()
         self._open: list[Case] = []
@@ -148,8 +149,8 @@ class Audience:
                 f"{own_type} publishes to {topic!r} what only it itself would hear, and an agent does not hear what it "
                 "publishes: await self.remind(message) sends a message to itself"
             )
-        kept = f"its newest {self._transport.settings.max_unclaimed:,} messages are kept for who subscribes first"
-        return f"nothing subscribes to the topic {topic!r}: {kept}. {self._advice(topic)}".rstrip()
+        kept = f"what is published there waits for who subscribes first, the newest {self._most_kept:,} of it"
+        return f"nothing subscribes to the topic {topic!r} ({kept}). {self._advice(topic)}".rstrip()
 
     def _advice(self, topic: str) -> str:
         known = {one.topic_type for one in self._subscriptions if isinstance(one, TypeSubscription)}

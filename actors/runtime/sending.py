@@ -90,7 +90,8 @@ class Sender:
                 return
         if options.strict:
             await self._audience.check(message, topic_id, sender)
-        self._audience.notice(message, topic_id, sender)
+        elif options.strict is None:
+            self._audience.notice(message, topic_id, sender)
         posted = self._post(message, keys.topic(topic_id.type), topic_id.source, sender, options)
         if posted is not None:
             await posted

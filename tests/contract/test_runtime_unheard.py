@@ -68,8 +68,15 @@ async def test_a_topic_that_nobody_subscribes_to_is_said_once(
         await runtime.publish_message(message, TopicId("newz", "a"))
     await runtime.close()
     (said,) = _said(caplog)
-    assert said.startswith("nothing subscribes to the topic 'newz': its newest ")
-    assert said.endswith(" messages are kept for who subscribes first. Did you mean 'news'?")
+    assert said.startswith("nothing subscribes to the topic 'newz' (what is published there waits")
+    assert said.endswith("Did you mean 'news'?")
+
+
+async def test_who_knows_says_nothing(runtimes: Runtimes, caplog: pytest.LogCaptureFixture) -> None:
+    runtime = runtimes.new()
+    await runtime.publish_message(Note(), NEWS, strict=False)
+    await runtime.close()
+    assert _said(caplog) == []
 
 
 async def test_a_class_that_no_subscriber_handles_is_said_once(
