@@ -175,6 +175,32 @@ async def test_who_is_too_far_behind_is_told(
     assert logging.WARNING in {record.levelno for record in caplog.records}
 
 
+@pytest.mark.real_server("the stand-in has no connections that could be lost")
+async def test_a_server_that_lost_its_tail_is_read_on(
+    runtimes: Runtimes, caplog: pytest.LogCaptureFixture
+) -> None:
+    runtime = await _reader(runtimes)
+    await _say(runtime, "a")
+    admin, stream = runtime.transport.admin, runtime.transport.keys.of("topic:pieces")
+    async with runtime.follow("pieces", last=1) as pieces:
+        assert await _take(pieces, 1) == ["a"]
+        taking = asyncio.create_task(_take(pieces, 1))
+        await eventually(lambda: _blocked(runtime))
+        await admin.command("DEL", stream)
+        (connection,) = await _blocked(runtime)
+        await admin.command("CLIENT", "KILL", "ID", connection)
+        await eventually(lambda: "messages were gone" in caplog.text)
+        await admin.command("XADD", stream, "5-1", "type", "Note", "body", '{"text": "b"}')
+        assert await taking == ["b"]
+
+
+async def _blocked(runtime: RedisAgentRuntime) -> list[str]:
+    """The connections that wait for something of a follower to come."""
+    listed = (await runtime.transport.admin.command("CLIENT", "LIST")).decode().splitlines()
+    fields = [dict(pair.partition("=")[::2] for pair in line.split()) for line in listed]
+    return [one["id"] for one in fields if one["name"] == "callboard-tail" and "b" in one["flags"]]
+
+
 @pytest.mark.parametrize(
     ("topic", "options"),
     [

@@ -221,7 +221,10 @@ class EntryReader:
             self.has_missed = True
 
     async def _find_places(self) -> None:
-        """A server that lost a tail may give ids below those that are remembered, which would never be read."""
+        """A server that lost a tail may give ids below those that are remembered, which would never be read.
+
+        Then it goes on behind what is there now: most of it was read already.
+        """
         for topic, last in list(self._positions.items()):
             newest = await self._last_id(topic)
             if _order(newest) < _order(last):
