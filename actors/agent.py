@@ -5,19 +5,17 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeVar, Unpack, final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeVar, final
 
 from callboard.broker.errors import DuplicateSubscriptionError
-from callboard.broker.ids import TOPIC_TYPE, AgentId, AgentType, TopicId
+from callboard.broker.ids import TOPIC_TYPE, AgentId, AgentType
 from callboard.broker.subscriptions import TypePrefixSubscription, TypeSubscription
 
-from .cancellation import CancellationToken
 from .context import MessageContext
 from .errors import AgentAttributeError, MisuseError, StateError
 from .instantiation import AgentInstantiationContext
+from .messaging import Messaging
 from .protocol import Agent, AgentMetadata, AgentRuntime, MessageType
-from .requests import Request, ResponseT
-from .send_options import PublishOptions, ReminderOptions, RequestOptions
 from .state import (
     dump_state,
     find_state_model,
@@ -41,7 +39,7 @@ StateModel: TypeAlias = "type[BaseModel]"
 AgentClassT = TypeVar("AgentClassT", bound="type[BaseAgent]")
 
 
-class BaseAgent(ABC, Agent, Generic[StateT]):
+class BaseAgent(ABC, Messaging, Agent, Generic[StateT]):
     """An agent that is given its id and runtime, sends, publishes and registers itself.
 
     Derive from `RoutedAgent` for handlers by message type, or from this and write `on_message_impl`.
@@ -190,113 +188,6 @@ class BaseAgent(ABC, Agent, Generic[StateT]):
     async def on_message_impl(self, message: Any, ctx: MessageContext) -> Any:
         """Handle one message; to be written by subclasses."""
         ...
-
-    @overload
-    async def send_message(
-        self,
-        message: Request[ResponseT],
-        recipient: AgentId | str,
-        *,
-        cancellation_token: CancellationToken | None = None,
-        message_id: str | None = None,
-        **options: Unpack[RequestOptions],
-    ) -> ResponseT: ...
-
-    @overload
-    async def send_message(
-        self,
-        message: Any,
-        recipient: AgentId | str,
-        *,
-        cancellation_token: CancellationToken | None = None,
-        message_id: str | None = None,
-        **options: Unpack[RequestOptions],
-    ) -> Any: ...
-
-    async def send_message(
-        self,
-        message: Any,
-        recipient: AgentId | str,
-        *,
-        cancellation_token: CancellationToken | None = None,
-        message_id: str | None = None,
-        **options: Unpack[RequestOptions],
-    ) -> Any:
-        """Send a request to another agent and wait for its response; see `AgentRuntime.send_message`.
-
-        Args:
-            message: The request.
-            recipient: The agent to ask: an AgentId, or its text, such as ``"clerk/ada"``.
-            cancellation_token: Pass `ctx.cancellation_token` on, so that cancelling reaches this request as
-                well.
-            message_id: An id of your own; None: one that is the same in every attempt.
-            **options: See RequestOptions.
-
-        Returns:
-            The response.
-        """
-        return await self.runtime.send_message(
-            message,
-            recipient,
-            sender=self.id,
-            cancellation_token=cancellation_token,
-            message_id=message_id,
-            **options,
-        )
-
-    async def publish_message(
-        self,
-        message: Any,
-        topic_id: TopicId | str,
-        *,
-        cancellation_token: CancellationToken | None = None,
-        message_id: str | None = None,
-        **options: Unpack[PublishOptions],
-    ) -> None:
-        """Publish a message to a topic; see `AgentRuntime.publish_message`.
-
-        An agent does not hear what it publishes itself, as in AutoGen: `remind` is for that.
-
-        Args:
-            message: The message.
-            topic_id: Where to: a TopicId; its text, such as ``"orders/ada"``; or a topic type alone, whose source is
-                then the key of the agent that handles a message, as in DefaultTopicId.
-            cancellation_token: Cancels the call as long as the message has not left.
-            message_id: An id of your own; None: one that is the same in every attempt.
-            **options: See PublishOptions.
-        """
-        await self.runtime.publish_message(
-            message,
-            topic_id,
-            sender=self.id,
-            cancellation_token=cancellation_token,
-            message_id=message_id,
-            **options,
-        )
-
-    async def remind(
-        self, message: Any, *, message_id: str | None = None, **options: Unpack[ReminderOptions]
-    ) -> None:
-        """Send a message to this agent itself, now or later; an `@event` or `@message_handler` handles it.
-
-        In a handler it leaves with the handler's commit: with a failed attempt it is gone, and another attempt sends
-        the same one. It waits in Redis, whichever process runs the agent by then. Nothing takes it back: put into the
-        state what you wait for, and let the handler pass over a reminder that is no longer needed.
-
-        ```python
-        await self.remind(CheckPayment(order=message.order), after=3600)
-        ```
-
-        Args:
-            message: The message; its context has this agent as `sender` and no topic.
-            message_id: An id of your own; a second message with the same id is dropped. None: one that is the
-                same in every attempt.
-            **options: When; see ReminderOptions. At once without.
-
-        Raises:
-            ScheduleError: The time can't be meant so (a ValueError).
-        """
-        await self.runtime.remind(message, self.id, message_id=message_id, **options)
 
     async def save_state(self) -> Mapping[str, Any]:
         """The persistent state as plain data; with no `State`, a warning and ``{}``."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from callboard.broker import AgentId, MessageRegistry, TopicId
@@ -24,15 +23,15 @@ from callboard.intervention import InterventionHandler, intercept_publish, inter
 from callboard.send_options import USUAL, SendOptions
 
 from .audience import Audience
-from .errors import ChainTooDeepError, DeadlockError, ScheduleError
+from .errors import ChainTooDeepError, DeadlockError
 from .execution import Execution, running
+from .schedule import LONGEST, times
 
 logger = logging.getLogger("callboard.actors")
 
 REMEMBERED = 60_000  # ms beyond its deadline for which a request stays cancelled
 PATIENCE = 1.0  # seconds that a cancelled caller waits until the server knows of it
 DEEPEST_CHAIN = 32  # requests within requests, where agents may be asked while they wait
-LONGEST = 10**8  # seconds that a message may wait
 
 
 class Sender:
@@ -130,7 +129,7 @@ class Sender:
         body, claim = kind.encode(message, self._limits), None
         if options.claim_check or len(body) > self._max_payload:
             body, claim = self._set_aside(body, options.claim_check)
-        due, expires_in = (0, None) if options is USUAL else _times(options)
+        due, expires_in = (0, None) if options is USUAL else times(options)
         if execution is None:
             name, cause = options.message_id or self._ids.next(), None
         else:
@@ -358,49 +357,6 @@ def _way_back(recipient: str, chain: tuple[str, ...], routes: Mapping[str, Route
 def _global(message_id: str) -> str:
     """The idempotency id for an id that a person or program chose; one that begins with `>` has another meaning."""
     return f"={message_id}" if message_id.startswith(">") else message_id
-
-
-def _times(options: SendOptions) -> tuple[int, int | None]:
-    """When a message is due, as a Posting has it, and how many ms later it expires."""
-    due = _due(options)
-    seconds = options.expires_in
-    if seconds is None:
-        return due, None
-    if not _is_seconds(seconds) or seconds == 0:
-        raise ScheduleError(
-            f"expires_in={_shown(seconds)} has to be seconds, more than 0 and less than {LONGEST:.0f}"
-        )
-    return due, max(1, int(seconds * 1000))
-
-
-def _is_seconds(value: object) -> bool:
-    return isinstance(value, int | float) and 0 <= value < LONGEST
-
-
-def _shown(value: object) -> str:
-    return repr(value) if isinstance(value, float | str) else str(value)[:40]
-
-
-def _due(options: SendOptions) -> int:
-    delay, at = options.delay, options.at
-    if delay is not None and at is not None:
-        raise ScheduleError("give a delay or a time, not both")
-    if delay is not None:
-        if not _is_seconds(delay):
-            raise ScheduleError(
-                f"a delay of {_shown(delay)} can't be: it has to be seconds, 0 or more and less than {LONGEST:.0f}"
-            )
-        return int(delay * 1000)
-    if at is None:
-        return 0
-    # Programs without a type checker give a number of seconds since 1970, or a text.
-    if not isinstance(at, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ScheduleError(
-            f"at={_shown(at)} has to be a datetime, such as datetime.fromtimestamp(seconds, UTC)"
-        )
-    if at.tzinfo is None:
-        raise ScheduleError("at= needs a time zone, such as datetime.now(UTC) + timedelta(minutes=5)")
-    return min(0, -int(at.timestamp() * 1000))
 
 
 def _time_out(waiting: asyncio.Future[Envelope], recipient: AgentId, seconds: float) -> None:
