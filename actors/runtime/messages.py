@@ -68,7 +68,7 @@ class RuntimeMessages(RuntimeLifecycle):
         """
         sending = self._sender or await self._open_sender()
         how = SendOptions.of_request(message_id, options) if options or message_id is not None else USUAL
-        agent = recipient if recipient.__class__ is AgentId else agent_of(recipient)
+        agent = recipient if isinstance(recipient, AgentId) else agent_of(recipient)
         return await sending.send(message, agent, sender, cancellation_token, how)
 
     async def publish_message(
@@ -84,7 +84,7 @@ class RuntimeMessages(RuntimeLifecycle):
         """Publishes a message; see AgentRuntime.publish_message. In a handler it leaves with the handler's commit."""
         sending = self._sender or await self._open_sender()
         how = SendOptions.of_event(message_id, options) if options or message_id is not None else USUAL
-        topic = topic_id if topic_id.__class__ is TopicId else topic_of(topic_id)
+        topic = topic_id if isinstance(topic_id, TopicId) else topic_of(topic_id)
         await sending.publish(message, topic, sender, cancellation_token, how)
 
     async def unheard(self, message_class: type[Any], topic_id: TopicId | str) -> str | None:
