@@ -96,16 +96,17 @@ class Audience:
         return reason
 
     def _look_at(self, case: Case) -> None:
+        if len(self._open) >= AT_ONCE:
+            return  # it is looked at when it comes again
         if len(self._known) >= REMEMBERED:
             self._known.clear()
             self._told.clear()
+        self._known.add(case)
         if self._is_heard(case, self._subscribers_here(case.topic)):
-            self._known.add(case)
-        elif len(self._open) < AT_ONCE:
-            self._known.add(case)
-            self._open.append(case)
-            if self._task is None or self._task.done():
-                self._task = asyncio.create_task(self._run(), name="callboard-audience")
+            return
+        self._open.append(case)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="callboard-audience")
 
     def _subscribers_here(self, topic: str) -> set[str]:
         topic_id = TopicId(topic, "")

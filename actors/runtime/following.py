@@ -152,7 +152,7 @@ class Following:
         if self._executions is None or self._reader is None:
             transport = await self._connected()
             self._executions = Executions(transport, self._registry, lambda _: None)
-            self._reader = EntryReader(transport, [self._place.topic], self._start.is_first)
+            self._reader = EntryReader(transport, [self._place.topic], self._start.is_first, is_counting=True)
             await self._reader.begin()
             self._found.extend(await self._reader.newest(self._start.last, self._is_wanted))
         return self._executions, self._reader

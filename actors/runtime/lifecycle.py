@@ -70,7 +70,6 @@ class RuntimeLifecycle:
         self._exit_when_stuck = exit_when_stuck
         self._transport: RedisTransport | None = None
         self._server: ServerHandle | None = None
-        self._audience: Audience | None = None
         self._followings: weakref.WeakSet[Following] = weakref.WeakSet()
         self._sender: Sender | None = None
         self._worker: LocalWorker | None = None
@@ -155,8 +154,8 @@ class RuntimeLifecycle:
             await self._release_server()
             raise
         self._transport = transport
-        self._audience = Audience(transport, self._subscriptions, self._agents)
-        self._sender = Sender(transport, self.registry, self._interventions, self._audience)
+        audience = Audience(transport, self._subscriptions, self._agents)
+        self._sender = Sender(transport, self.registry, self._interventions, audience)
 
     def _retry(self, settings: BrokerSettings) -> RetryPolicy:
         """When a failed message is tried again, unless its agent type says something else."""
@@ -194,8 +193,8 @@ class RuntimeLifecycle:
             transport, self._transport = self._transport, None
             for following in list(self._followings):
                 following.end()
-            if self._audience is not None:
-                await self._audience.close()
+            if self._sender is not None:
+                await self._sender.audience.close()
             if self._throw_away is not None:
                 await self._throw_away.end()
             await transport.close(delete_namespace=self._temporary)

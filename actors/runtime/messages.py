@@ -89,9 +89,8 @@ class RuntimeMessages(RuntimeLifecycle):
 
     async def unheard(self, message_class: type[Any], topic_id: TopicId | str) -> str | None:
         """Why nobody would hear messages of a class that a program publishes to a topic; None: somebody may."""
-        await self.open()
-        assert self._audience is not None  # noqa: S101 - made by open()
-        return await self._audience.silence(Case(topic_of(topic_id).type, message_class, None))
+        sending = self._sender or await self._open_sender()
+        return await sending.audience.silence(Case(topic_of(topic_id).type, message_class, None))
 
     async def remind(
         self,

@@ -39,6 +39,7 @@ class Sender:
 
     Attributes:
         entering: calls that have begun and have not handed their message in yet.
+        audience: who hears what is published.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Sender:
         interventions: Sequence[InterventionHandler],
         audience: Audience,
     ) -> None:
-        self._audience = audience
+        self.audience = audience
         self._transport = transport
         self._registry = registry
         self._interventions = tuple(interventions)
@@ -88,9 +89,9 @@ class Sender:
             if message is None:
                 return
         if options.strict:
-            await self._audience.check(message, topic_id, sender)
+            await self.audience.check(message, topic_id, sender)
         elif options.strict is None:
-            self._audience.notice(message, topic_id, sender)
+            self.audience.notice(message, topic_id, sender)
         posted = self._post(message, keys.topic(topic_id.type), topic_id.source, sender, options)
         if posted is not None:
             await posted

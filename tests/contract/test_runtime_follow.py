@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
 from callboard import AgentId, MessageContext, RedisAgentRuntime, TopicId
-from callboard.broker.redis.operations import entries
 from callboard.errors import SettingValueError
 from callboard.runtime.following import Following
 from tests.helpers.eventually import eventually
@@ -159,20 +157,38 @@ async def test_what_can_not_be_read_is_said_and_passed_over(
     assert "no field `type`" in said[1]
 
 
+@pytest.mark.parametrize("before", [0, 3])
 async def test_who_is_too_far_behind_is_told(
-    runtimes: Runtimes, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    runtimes: Runtimes, caplog: pytest.LogCaptureFixture, before: int
 ) -> None:
-    monkeypatch.setattr(entries, "BATCH", 5)
     runtime = await _reader(runtimes)
-    await _say(runtime, "a")
-    async with runtime.follow("pieces", last=1) as pieces:
-        assert await _take(pieces, 1) == ["a"]
-        await _say(runtime, *"bcdefghi")
-        transport = runtime.transport
-        await transport.admin.command("XTRIM", transport.keys.of("topic:pieces"), "MAXLEN", 6)
-        assert await _take(pieces, 6) == list("defghi")
-    assert "so far behind that messages were gone" in caplog.text
-    assert logging.WARNING in {record.levelno for record in caplog.records}
+    admin, stream = runtime.transport.admin, runtime.transport.keys.of("topic:pieces")
+    await _say(runtime, *"xyz"[:before])
+    async with runtime.follow("pieces") as pieces:
+        await _say(runtime, *"ab")
+        assert await _take(pieces, 2) == ["a", "b"]
+        await _say(runtime, *"cdef")
+        await admin.command("XTRIM", stream, "MAXLEN", "=", 4)  # what was read
+        assert await _take(pieces, 2) == ["c", "d"]
+        assert "messages were gone" not in caplog.text
+        await _say(runtime, *"ghi")
+        assert await _take(pieces, 2) == ["e", "f"]  # both are here already
+        await admin.command("XTRIM", stream, "MAXLEN", "=", 2)
+        assert await _take(pieces, 2) == ["h", "i"]
+    assert caplog.text.count("messages were gone") == 1
+
+
+async def test_a_stream_that_keeps_nothing_that_was_handled_is_no_gap(
+    runtimes: Runtimes, caplog: pytest.LogCaptureFixture
+) -> None:
+    runtime = await _reader(runtimes)
+    admin, stream = runtime.transport.admin, runtime.transport.keys.of("topic:pieces")
+    async with runtime.follow("pieces") as pieces:
+        for text in "abc":
+            await _say(runtime, text)
+            assert await _take(pieces, 1) == [text]
+            await admin.command("XTRIM", stream, "MAXLEN", "=", 0)
+    assert "messages were gone" not in caplog.text
 
 
 @pytest.mark.real_server("the stand-in has no connections that could be lost")

@@ -123,15 +123,25 @@ class EntryReader:
         transport: where; the reading has a connection of its own, made again when it breaks.
         topics: topic types; none: all, also those that come up later.
         from_start: begin with what is there already, else with what comes next.
+        is_counting: notice what is trimmed before it is read; costs one more command for each read.
 
     Attributes:
         has_missed: entries were trimmed, or lost with a server, before they were read here; set back by who has said so.
     """
 
-    def __init__(self, transport: RedisTransport, topics: Collection[str], from_start: bool = False) -> None:
+    def __init__(
+        self,
+        transport: RedisTransport,
+        topics: Collection[str],
+        from_start: bool = False,
+        *,
+        is_counting: bool = False,
+    ) -> None:
         self.has_missed = False
-        settings = transport.settings
-        self._keeps_few = min(settings.retain, settings.max_unclaimed) < BATCH
+        self._is_counting = is_counting
+        self._passed: dict[
+            str, int
+        ] = {}  # topic -> entries of its stream, from the first it ever had, up to our place
         self._in_doubt = False
         self._link: Link = transport.link("tail")
         self._keys = transport.keys
@@ -149,6 +159,9 @@ class EntryReader:
         """
         for topic in self._chosen or await self._known_topics():
             self._positions[topic] = START if self._from_start else await self._last_id(topic)
+            if self._is_counting:
+                added, kept = await self._size(topic)
+                self._passed[topic] = added - kept if self._from_start else added
 
     async def read(self) -> list[StreamEntry]:
         """The entries that came; after a second without anything, an empty list.
@@ -161,6 +174,7 @@ class EntryReader:
                 await self._find_places()
             if not self._chosen:
                 await self._look_for_topics()
+            await self._look_for_gaps()
             return await self._read()
         except (ConnectionLostError, ServerUnavailableError):
             if self._link.is_closed:
@@ -200,25 +214,33 @@ class EntryReader:
         answer = await self._link.command(
             *arguments, *names, *self._positions.values(), timeout=BLOCK + self._timeout
         )
-        for name, listed in answer or []:
-            if len(listed) >= BATCH or self._keeps_few:
-                await self._look_for_gap(name)
         entries = [self._take(name, raw) for name, listed in answer or [] for raw in listed]
         # Ids compare across the streams of a namespace: this is the order of publishing.
         return sorted(entries, key=lambda entry: _order(entry.entry))
 
     def _take(self, name: bytes, raw: Sequence[Any]) -> StreamEntry:
-        self._positions[self._topic_of(name)] = raw[0].decode()
-        return read_entry(name.decode().removeprefix(self._keys.prefix), raw, self._limits)
+        suffix = name.decode().removeprefix(self._keys.prefix)
+        topic = suffix.removeprefix(topic_suffix(""))
+        self._positions[topic] = raw[0].decode()
+        if topic in self._passed:
+            self._passed[topic] += 1
+        return read_entry(suffix, raw, self._limits)
 
-    def _topic_of(self, name: bytes) -> str:
-        return name.decode().removeprefix(self._keys.of(topic_suffix("")))
+    async def _look_for_gaps(self) -> None:
+        """A stream loses its oldest entries: if it has lost more than were read here, some were not."""
+        for topic, passed in self._passed.items():
+            added, kept = await self._size(topic)
+            if added - kept > passed:
+                self._passed[topic], self.has_missed = added - kept, True
 
-    async def _look_for_gap(self, name: bytes) -> None:
-        """A stream loses its oldest entries: as long as the last one that was read is there, so is what came after it."""
-        last = self._positions[self._topic_of(name)]
-        if last != START and not await self._link.command("XRANGE", name, last, last):
-            self.has_missed = True
+    async def _size(self, topic: str) -> tuple[int, int]:
+        """How many entries a topic's stream was ever given, and how many it has."""
+        key = self._keys.of(topic_suffix(topic))
+        if not await self._link.command("EXISTS", key):
+            return 0, 0
+        flat = await self._link.command("XINFO", "STREAM", key)
+        found = dict(zip(flat[::2], flat[1::2], strict=True))
+        return int(found[b"entries-added"]), int(found[b"length"])
 
     async def _find_places(self) -> None:
         """A server that lost a tail may give ids below those that are remembered, which would never be read.
@@ -229,6 +251,8 @@ class EntryReader:
             newest = await self._last_id(topic)
             if _order(newest) < _order(last):
                 self._positions[topic], self.has_missed = newest, True
+                if topic in self._passed:
+                    self._passed[topic], _ = await self._size(topic)
         self._in_doubt = False
 
     async def _known_topics(self) -> list[str]:
