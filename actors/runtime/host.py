@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
@@ -43,14 +42,13 @@ from callboard.state import dump_state, has_logs, log_changes, settle_logs
 from .cancelling import CancellableRequests, is_being_cancelled
 from .errors import MaxRuntimeError
 from .execution import Execution, Executions
+from .failures import FailureLog
 from .limits import RunningLimits
 from .local_agents import LocalAgents
 from .reentry import Journal, Outer, Reentry
 from .registration import LiveAgent, LocalAgentType
 from .replies import error_reply_to, reply_to
 from .watching import tell_started, watched
-
-logger = logging.getLogger("callboard.actors")
 
 RESET = "callboard.reset"
 
@@ -88,6 +86,8 @@ class AgentHost:
         self._settings = executions.settings
         self._transport = executions.transport
         self._requests = CancellableRequests()
+        namespace = executions.transport.keys.namespace
+        self._failures = FailureLog(namespace, with_texts=self._settings.log_error_texts)
         self.cancel = self._requests.cancel
         self._by_raw_type: dict[bytes, LocalAgentType] = {}
         self.limits = RunningLimits()
@@ -276,21 +276,14 @@ class AgentHost:
         is_request = envelope.kind == "request"
         if is_request and not (kind.settings.retry_on_request and isinstance(outcome, Retry)):
             self.failed += 1
+            self._failures.answered(kind.type, envelope, error)
             return Commit(error_reply_to(envelope, error), once_of=once_of)
-        where = f"{kind.type}/{envelope.key}"
         if isinstance(outcome, Retry):
-            logger.warning(
-                "%s failed on %s (attempt %d): %s; trying again in %.1f s",
-                where,
-                envelope.type,
-                attempt,
-                info.type,
-                outcome.delay,
-            )
+            self._failures.retried(kind.type, envelope, attempt, outcome.delay, error)
         else:
             self.failed += 1
             self.first_error = self.first_error or error
-            logger.error("%s failed on %s: %s; it is a dead letter now", where, envelope.type, info.type)
+            self._failures.buried(kind.type, envelope, error)
         return outcome
 
     # Around the handler
@@ -348,6 +341,7 @@ class AgentHost:
         self.failed += 1
         if isinstance(error, UnknownMessageError):  # a newer application may know it
             return Wait(envelope.type, envelope.version, letter)
+        self._failures.buried(delivery.raw_type.decode(), envelope, error)
         return letter
 
     def _called_off(self, envelope: Envelope) -> Outcome:

@@ -227,7 +227,11 @@ class LocalAgents:
 
     def settings_of_types(self, retry: RetryPolicy) -> dict[str, Mapping[str, Any]]:
         """The settings of each type that other processes need; `retry` is the policy of types without their own."""
-        return {kind.type: {"max_attempts": kind.settings.retry_policy(retry).max_attempts} for kind in self}
+        return {
+            kind.type: {"max_attempts": kind.settings.retry_policy(retry).max_attempts}
+            | ({"reentrant": True} if kind.reentrant else {})
+            for kind in self
+        }
 
 
 def _last_use(pair: tuple[str, LiveAgent]) -> float:

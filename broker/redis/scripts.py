@@ -68,6 +68,7 @@ OPERATIONS = (
     "idle",
     "census",
     "measure",
+    "tally",
     "repair",
 )
 

@@ -9,6 +9,7 @@ from callboard.broker import BrokerSettings
 from callboard.broker.envelope import Envelope, Fence, Posting
 from callboard.broker.errors import FencedError
 from callboard.broker.redis.client.states import StoredState
+from callboard.broker.redis.keys import Keys
 
 NOW: Final = 1_763_700_000_000
 
@@ -30,6 +31,7 @@ class FakeTransport:
     process = "host:1:abc"
 
     def __init__(self, max_payload: int = 1000) -> None:
+        self.keys = Keys("test")
         self.settings = BrokerSettings(max_payload=max_payload, request_timeout=5)
         self.publisher = self
         self.posted: list[Posting] = []
