@@ -18,6 +18,7 @@ from .errors import (
     MessageDroppedException as MessageDroppedException,
     NotAccessibleError as NotAccessibleError,
     UndeliverableException as UndeliverableException,
+    UnheardError as UnheardError,
 )
 from .handlers import event as event, message_handler as message_handler, rpc as rpc
 from .instantiation import (
@@ -32,6 +33,7 @@ from .intervention import (
 from .log import Log as Log
 from .protocol import Agent as Agent, AgentMetadata as AgentMetadata, AgentRuntime as AgentRuntime
 from .proxy import AgentProxy as AgentProxy
+from .requests import Request as Request
 from .routed import RoutedAgent as RoutedAgent
 from .runtime.runtime import RedisAgentRuntime as RedisAgentRuntime
 from .subscriptions import (

@@ -5,18 +5,17 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, Unpack, final
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeVar, final
 
 from callboard.broker.errors import DuplicateSubscriptionError
-from callboard.broker.ids import TOPIC_TYPE, AgentId, AgentType, TopicId
+from callboard.broker.ids import TOPIC_TYPE, AgentId, AgentType
 from callboard.broker.subscriptions import TypePrefixSubscription, TypeSubscription
 
-from .cancellation import CancellationToken
 from .context import MessageContext
-from .errors import AgentAttributeError, MisuseError
+from .errors import AgentAttributeError, MisuseError, StateError
 from .instantiation import AgentInstantiationContext
+from .messaging import Messaging
 from .protocol import Agent, AgentMetadata, AgentRuntime, MessageType
-from .send_options import PublishOptions, RequestOptions
 from .state import (
     dump_state,
     find_state_model,
@@ -27,6 +26,7 @@ from .state import (
     state_model,
     state_to_mapping,
 )
+from .state_argument import StateT, state_argument
 from .subscriptions import UnboundSubscription, bind_subscriptions, direct_message_prefix
 
 if TYPE_CHECKING:
@@ -39,21 +39,32 @@ StateModel: TypeAlias = "type[BaseModel]"
 AgentClassT = TypeVar("AgentClassT", bound="type[BaseAgent]")
 
 
-class BaseAgent(ABC, Agent):
+class BaseAgent(ABC, Messaging, Agent, Generic[StateT]):
     """An agent that is given its id and runtime, sends, publishes and registers itself.
 
     Derive from `RoutedAgent` for handlers by message type, or from this and write `on_message_impl`.
 
-    A nested pydantic model called ``State`` makes the agent persistent: ``self.state`` is loaded when the
-    agent wakes up, and stored together with everything else that handling a message did.
+    A pydantic model as its argument makes the agent persistent: ``self.state`` is loaded when the agent wakes up,
+    and stored together with everything else that handling a message did. A nested model called ``State`` does the same;
+    with the annotation ``state: State`` beside it, type checkers know it too.
 
     ```python
+    class Count(BaseModel):
+        total: int = 0
+
+    class Counter(RoutedAgent[Count]): ...
+
     class Counter(RoutedAgent):
         class State(BaseModel):
             total: int = 0
+
+        state: State
     ```
 
     Attributes:
+        state: The persistent state, made with its defaults at the first use. Assigning another instance replaces it.
+            AgentAttributeError (an AttributeError): the class has no state. StateError (a TypeError): a field of it has
+            no default, or what was assigned is something else.
         reentrant: Set it to True in a class whose agents can be asked while they wait, see AgentSettings; it also
             counts where the class is registered without settings.
 
@@ -62,6 +73,7 @@ class BaseAgent(ABC, Agent):
 
     Raises:
         ValueError: The description is not a string.
+        StateError: Of a subclass, where it is defined: its argument is no pydantic model, or it has two (a TypeError).
     """
 
     reentrant: ClassVar[bool] = False
@@ -77,7 +89,12 @@ class BaseAgent(ABC, Agent):
         # Lists of its own for every class: what a base class subscribes to is not inherited.
         cls.internal_unbound_subscriptions_list = []
         cls.internal_extra_handles_types = []
-        model = find_state_model(cls)
+        nested, argument = find_state_model(cls), state_argument(cls)
+        if nested is not None and argument is not None and nested is not argument:
+            raise StateError(
+                cls.__name__, "give it as the argument of the base class or as `class State`, not both."
+            )
+        model = nested or argument
         if model is not None:
             cls._state_model = model
 
@@ -124,21 +141,19 @@ class BaseAgent(ABC, Agent):
         except AttributeError:
             raise self._unbound() from None
 
-    @property
-    def state(self) -> Any:
-        """The persistent state: an instance of the nested `State`, made with its defaults at the first use.
+    if TYPE_CHECKING:
+        # A property could not be annotated again with `state: State`.
+        state: StateT
+    else:
 
-        Assigning another instance replaces it.
+        @property
+        def state(self) -> Any:
+            """The persistent state, see the class."""
+            return get_state(self)
 
-        Raises:
-            AgentAttributeError: The class has no `State` (an AttributeError).
-            StateError: A field of it has no default, or what was assigned is something else (a TypeError).
-        """
-        return get_state(self)
-
-    @state.setter
-    def state(self, value: Any) -> None:
-        set_state(self, value)
+        @state.setter
+        def state(self, value: Any) -> None:
+            set_state(self, value)
 
     async def bind_id_and_runtime(self, id: AgentId, runtime: AgentRuntime) -> None:
         """Give the agent its id and runtime; doing it again with the same ones changes nothing.
@@ -174,64 +189,6 @@ class BaseAgent(ABC, Agent):
         """Handle one message; to be written by subclasses."""
         ...
 
-    async def send_message(
-        self,
-        message: Any,
-        recipient: AgentId,
-        *,
-        cancellation_token: CancellationToken | None = None,
-        message_id: str | None = None,
-        **options: Unpack[RequestOptions],
-    ) -> Any:
-        """Send a request to another agent and wait for its response; see `AgentRuntime.send_message`.
-
-        Args:
-            message: The request.
-            recipient: The agent to ask.
-            cancellation_token: Pass `ctx.cancellation_token` on, so that cancelling reaches this request as
-                well.
-            message_id: An id of your own; None: one that is the same in every attempt.
-            **options: See RequestOptions.
-
-        Returns:
-            The response.
-        """
-        return await self.runtime.send_message(
-            message,
-            recipient,
-            sender=self.id,
-            cancellation_token=cancellation_token,
-            message_id=message_id,
-            **options,
-        )
-
-    async def publish_message(
-        self,
-        message: Any,
-        topic_id: TopicId,
-        *,
-        cancellation_token: CancellationToken | None = None,
-        message_id: str | None = None,
-        **options: Unpack[PublishOptions],
-    ) -> None:
-        """Publish a message to a topic; see `AgentRuntime.publish_message`.
-
-        Args:
-            message: The message.
-            topic_id: Where to.
-            cancellation_token: Cancels the call as long as the message has not left.
-            message_id: An id of your own; None: one that is the same in every attempt.
-            **options: See PublishOptions.
-        """
-        await self.runtime.publish_message(
-            message,
-            topic_id,
-            sender=self.id,
-            cancellation_token=cancellation_token,
-            message_id=message_id,
-            **options,
-        )
-
     async def save_state(self) -> Mapping[str, Any]:
         """The persistent state as plain data; with no `State`, a warning and ``{}``."""
         if state_model(self.__class__) is not None:
@@ -253,6 +210,11 @@ class BaseAgent(ABC, Agent):
     def message_types(cls) -> tuple[MessageType, ...]:
         """The message classes that the agent takes or returns, for a runtime's registry."""
         return tuple(dict.fromkeys(cls._handles_types()))
+
+    @classmethod
+    def hears(cls, message_class: MessageType) -> bool | None:
+        """Whether its agents handle published messages of a class; None, as here: that can't be known."""
+        return None
 
     @classmethod
     def class_subscriptions(cls) -> tuple[UnboundSubscription, ...]:

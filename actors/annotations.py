@@ -14,6 +14,7 @@ from dataclasses import is_dataclass
 from typing import Any, Literal, NamedTuple, NewType, Union, get_args, get_origin, get_type_hints
 
 from .errors import HandlerDeclarationError
+from .requests import response_of
 
 ANY = object
 """Stands for every message class: what `Any` is read as."""
@@ -31,8 +32,8 @@ class HandlerSignature:
 
     Args:
         function: The function as the user wrote it.
-        named: The name that its second parameter must have; None: any.
         scope: Local names where the function was defined, for annotations written as strings.
+        answers: Whether it answers requests, so that it has to return what they say.
 
     Raises:
         HandlerDeclarationError: The function can't be a handler.
@@ -42,14 +43,15 @@ class HandlerSignature:
         self,
         function: Callable[..., Any],
         *,
-        named: str | None = None,
         scope: Mapping[str, Any] | None = None,
+        answers: bool = True,
     ) -> None:
         self.name: str = getattr(function, "__qualname__", repr(function))
         self._globals = _globals_of(function)
         self._scope = scope
+        self._answers = answers
         self._types: HandlerTypes | None = None
-        self._annotations = self._find_annotations(_signature(function), named)
+        self._annotations = self._find_annotations(signature_of(function))
         _check_async(function, self.name)
         self._read_if_possible()
 
@@ -65,14 +67,9 @@ class HandlerSignature:
             self._scope = None
         return self._types
 
-    def _find_annotations(self, signature: inspect.Signature, named: str | None) -> dict[str, Any]:
+    def _find_annotations(self, signature: inspect.Signature) -> dict[str, Any]:
         parameters = [p for p in signature.parameters.values() if p.kind in _POSITIONAL]
         required = [p for p in parameters if p.default is inspect.Parameter.empty]
-        if named is not None and all(p.name != named for p in parameters[1:2]):
-            reason = (
-                f"{named} parameter not found in function signature: write `(self, {named}: YourClass, ctx)`."
-            )
-            raise HandlerDeclarationError(self.name, reason)
         if len(parameters) < _PARAMETERS or len(required) > _PARAMETERS:
             reason = f"it must have {_PARAMETERS} parameters: the agent, the message and its context."
             raise HandlerDeclarationError(self.name, reason)
@@ -87,11 +84,10 @@ class HandlerSignature:
 
     def _read_if_possible(self) -> None:
         try:
-            hints = self._hints()
+            self._types = self._check(self._hints())
         except NameError:
             # Defined later in its module, or local to a function: asked for again at the first use.
             return
-        self._types = self._check(hints)
 
     def _read(self) -> HandlerTypes:
         try:
@@ -123,12 +119,43 @@ class HandlerSignature:
         if returns is None:
             reason = f"Return type not found: {hints['return']!r} is no class. {_ADVICE}"
             raise HandlerDeclarationError(self.name, reason)
+        if self._answers:
+            self._check_answers(accepts, returns)
         return HandlerTypes(accepts, returns)
+
+    def _check_answers(self, accepts: tuple[type[Any], ...], returns: tuple[type[Any], ...]) -> None:
+        """What it returns has to fit the requests that say what answers them, see requests.py."""
+        wanted = {cls: classes for cls in accepts if (classes := classes_of(response_of(cls))) is not None}
+        if ANY in returns:
+            return
+        for request, classes in wanted.items():
+            if not any(issubclass(cls, classes) for cls in returns):
+                raise self._wrong_answer(request, classes, returns)
+        all_wanted = tuple(cls for classes in wanted.values() for cls in classes)
+        if len(wanted) == len(accepts) and not all(issubclass(cls, all_wanted) for cls in returns):
+            request, classes = next(iter(wanted.items()))
+            raise self._wrong_answer(request, classes, returns)
+
+    def _wrong_answer(
+        self, request: type[Any], wanted: tuple[type[Any], ...], returns: tuple[type[Any], ...]
+    ) -> HandlerDeclarationError:
+        reason = (
+            f"it returns {names_of(returns)}, and {request.__name__} is a Request[{names_of(wanted)}]: return that, or "
+            "change what the request says."
+        )
+        return HandlerDeclarationError(self.name, reason)
 
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _PARAMETERS = 3
 _ADVICE = "Use a class, a union of classes, None or Any; wrap a collection of models in a model."
+
+
+def names_of(classes: tuple[type[Any], ...]) -> str:
+    """Classes as an annotation would name them."""
+    return " | ".join(
+        "Any" if cls is ANY else "None" if cls is types.NoneType else cls.__name__ for cls in classes
+    )
 
 
 def classes_of(annotation: Any) -> tuple[type[Any], ...] | None:
@@ -206,7 +233,7 @@ def local_scope(function: Callable[..., Any], frame: types.FrameType | None) -> 
         The names of the class bodies and functions around it, the inner ones winning; None when no annotation
         is a string, which is the only case in which they are needed.
     """
-    signature = _signature(function)
+    signature = signature_of(function)
     annotations = (*(p.annotation for p in signature.parameters.values()), signature.return_annotation)
     if not any(isinstance(annotation, str) for annotation in annotations):
         return None
@@ -225,7 +252,8 @@ def _enclosing_names(qualified: str) -> frozenset[str]:
     return frozenset(prefix for prefix in prefixes if not prefix.endswith("<locals>"))
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a function, without asking for what its annotations name."""
     if sys.version_info >= (3, 14):
         import annotationlib
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, Unpack, cast
+from typing import Any, Literal, Protocol, TypeAlias, Unpack, cast, overload
 
 from callboard.broker.ids import AgentId, AgentType, TopicId
 from callboard.broker.subscriptions import Subscription
@@ -17,7 +17,8 @@ from .context import MessageContext
 from .errors import CantHandleException, MisuseError
 from .instantiation import AgentInstantiationContext
 from .protocol import AgentRuntime, MessageType
-from .send_options import PublishOptions, RequestOptions
+from .requests import Request, ResponseT
+from .send_options import PublishOptions, ReminderOptions, RequestOptions
 from .subscriptions import bind_subscriptions
 
 __all__ = [
@@ -41,10 +42,32 @@ class ClosureContext(Protocol):
         """The agent's address."""
         ...
 
+    @overload
+    async def send_message(
+        self,
+        message: Request[ResponseT],
+        recipient: AgentId | str,
+        *,
+        cancellation_token: CancellationToken | None = None,
+        message_id: str | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> ResponseT: ...
+
+    @overload
     async def send_message(
         self,
         message: Any,
-        recipient: AgentId,
+        recipient: AgentId | str,
+        *,
+        cancellation_token: CancellationToken | None = None,
+        message_id: str | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Any: ...
+
+    async def send_message(
+        self,
+        message: Any,
+        recipient: AgentId | str,
         *,
         cancellation_token: CancellationToken | None = None,
         message_id: str | None = None,
@@ -56,13 +79,19 @@ class ClosureContext(Protocol):
     async def publish_message(
         self,
         message: Any,
-        topic_id: TopicId,
+        topic_id: TopicId | str,
         *,
         cancellation_token: CancellationToken | None = None,
         message_id: str | None = None,
         **options: Unpack[PublishOptions],
     ) -> None:
         """As `BaseAgent.publish_message`."""
+        ...
+
+    async def remind(
+        self, message: Any, *, message_id: str | None = None, **options: Unpack[ReminderOptions]
+    ) -> None:
+        """As `BaseAgent.remind`."""
         ...
 
 

@@ -6,6 +6,7 @@ CallboardError
     ├── CantHandleException              AutoGen's name: an agent, handler or subscription can't handle a message
     ├── UndeliverableException           AutoGen's name: the recipient does not exist
     ├── MessageDroppedException          AutoGen's name: an intervention handler dropped it
+    ├── UnheardError                     nobody would hear a message that is published (LookupError)
     ├── NotAccessibleError               AutoGen's name: the agent lives in another process
     ├── HandlerDeclarationError          a handler is declared in a way that can't work (AssertionError)
     ├── HandlerResultError               a handler returned what it does not declare (ValueError)
@@ -56,6 +57,20 @@ class MessageDroppedException(ActorError):
     template = "{text}"
 
     text: str = ""
+
+
+class UnheardError(ActorError, LookupError):
+    """A message was to be published with `strict=True`, and nobody would hear it.
+
+    Attributes:
+        topic: Where it was to go.
+        reason: Why nobody would.
+    """
+
+    template = "nothing was published to {topic}: {reason}"
+
+    topic: str
+    reason: str
 
 
 class NotAccessibleError(ActorError):

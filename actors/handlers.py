@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from types import FrameType, NoneType
 from typing import Any, Literal, TypeAlias, TypeVar, cast, overload
 
-from .annotations import ANY, HandlerSignature, local_scope
+from .annotations import HandlerSignature, local_scope, names_of, signature_of
 from .context import MessageContext
 from .errors import CantHandleException, HandlerDeclarationError, HandlerResultError
 
@@ -90,7 +90,7 @@ class Handler:
         if isinstance(message, self.accepts):
             return
         error = CantHandleException(
-            f"Message type {type(message).__name__} not in target types {_names(self.accepts)} of {self.name}."
+            f"Message type {type(message).__name__} not in target types {names_of(self.accepts)} of {self.name}."
         )
         if self.strict:
             raise error
@@ -107,7 +107,7 @@ class Handler:
         """
         if isinstance(result, self.results):
             return result
-        error = HandlerResultError(self.name, type(result).__name__, _names(self.results))
+        error = HandlerResultError(self.name, type(result).__name__, names_of(self.results))
         if self.strict:
             raise error
         logger.warning("%s", error)
@@ -136,7 +136,8 @@ def message_handler(
 ) -> HandlerT | Callable[[HandlerT], HandlerT]:
     """Decorator: the method handles requests and published messages alike.
 
-    The method is ``async def name(self, message: SomeClass, ctx: MessageContext) -> SomeResponse``. The
+    The method is ``async def name(self, message: SomeClass, ctx: MessageContext) -> SomeResponse``; its parameters may
+    have other names, unlike AutoGen's. The
     annotations decide what is routed to it: a class, a union of classes, or `Any` for everything that no
     other handler takes. A message of a subclass comes here too, unless a handler names its own class.
 
@@ -219,7 +220,7 @@ def _decorate(
 def _declare(kind: Kind, function: HandlerT, strict: bool, match: Match | None, frame: FrameType) -> HandlerT:
     if not callable(function):
         raise HandlerDeclarationError(repr(function), f"@{kind} decorates a method; pass options by name.")
-    signature = HandlerSignature(function, named="message", scope=local_scope(function, frame))
+    signature = HandlerSignature(function, scope=local_scope(function, frame), answers=kind != "event")
     if match is not None and inspect.iscoroutinefunction(match):
         raise HandlerDeclarationError(
             signature.name, "match= must be an ordinary function, not an async one."
@@ -228,13 +229,10 @@ def _declare(kind: Kind, function: HandlerT, strict: bool, match: Match | None, 
 
     # Agents dispatch to handler.function; this wrapper is what a call by name goes through.
     @functools.wraps(function)
-    async def checked(self: Any, message: Any, ctx: MessageContext) -> Any:
-        handler.check_message(message)
-        return handler.check_result(await function(self, message, ctx))
+    async def checked(*given: Any, **named: Any) -> Any:
+        bound = signature_of(function).bind(*given, **named)
+        handler.check_message(bound.args[1])
+        return handler.check_result(await function(*bound.args, **bound.kwargs))
 
     setattr(checked, _HANDLER, handler)
     return cast("HandlerT", checked)
-
-
-def _names(classes: tuple[type[Any], ...]) -> str:
-    return " | ".join("Any" if cls is ANY else "None" if cls is NoneType else cls.__name__ for cls in classes)

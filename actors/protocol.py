@@ -13,7 +13,8 @@ from callboard.broker.subscriptions import Subscription
 
 from .cancellation import CancellationToken
 from .context import MessageContext
-from .send_options import PublishOptions, RequestOptions
+from .requests import Request, ResponseT
+from .send_options import PublishOptions, ReminderOptions, RequestOptions
 
 __all__ = ["Agent", "AgentMetadata", "AgentRuntime", "MessageType"]
 
@@ -87,10 +88,34 @@ T = TypeVar("T", bound=Agent)
 class AgentRuntime(Protocol):
     """A runtime carries messages between agents and creates the agents."""
 
+    @overload
+    async def send_message(
+        self,
+        message: Request[ResponseT],
+        recipient: AgentId | str,
+        *,
+        sender: AgentId | None = None,
+        cancellation_token: CancellationToken | None = None,
+        message_id: str | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> ResponseT: ...
+
+    @overload
     async def send_message(
         self,
         message: Any,
-        recipient: AgentId,
+        recipient: AgentId | str,
+        *,
+        sender: AgentId | None = None,
+        cancellation_token: CancellationToken | None = None,
+        message_id: str | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Any: ...
+
+    async def send_message(
+        self,
+        message: Any,
+        recipient: AgentId | str,
         *,
         sender: AgentId | None = None,
         cancellation_token: CancellationToken | None = None,
@@ -101,7 +126,8 @@ class AgentRuntime(Protocol):
 
         Args:
             message: An instance of any registered message class, or a plain value.
-            recipient: The agent; it is created when it does not exist yet.
+            recipient: The agent, an AgentId or its text, such as ``"clerk/ada"``; it is created when it does not
+                exist yet.
             sender: The agent that sends; None when no agent of the runtime does.
             cancellation_token: Cancels the wait, and the work on the other side.
             message_id: An id of your own; a second message with the same id is dropped. None: a new one.
@@ -122,7 +148,7 @@ class AgentRuntime(Protocol):
     async def publish_message(
         self,
         message: Any,
-        topic_id: TopicId,
+        topic_id: TopicId | str,
         *,
         sender: AgentId | None = None,
         cancellation_token: CancellationToken | None = None,
@@ -133,11 +159,30 @@ class AgentRuntime(Protocol):
 
         Args:
             message: An instance of any registered message class, or a plain value.
-            topic_id: Where to. An agent does not receive what it published itself.
+            topic_id: Where to: a TopicId; its text, such as ``"orders/ada"``; or a topic type alone, as in
+                DefaultTopicId. An agent does not receive what it published itself.
             sender: The agent that publishes; None when no agent of the runtime does.
             cancellation_token: Cancels the call as long as the message has not left.
             message_id: An id of your own; a second message with the same id is dropped. None: a new one.
             **options: See PublishOptions.
+        """
+        ...
+
+    async def remind(
+        self,
+        message: Any,
+        agent: AgentId,
+        *,
+        message_id: str | None = None,
+        **options: Unpack[ReminderOptions],
+    ) -> None:
+        """Send one agent a message from itself, now or later; see `BaseAgent.remind`.
+
+        Args:
+            message: An instance of any registered message class, or a plain value.
+            agent: Who sends it and who gets it.
+            message_id: An id of your own; a second message with the same id is dropped. None: a new one.
+            **options: When; see ReminderOptions.
         """
         ...
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 from callboard.broker.ids import AgentId
 
 from .cancellation import CancellationToken
 from .protocol import AgentMetadata, AgentRuntime
+from .requests import Request, ResponseT
 from .send_options import RequestOptions
 
 
@@ -33,6 +34,28 @@ class AgentProxy:
     def metadata(self) -> Awaitable[AgentMetadata]:
         """Who the agent is; to be awaited."""
         return self._runtime.agent_metadata(self._agent)
+
+    @overload
+    async def send_message(
+        self,
+        message: Request[ResponseT],
+        *,
+        sender: AgentId | None = None,
+        cancellation_token: CancellationToken | None = None,
+        message_id: str | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> ResponseT: ...
+
+    @overload
+    async def send_message(
+        self,
+        message: Any,
+        *,
+        sender: AgentId | None = None,
+        cancellation_token: CancellationToken | None = None,
+        message_id: str | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Any: ...
 
     async def send_message(
         self,

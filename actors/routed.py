@@ -10,6 +10,7 @@ from .annotations import ANY
 from .context import MessageContext
 from .errors import CantHandleException
 from .handlers import Handler, find_handler
+from .state_argument import StateT
 
 __all__ = ["RoutedAgent", "RoutingTable"]
 
@@ -66,7 +67,7 @@ class RoutingTable:
         return _named(cls for handler in self.handlers for cls in handler.produces)
 
 
-class RoutedAgent(BaseAgent):
+class RoutedAgent(BaseAgent[StateT]):
     """An agent whose methods handle messages by type.
 
     A message goes to the first handler that takes its class, then to one for a base class of it, nearest
@@ -125,7 +126,7 @@ class RoutedAgent(BaseAgent):
             asked = type(message).__name__
             raise CantHandleException(
                 f"{type(self).__name__} has no handler for a request of type {asked}. "
-                f"Add a method with @rpc and a parameter `message: {asked}`, or check its `match=`."
+                f"Add a method with @rpc and `message: {asked}`, or check its `match=`."
             )
 
     @classmethod
@@ -133,6 +134,14 @@ class RoutedAgent(BaseAgent):
         if cls._own_routing is None:
             cls._own_routing = RoutingTable(cls)
         return cls._own_routing
+
+    @classmethod
+    def hears(cls, message_class: type[Any]) -> bool | None:
+        """Whether a handler takes published messages of a class; None where the class has a way of its own with them."""
+        own_ways = (cls.on_message_impl, cls.on_unhandled_message)
+        if own_ways != (RoutedAgent.on_message_impl, RoutedAgent.on_unhandled_message):
+            return None
+        return bool(cls._routing().events[message_class])
 
     @classmethod
     def handled_types(cls) -> tuple[type[Any], ...]:

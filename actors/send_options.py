@@ -1,4 +1,4 @@
-"""How a message is sent: one place for what `publish_message` and `send_message` take beside the message.
+"""How a message is sent: one place for what `publish_message`, `remind` and `send_message` take beside the message.
 
 The public methods take these as keyword arguments (`**options: Unpack[PublishOptions]`, PEP 692), so that a type checker
 knows every one of them, and none of the methods between an agent and the sender repeats them.
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Final, NamedTuple, TypedDict
+
+from callboard.broker.ids import check_text
 
 from .errors import did_you_mean
 
@@ -25,12 +27,32 @@ class PublishOptions(TypedDict, total=False):
         claim_check: True: keep its bytes beside the stream, whatever their number, until every agent type that
             subscribes has handled it. False: refuse it when it is larger than `max_payload`. None: as `claim_check`
             of the settings says.
+        strict: What happens when nobody subscribes to the topic, or none of its subscribers handles the message. True:
+            UnheardError is raised and nothing leaves; where no agent type of this process hears it, that costs a call
+            to the server. False: nothing is said, as for a topic that is only followed. None: a warning, once.
     """
 
     delay: float | None
     at: datetime | None
     expires_in: float | None
     now: bool
+    claim_check: bool | None
+    strict: bool | None
+
+
+class ReminderOptions(TypedDict, total=False):
+    """When an agent's message to itself comes.
+
+    Keys:
+        after: Seconds from now; 0 or None: as soon as the commit has been made.
+        at: The time, with a time zone. Not together with `after`.
+        expires_in: As in PublishOptions.
+        claim_check: As in PublishOptions.
+    """
+
+    after: float | None
+    at: datetime | None
+    expires_in: float | None
     claim_check: bool | None
 
 
@@ -48,11 +70,12 @@ class RequestOptions(TypedDict, total=False):
 
 
 class SendOptions(NamedTuple):
-    """How one message is sent: the keys of PublishOptions and RequestOptions, and the id that its sender chose.
+    """How one message is sent: the keys of the options above, and the id that its sender chose.
 
     Attributes:
         message_id: idempotency id; None: the runtime chooses the message's id.
-        delay, at, expires_in, now, claim_check, timeout: see PublishOptions and RequestOptions.
+        delay, at, expires_in, now, claim_check, timeout, strict: see PublishOptions and RequestOptions; `delay` is also the
+            `after` of ReminderOptions.
     """
 
     message_id: str | None = None
@@ -62,6 +85,7 @@ class SendOptions(NamedTuple):
     now: bool = False
     claim_check: bool | None = None
     timeout: float | None = None
+    strict: bool | None = None
 
     @classmethod
     def of_event(cls, message_id: str | None, given: PublishOptions) -> SendOptions:
@@ -69,12 +93,31 @@ class SendOptions(NamedTuple):
 
         Raises:
             TypeError: an event has no such option.
+            InvalidIdError: the id is no text, or has half of a surrogate pair.
         """
         if message_id is None and not given:
             return USUAL
         if not OF_EVENTS.issuperset(given):
             raise _unknown("publish_message", given, OF_EVENTS)
-        return cls(message_id, **given)
+        return cls(_checked(message_id), **given)
+
+    @classmethod
+    def of_reminder(cls, message_id: str | None, given: ReminderOptions) -> SendOptions:
+        """The options of a message to oneself.
+
+        Raises:
+            TypeError: it has no such option.
+            InvalidIdError: as for an event.
+        """
+        if not OF_REMINDERS.issuperset(given):
+            raise _unknown("remind", given, OF_REMINDERS)
+        return cls(
+            _checked(message_id),
+            delay=given.get("after"),
+            at=given.get("at"),
+            expires_in=given.get("expires_in"),
+            claim_check=given.get("claim_check"),
+        )
 
     @classmethod
     def of_request(cls, message_id: str | None, given: RequestOptions) -> SendOptions:
@@ -82,19 +125,30 @@ class SendOptions(NamedTuple):
 
         Raises:
             TypeError: a request has no such option.
+            InvalidIdError: as for an event.
         """
         if message_id is None and not given:
             return USUAL
         if not OF_REQUESTS.issuperset(given):
             raise _unknown("send_message", given, OF_REQUESTS)
-        return cls(message_id, **given)
+        return cls(_checked(message_id), **given)
 
 
 USUAL: Final = SendOptions()
 OF_EVENTS: Final = PublishOptions.__optional_keys__
+OF_REMINDERS: Final = ReminderOptions.__optional_keys__
 OF_REQUESTS: Final = RequestOptions.__optional_keys__
+LATER: Final = (
+    "A request is sent at once: for later, `publish_message` takes it, and an agent has `remind` for itself."
+)
+
+
+def _checked(message_id: str | None) -> str | None:
+    return None if message_id is None else check_text("message id", message_id)
 
 
 def _unknown(method: str, given: Mapping[str, object], known: frozenset[str]) -> TypeError:
     name = min(given.keys() - known)
-    return TypeError(f"{method}() has no option {name!r}. {did_you_mean(name, known)}".rstrip())
+    is_later = known is OF_REQUESTS and name in ("delay", "at", "after")
+    advice = LATER if is_later else did_you_mean(name, known)
+    return TypeError(f"{method}() has no option {name!r}. {advice}")

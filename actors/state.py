@@ -64,7 +64,8 @@ def default_state(agent: Any) -> Any:
     model = state_model(type(agent))
     if model is None:
         raise AgentAttributeError(
-            f"{type(agent).__name__} declares no state: add a nested `class State(BaseModel)` with defaults."
+            f"{type(agent).__name__} declares no state: give it a pydantic model with defaults, "
+            "`RoutedAgent[YourState]`."
         )
     try:
         state = model()

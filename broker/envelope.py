@@ -15,12 +15,12 @@ from .encoding.claims import Claim
 from .encoding.limits import DEFAULT, Limits, unpack
 from .encoding.plain import packb
 from .errors import DecodeError, EncodeError, NameTooLongError
+from .ids import MOST_NAME
 
 Kind = Literal["event", "request", "reply"]
 Route = tuple[str, str]
 
 # What is longer becomes a dead letter where it is read, because somebody may have added it by hand: lua/turn/read.lua.
-MOST_NAME: Final = 1024  # bytes of an agent's key, of a message's id, of the name of its class
 MOST_SENDER: Final = 2 * MOST_NAME + 1  # bytes of type/key
 MOST_HEAD: Final = 65536  # bytes
 SHORT_NAMES_AT_MOST: Final = (

@@ -269,7 +269,7 @@ class MessageDeclarationError(BrokerError, ValueError):
 
 
 class NameTooLongError(BrokerError, ValueError):
-    """The key, id, type or sender of a message is longer than a worker would take."""
+    """The key, id, type, topic or sender of a message is longer than a worker would take."""
 
     template = (
         "the {what} of the message has {size:,} bytes, the limit is {limit:,}: "

@@ -8,7 +8,7 @@ import re
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from .errors import InvalidIdError
+from .errors import InvalidIdError, NameTooLongError
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
@@ -17,6 +17,11 @@ AGENT_TYPE: Final = re.compile(r"[\w\-.]+\Z")
 TOPIC_TYPE: Final = re.compile(r"[\w\-.:=]+\Z")
 AGENT_RULE: Final = "letters, digits, '_', '-' and '.'"
 TOPIC_RULE: Final = "letters, digits and any of _-.:="
+
+MOST_NAME: Final = (
+    1024  # bytes of an agent type, a topic type, a key, a message's id, the name of a message's class
+)
+TEXT_RULE: Final = "text without half of a surrogate pair"
 
 # Names that were found valid. An application has few, and to check one costs more than all the rest of an id.
 _known_types: set[str] = set()
@@ -27,6 +32,7 @@ _MOST_KNOWN: Final = 10_000
 def _check_agent_type(name: object) -> str:
     if not isinstance(name, str) or not AGENT_TYPE.match(name):
         raise InvalidIdError("agent type", name, AGENT_RULE)
+    _check_length("agent type", name)
     if len(_known_types) < _MOST_KNOWN:
         _known_types.add(name)
     return name
@@ -35,14 +41,30 @@ def _check_agent_type(name: object) -> str:
 def _check_topic_type(name: object) -> str:
     if not isinstance(name, str) or not TOPIC_TYPE.match(name):
         raise InvalidIdError("topic type", name, TOPIC_RULE)
+    _check_length("topic type", name)
     if len(_known_topic_types) < _MOST_KNOWN:
         _known_topic_types.add(name)
     return name
 
 
-def _check_text(what: str, text: object) -> str:
+def _check_length(what: str, name: str) -> None:
+    size = len(name.encode())
+    if size > MOST_NAME:
+        raise NameTooLongError(what, size, MOST_NAME)
+
+
+def check_text(what: str, text: object) -> str:
+    """Refuses what can't be written as UTF-8, before anything has left.
+
+    Raises:
+        InvalidIdError: it is no text, or has half of a surrogate pair.
+    """
     if not isinstance(text, str):
         raise InvalidIdError(what, text, "text")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidIdError(what, text, TEXT_RULE) from error
     return text
 
 
@@ -73,6 +95,7 @@ class AgentType(_Frozen):
 
     Raises:
         InvalidIdError: the name has other characters than letters, digits, `_`, `-` and `.`, or none.
+        NameTooLongError: it has more than 1,024 bytes.
     """
 
     __slots__ = ("type",)
@@ -107,6 +130,7 @@ class AgentId(_Frozen):
 
     Raises:
         InvalidIdError: the type is not a valid agent type, or the key no text (a ValueError, as in AutoGen).
+        NameTooLongError: the type has more than 1,024 bytes (a ValueError).
     """
 
     __slots__ = ("_hash", "key", "type")
@@ -119,8 +143,8 @@ class AgentId(_Frozen):
         name = type.type if isinstance(type, AgentType) else type
         if name.__class__ is not str or name not in _known_types:
             name = _check_agent_type(name)
-        if key.__class__ is not str:
-            key = _check_text("agent key", key)
+        if key.__class__ is not str or not key.isascii():
+            key = check_text("agent key", key)
         _set_type(self, name)
         _set_key(self, key)
         _set_hash(self, hash((name, key)))
@@ -163,6 +187,7 @@ class TopicId(_Frozen):
     Raises:
         InvalidIdError: the type has other characters than letters, digits and `_-.:=`, or the source is
             no text (a ValueError, as in AutoGen).
+        NameTooLongError: the type has more than 1,024 bytes (a ValueError).
     """
 
     __slots__ = ("source", "type")
@@ -173,7 +198,8 @@ class TopicId(_Frozen):
     def __init__(self, type: str, source: str) -> None:
         is_known = type.__class__ is str and type in _known_topic_types
         _set_topic_type(self, type if is_known else _check_topic_type(type))
-        _set_source(self, source if source.__class__ is str else _check_text("topic source", source))
+        is_plain = source.__class__ is str and source.isascii()
+        _set_source(self, source if is_plain else check_text("topic source", source))
 
     @classmethod
     def from_str(cls, topic_id: str) -> TopicId:

@@ -1,28 +1,25 @@
 # counting.py
 from pydantic import BaseModel
 
-from callboard import App, MessageContext, RoutedAgent, event, rpc
+from callboard import App, MessageContext, Request, RoutedAgent, event, rpc
 
 
 class Visit(BaseModel):
     name: str
 
 
-class HowMany(BaseModel): ...
-
-
 class Count(BaseModel):
-    total: int
+    total: int = 0
+
+
+class HowMany(BaseModel, Request[Count]): ...
 
 
 app = App("counting")
 
 
 @app.agent("counter", topics=["visits"])
-class Counter(RoutedAgent):
-    class State(BaseModel):
-        total: int = 0
-
+class Counter(RoutedAgent[Count]):
     @event
     async def on_visit(self, message: Visit, ctx: MessageContext) -> None:
         self.state.total += 1

@@ -11,6 +11,7 @@ FAILED = 1
 BAD_USE = 2
 UNREACHABLE = 3
 TIMED_OUT = 4
+UNHEARD = 5
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
@@ -49,7 +50,7 @@ def code_of(error: BaseException) -> int:
         SettingsError,
     )
     from callboard.broker.redis.server.state import ServerStartError
-    from callboard.errors import DeclarationError
+    from callboard.errors import DeclarationError, UnheardError
     from callboard.memory.errors import FilterError, MemorySettingError, StoreUnavailableError
     from callboard.process.loading import LoadingError
 
@@ -62,6 +63,8 @@ def code_of(error: BaseException) -> int:
         return UNREACHABLE
     if isinstance(error, RequestTimeoutError):
         return TIMED_OUT
+    if isinstance(error, UnheardError):
+        return UNHEARD
     if isinstance(
         error,
         BadUrlError

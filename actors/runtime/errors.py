@@ -88,10 +88,7 @@ class DeadlockError(ActorError):
         chain: the agents from the first to the one that would be asked again.
     """
 
-    template = (
-        "deadlock: {asked}, which handles one message at a time and is waiting; "
-        "publish an event instead, answer first, or declare the agent with reentrant=True"
-    )
+    template = "deadlock: {asked}, which handles one message at a time and is waiting; {advice}"
     permanent = True
 
     chain: Sequence[str]
@@ -100,6 +97,13 @@ class DeadlockError(ActorError):
     def asked(self) -> str:
         """Which agent asks which."""
         return " asks ".join(self.chain)
+
+    @property
+    def advice(self) -> str:
+        """What to do instead."""
+        if self.chain[-1:] == self.chain[-2:-1]:
+            return "call the method itself, or send the agent a message for later with `await self.remind(message)`"
+        return "publish an event instead, answer first, or declare the agent with reentrant=True"
 
 
 class ChainTooDeepError(ActorError):

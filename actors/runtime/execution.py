@@ -243,7 +243,7 @@ class Executions:
         """An execution of a message of the worker by this agent."""
         envelope = delivery.envelope
         is_rpc = envelope.kind == "request"
-        topic = None if is_rpc else TopicId(envelope.topic or self._topic_type(delivery.stream), envelope.key)
+        topic = None if is_rpc else self._topic_of(envelope, delivery.stream)
         token = self._token_of(envelope.id) if is_rpc else None
         recorder = Recorder(self.transport, self.registry, agent_id.type, envelope.id, delivery)
         context = self._context(agent_id.type, envelope, delivery.attempt, topic, token, recorder)
@@ -279,9 +279,10 @@ class Executions:
             envelope.run,
         )
 
-    def _topic_type(self, stream: bytes) -> str:
-        """The topic type of a stream such as b"topic:visits"."""
-        name = self._topics.get(stream)
+    def _topic_of(self, envelope: Envelope, stream: bytes) -> TopicId | None:
+        """The topic that an event was published to; None: it was sent to the agent's inbox."""
+        name = envelope.topic or self._topics.get(stream)
         if name is None:
-            name = self._topics[stream] = stream.decode().partition(":")[2]
-        return name
+            kind, _, name = stream.decode().partition(":")
+            self._topics[stream] = name = name if kind == "topic" else ""
+        return TopicId(name, envelope.key) if name else None

@@ -152,7 +152,7 @@ class AgentHost:
         return kind
 
     def _dropped(self, kind: LocalAgentType, delivery: Delivery, envelope: Envelope) -> Outcome | None:
-        """How a message ends that is not handled at all: it is cancelled, too late, or the agent's own."""
+        """How a message ends that is not handled at all: it is cancelled, too late, or was published by the agent itself."""
         if envelope.kind == "request":
             if envelope.cancellable and (delivery.is_cancelled or self._requests.is_cancelled(envelope.id)):
                 return self._called_off(envelope)
@@ -161,7 +161,10 @@ class AgentHost:
                 error = DeadlineExceededError(envelope.type, envelope.id)
                 return self._drop("expired", error_reply_to(envelope, error))
             return None
-        if envelope.sender is not None and envelope.sender == f"{kind.type}/{envelope.key}":
+        is_own = envelope.sender is not None and envelope.sender == f"{kind.type}/{envelope.key}"
+        # In the inbox, without a topic, is what the agent sent to itself on purpose.
+        # guard: an agent gets its own reminders
+        if is_own and (envelope.topic is not None or delivery.stream.startswith(b"topic:")):
             return NOTHING
         # A retry is not dropped: its handler began in time, or may have begun in a worker that died.
         if envelope.expires_in is not None and not delivery.tries and self._is_late(envelope):

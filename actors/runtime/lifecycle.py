@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import weakref
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -20,8 +21,10 @@ from callboard.broker.settings import variable, warn_of_unknown
 from callboard.broker.subscriptions import Subscription, TypePrefixSubscription, TypeSubscription
 from callboard.intervention import InterventionHandler
 
+from .audience import Audience
 from .errors import RuntimeStateError, register_errors
 from .execution import Executions
+from .following import Following
 from .local_agents import LocalAgents
 from .local_worker import LocalWorker
 from .sending import Sender
@@ -61,11 +64,13 @@ class RuntimeLifecycle:
         self._given_settings = settings
         self._given_retry = retry
         self._only = None if types is None else frozenset(types)
+        self._elsewhere: frozenset[str] = frozenset()
         self._interventions = tuple(intervention_handlers or ())
         self._ignore_errors = ignore_unhandled_exceptions
         self._exit_when_stuck = exit_when_stuck
         self._transport: RedisTransport | None = None
         self._server: ServerHandle | None = None
+        self._followings: weakref.WeakSet[Following] = weakref.WeakSet()
         self._sender: Sender | None = None
         self._worker: LocalWorker | None = None
         self._task: asyncio.Task[None] | None = None
@@ -149,7 +154,8 @@ class RuntimeLifecycle:
             await self._release_server()
             raise
         self._transport = transport
-        self._sender = Sender(transport, self.registry, self._interventions)
+        audience = Audience(transport, self._subscriptions, self._agents)
+        self._sender = Sender(transport, self.registry, self._interventions, audience)
 
     def _retry(self, settings: BrokerSettings) -> RetryPolicy:
         """When a failed message is tried again, unless its agent type says something else."""
@@ -185,6 +191,10 @@ class RuntimeLifecycle:
         if self._transport is not None:
             # Taken before the await: a second `close` that comes meanwhile finds nothing left to close.
             transport, self._transport = self._transport, None
+            for following in list(self._followings):
+                following.end()
+            if self._sender is not None:
+                await self._sender.audience.close()
             if self._throw_away is not None:
                 await self._throw_away.end()
             await transport.close(delete_namespace=self._temporary)
@@ -246,7 +256,7 @@ class RuntimeLifecycle:
         return [
             ConsumedType(kind.type, kind.persistent, kind.settings.concurrency, kind.settings.rate_limit)
             for kind in self._agents
-            if self._only is None or kind.type in self._only
+            if (self._only is None or kind.type in self._only) and kind.type not in self._elsewhere
         ]
 
     def _is_sending(self) -> bool:

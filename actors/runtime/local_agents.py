@@ -219,6 +219,12 @@ class LocalAgents:
         if errors:
             raise ExceptionGroup("several agents could not be closed", errors)
 
+    def hears(self, agent_type: str, message_class: type[Any]) -> bool | None:
+        """Whether agents of a type handle published messages of a class; None: that is not known here."""
+        kind = self._types.get(agent_type)
+        asked = getattr(kind.expected_class, "hears", None) if kind is not None else None
+        return asked(message_class) if asked is not None else None
+
     def settings_of_types(self, retry: RetryPolicy) -> dict[str, Mapping[str, Any]]:
         """The settings of each type that other processes need; `retry` is the policy of types without their own."""
         return {

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import Any, Self, TypeVar, overload
 
-from callboard.broker import AgentId, AgentType, BrokerSettings, TopicId
+from callboard.broker import AgentId, AgentType, BrokerSettings
 from callboard.broker.redis.client.states import StoredState
-from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.retry import RetryPolicy
 from callboard.broker.settings import variable
 from callboard.broker.subscriptions import Subscription
-from callboard.cancellation import CancellationToken
 from callboard.declaration import AgentSettings, Declarations
 from callboard.errors import NotAccessibleError
 from callboard.intervention import InterventionHandler
 from callboard.protocol import Agent, AgentMetadata
-from callboard.send_options import USUAL, PublishOptions, RequestOptions, SendOptions
 from callboard.state import dump_logs, dump_state
 
 from .control import Control
 from .errors import WrongAgentClassError
-from .lifecycle import RuntimeLifecycle, declared
+from .lifecycle import declared
 from .local_agents import LocalAgents
+from .messages import RuntimeMessages
 from .registration import LiveAgent
 
 T = TypeVar("T", bound=Agent)
 
 
-class RedisAgentRuntime(RuntimeLifecycle):
+class RedisAgentRuntime(RuntimeMessages):
     """Runs agents in this process; their messages, and the state of persistent ones, live in Redis.
 
     One and the same runtime serves a script that does everything in one process and one worker among many. It connects
@@ -95,8 +93,8 @@ class RedisAgentRuntime(RuntimeLifecycle):
             namespace: None: that of `settings`, else the one that the app was made with, else CALLBOARD_NAMESPACE, else the
                 app's name.
             settings: instead of the app's.
-            types: agent types that this process runs, and with them those declared `beside` them: None all, () none
-                (to publish only).
+            types: agent types of the app that this process runs, and with them those declared `beside` them: None all, () none
+                (to publish only). What is registered on the runtime itself runs here as well.
             intervention_handlers: as for the class.
             exit_when_stuck: as for the class.
 
@@ -111,9 +109,6 @@ class RedisAgentRuntime(RuntimeLifecycle):
             or variable("namespace")
             or app.namespace,
             settings=settings or app.settings,
-            types=None
-            if types is None
-            else {*types, *(one.type for one in app.declarations if one.beside in types)},
             intervention_handlers=intervention_handlers,
             retry=app.retry,
             exit_when_stuck=exit_when_stuck,
@@ -121,6 +116,10 @@ class RedisAgentRuntime(RuntimeLifecycle):
         for name in types or ():
             app[name]
         runtime._take_over(app)
+        if types is not None:
+            runtime._elsewhere = frozenset(
+                one.type for one in app.declarations if not {one.type, one.beside} & {*types}
+            )
         return runtime
 
     def _take_over(self, app: Declarations) -> None:
@@ -132,58 +131,10 @@ class RedisAgentRuntime(RuntimeLifecycle):
             for subscription in declaration.subscriptions:
                 self._subscriptions.add(subscription)
 
-    # Messages
-
-    async def send_message(
-        self,
-        message: Any,
-        recipient: AgentId,
-        *,
-        sender: AgentId | None = None,
-        cancellation_token: CancellationToken | None = None,
-        message_id: str | None = None,
-        **options: Unpack[RequestOptions],
-    ) -> Any:
-        """Sends a request to one agent and waits for its response; see AgentRuntime.send_message.
-
-        Args:
-            message: the request.
-            recipient: the agent to ask.
-            sender: who asks.
-            cancellation_token: cancels the wait.
-            message_id: an id of your own; the request is carried out once, and sending it again gets the same reply.
-            **options: see RequestOptions.
-
-        Raises:
-            RequestTimeoutError: no reply in time; the request may still be carried out.
-        """
-        sending = self._sender or await self._open_sender()
-        how = SendOptions.of_request(message_id, options) if options or message_id is not None else USUAL
-        return await sending.send(message, recipient, sender, cancellation_token, how)
-
-    async def publish_message(
-        self,
-        message: Any,
-        topic_id: TopicId,
-        *,
-        sender: AgentId | None = None,
-        cancellation_token: CancellationToken | None = None,
-        message_id: str | None = None,
-        **options: Unpack[PublishOptions],
-    ) -> None:
-        """Publishes a message; see AgentRuntime.publish_message. In a handler it leaves with the handler's commit."""
-        sending = self._sender or await self._open_sender()
-        how = SendOptions.of_event(message_id, options) if options or message_id is not None else USUAL
-        await sending.publish(message, topic_id, sender, cancellation_token, how)
-
     @property
     def control(self) -> Control:
         """Pause, resume and reset, for every process of the namespace."""
         return Control(self._connected)
-
-    async def _connected(self) -> RedisTransport:
-        await self.open()
-        return self.transport
 
     # Registering
 

@@ -22,16 +22,17 @@ from callboard.errors import UndeliverableException
 from callboard.intervention import InterventionHandler, intercept_publish, intercept_response, intercept_send
 from callboard.send_options import USUAL, SendOptions
 
-from .errors import ChainTooDeepError, DeadlockError, ScheduleError
+from .audience import Audience
+from .errors import ChainTooDeepError, DeadlockError
 from .execution import Execution, running
 from .runs import run_of
+from .schedule import LONGEST, times
 
 logger = logging.getLogger("callboard.actors")
 
 REMEMBERED = 60_000  # ms beyond its deadline for which a request stays cancelled
 PATIENCE = 1.0  # seconds that a cancelled caller waits until the server knows of it
 DEEPEST_CHAIN = 32  # requests within requests, where agents may be asked while they wait
-LONGEST = 10**8  # seconds that a message may wait
 
 
 class Sender:
@@ -39,6 +40,7 @@ class Sender:
 
     Attributes:
         entering: calls that have begun and have not handed their message in yet.
+        audience: who hears what is published.
     """
 
     def __init__(
@@ -46,7 +48,9 @@ class Sender:
         transport: RedisTransport,
         registry: MessageRegistry,
         interventions: Sequence[InterventionHandler],
+        audience: Audience,
     ) -> None:
+        self.audience = audience
         self._transport = transport
         self._registry = registry
         self._interventions = tuple(interventions)
@@ -85,7 +89,20 @@ class Sender:
             message = await self._intercepted(message, topic_id, sender, token, options)
             if message is None:
                 return
-        posted = self._post(message, topic_id, sender, options)
+        if options.strict:
+            await self.audience.check(message, topic_id, sender)
+        elif options.strict is None:
+            self.audience.notice(message, topic_id, sender)
+        posted = self._post(message, keys.topic(topic_id.type), topic_id.source, sender, options)
+        if posted is not None:
+            await posted
+
+    async def remind(self, message: Any, agent: AgentId, options: SendOptions) -> None:
+        """See BaseAgent.remind. It is an event in the agent's own inbox."""
+        if self._interventions:
+            ctx = MessageContext(agent, None, False, CancellationToken(), options.message_id or "")
+            message = await self._sent_intercepted(message, ctx, agent)
+        posted = self._post(message, keys.inbox(agent.type), agent.key, agent, options)
         if posted is not None:
             await posted
 
@@ -106,7 +123,7 @@ class Sender:
             self.entering -= 1
 
     def _post(
-        self, message: Any, topic_id: TopicId, sender: AgentId | None, options: SendOptions
+        self, message: Any, stream: str, key: str, sender: AgentId | None, options: SendOptions
     ) -> asyncio.Future[bool] | None:
         """Hands a message to the commit of the running handler, or to the publisher; without a suspension in between."""
         execution = running(self._transport)
@@ -114,37 +131,24 @@ class Sender:
         body, claim = kind.encode(message, self._limits), None
         if options.claim_check or len(body) > self._max_payload:
             body, claim = self._set_aside(body, options.claim_check)
-        due, expires_in = (0, None) if options is USUAL else _times(options)
+        due, expires_in = (0, None) if options is USUAL else times(options)
         if execution is None:
             name, cause = options.message_id or self._ids.next(), None
         else:
             name, cause = options.message_id or execution.next_id(), execution.envelope.id
         author = None if sender is None else str(sender)
         is_aside, run = claim is not None, run_of(execution)
-        envelope = event(
-            name,
-            kind.name,
-            topic_id.source,
-            author,
-            body,
-            cause,
-            expires_in,
-            kind.version,
-            is_aside,
-            run,
-        )
+        envelope = event(name, kind.name, key, author, body, cause, expires_in, kind.version, is_aside, run)
         idempotency_id = "" if options.message_id is None else _global(options.message_id)
         if execution is not None:
             # guard: what a handler publishes waits for its commit
             if not options.now:
-                execution.outgoing.append(
-                    Posting(envelope, keys.topic(topic_id.type), due, idempotency_id, "", claim)
-                )
+                execution.outgoing.append(Posting(envelope, stream, due, idempotency_id, "", claim))
                 return None
             idempotency_id = idempotency_id or execution.sends_at_once(name)
         fence = None if execution is None else execution.fence
         return self._transport.publisher.post(
-            Posting(envelope, keys.topic(topic_id.type), due, idempotency_id, "", claim, fence)
+            Posting(envelope, stream, due, idempotency_id, "", claim, fence)
         )
 
     def _set_aside(self, body: bytes, claim_check: bool | None) -> tuple[bytes, Claim | None]:
@@ -178,15 +182,17 @@ class Sender:
         token: CancellationToken | None,
         options: SendOptions,
     ) -> Any:
-        self.entering += 1
-        try:
-            message_id = options.message_id or ""
-            ctx = MessageContext(sender, None, True, token or CancellationToken(), message_id)
-            message = await intercept_send(self._interventions, message, ctx, recipient)
-        finally:
-            self.entering -= 1
+        ctx = MessageContext(sender, None, True, token or CancellationToken(), options.message_id or "")
+        message = await self._sent_intercepted(message, ctx, recipient)
         response = await self._ask(message, recipient, sender, token, options)
         return await intercept_response(self._interventions, response, recipient, sender)
+
+    async def _sent_intercepted(self, message: Any, ctx: MessageContext, recipient: AgentId) -> Any:
+        self.entering += 1
+        try:
+            return await intercept_send(self._interventions, message, ctx, recipient)
+        finally:
+            self.entering -= 1
 
     async def _ask(
         self,
@@ -354,44 +360,6 @@ def _way_back(recipient: str, chain: tuple[str, ...], routes: Mapping[str, Route
 def _global(message_id: str) -> str:
     """The idempotency id for an id that a person or program chose; one that begins with `>` has another meaning."""
     return f"={message_id}" if message_id.startswith(">") else message_id
-
-
-def _times(options: SendOptions) -> tuple[int, int | None]:
-    """When a message is due, as a Posting has it, and how many ms later it expires."""
-    due = _due(options)
-    seconds = options.expires_in
-    if seconds is None:
-        return due, None
-    if not _is_seconds(seconds) or seconds == 0:
-        raise ScheduleError(
-            f"expires_in={_shown(seconds)} has to be seconds, more than 0 and less than {LONGEST:.0f}"
-        )
-    return due, max(1, int(seconds * 1000))
-
-
-def _is_seconds(value: object) -> bool:
-    return isinstance(value, int | float) and 0 <= value < LONGEST
-
-
-def _shown(value: object) -> str:
-    return repr(value) if isinstance(value, float | str) else str(value)[:40]
-
-
-def _due(options: SendOptions) -> int:
-    delay, at = options.delay, options.at
-    if delay is not None and at is not None:
-        raise ScheduleError("give delay or at, not both")
-    if delay is not None:
-        if not _is_seconds(delay):
-            raise ScheduleError(
-                f"delay={_shown(delay)} has to be seconds, 0 or more and less than {LONGEST:.0f}"
-            )
-        return int(delay * 1000)
-    if at is None:
-        return 0
-    if at.tzinfo is None:
-        raise ScheduleError("at= needs a time zone, such as datetime.now(UTC) + timedelta(minutes=5)")
-    return min(0, -int(at.timestamp() * 1000))
 
 
 def _time_out(waiting: asyncio.Future[Envelope], recipient: AgentId, seconds: float) -> None:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from callboard.broker.envelope import MOST_HEAD, MOST_NAME, MOST_SENDER
+from callboard.broker.envelope import MOST_HEAD, MOST_SENDER
+from callboard.broker.ids import MOST_NAME
 
 from .marks import with_letters
 

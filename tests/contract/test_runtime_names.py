@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from callboard import AgentId, MessageContext, RedisAgentRuntime, RoutedAgent, TopicId, event, rpc
-from callboard.broker.envelope import MOST_NAME
-from callboard.broker.errors import NameTooLongError
+from callboard.broker.errors import InvalidIdError, NameTooLongError
+from callboard.broker.ids import MOST_NAME
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, letters
 
 LONG = "k" * (MOST_NAME + 1)
@@ -73,3 +73,25 @@ async def test_the_longest_names_arrive_and_come_back(runtimes: Runtimes) -> Non
     assert sorted(heard) == [f"from afar from echo/{LONGEST}", "send from None"]
     assert len(refused) == 1
     assert await letters(runtime, "echo") == []
+
+
+@pytest.mark.parametrize("name", ["t" * (MOST_NAME + 1), "é" * (MOST_NAME // 2 + 1)], ids=["ascii", "wide"])
+def test_types_that_nobody_could_take_are_refused(name: str) -> None:
+    with pytest.raises(NameTooLongError, match="the topic type of the message has"):
+        TopicId(name, "default")
+    with pytest.raises(NameTooLongError, match="the agent type of the message has"):
+        AgentId(name, "default")
+
+
+async def test_half_a_surrogate_pair_is_refused_where_it_is_written(runtimes: Runtimes) -> None:
+    with pytest.raises(InvalidIdError, match="topic source"):
+        TopicId("echo", "half \ud800")
+    with pytest.raises(InvalidIdError, match="agent key"):
+        AgentId("echo", "half \ud800")
+    runtime = runtimes.new()
+    for name in ("half \ud800", 5):
+        wrong: dict[str, Any] = {"message_id": name}
+        with pytest.raises(InvalidIdError, match="message id"):
+            await runtime.publish_message(Note(), TopicId("echo", "a"), **wrong)
+        with pytest.raises(InvalidIdError, match="message id"):
+            await runtime.send_message(Ask(), AgentId("echo", "a"), **wrong)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from callboard import AgentId, ClosureContext, MessageContext, RedisAgentRuntime, TypeSubscription
+from callboard import AgentId, App, ClosureContext, MessageContext, RedisAgentRuntime, TypeSubscription
 from callboard.broker.redis.client.lane import WorkerLane
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.errors import NotAccessibleError, UnknownAgentTypeError
@@ -123,3 +123,20 @@ async def test_an_agent_of_another_process_is_not_accessible_here(runtimes: Runt
         await here.agent_metadata(AgentId("answering", "a"))
     with pytest.raises(UnknownAgentTypeError):
         await here.try_get_underlying_agent_instance(AgentId("nobody", "a"))
+
+
+@pytest.mark.parametrize("is_started", [True, False])
+async def test_what_is_registered_on_a_runtime_runs_there_whatever_it_takes_of_its_app(
+    runtimes: Runtimes, is_started: bool
+) -> None:
+    app = App("app")
+    app.closure("elsewhere")(_answer)
+    runtime = runtimes.of(app, types=())
+    if is_started:
+        runtime.start()
+    await closure(runtime, "here", _answer)
+    if not is_started:
+        runtime.start()
+    assert await runtime.send_message(Ask(text="hello"), "here/a") == Answer(text="hello")
+    with pytest.raises(TimeoutError):
+        await runtime.send_message(Ask(), "elsewhere/a", timeout=0.1)

@@ -264,12 +264,13 @@ async def test_a_delayed_message_of_a_handler_leaves_with_its_commit(runtimes: R
         {"delay": float("nan")},
         {"delay": float("inf")},
         {"at": datetime(2026, 1, 1)},
+        {"at": 0.0},
         {"delay": 1, "at": datetime(2026, 1, 1, tzinfo=UTC)},
     ],
 )
 async def test_a_time_that_can_not_work_is_refused(runtimes: Runtimes, when: dict[str, object]) -> None:
     runtime = await runtimes.started()
-    with pytest.raises(ValueError, match=r"delay|time zone"):
+    with pytest.raises(ValueError, match=r"delay|time zone|datetime"):
         await runtime.publish_message(Note(), TopicId("news", "a"), **when)  # type: ignore[arg-type]
     await runtime.stop_when_idle()
 

@@ -154,12 +154,12 @@ async def test_the_error_says_what_can_be_done(runtimes: Runtimes) -> None:
 async def test_a_reentrant_agent_is_asked_while_it_waits(runtimes: Runtimes, apart: bool) -> None:
     app = _app()
     runtime = runtimes.of(app, types=["boss"] if apart else None)
-    heard = await listener(runtime, "listener", "echo")
+    last = runtime
     if apart:
         other = runtimes.of(app, types=["helper"])
         other.start()
         last = await runtimes.started()
-        heard = await listener(last, "listener", "echo")
+    heard = await listener(last, "listener", "echo")
     runtime.start()
     await runtime.publish_message(Note(text="one"), TopicId("tasks", "b"))
     await eventually(lambda: heard)

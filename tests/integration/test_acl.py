@@ -14,7 +14,17 @@ from typing import Any, Self
 import pytest
 from pydantic import BaseModel
 
-from callboard import AgentId, App, CancellationToken, MessageContext, RoutedAgent, TopicId, event, rpc
+from callboard import (
+    AgentId,
+    App,
+    CancellationToken,
+    MessageContext,
+    RoutedAgent,
+    TopicId,
+    UnheardError,
+    event,
+    rpc,
+)
 from callboard.broker import BrokerSettings
 from callboard.broker.encoding import claims
 from callboard.broker.errors import CommandError, OverloadedError, RequestTimeoutError
@@ -458,7 +468,11 @@ async def _all_that_a_publisher_does(publisher: RedisAgentRuntime) -> None:
     await publisher.publish_message(Note(text="x"), topic)
     await publisher.publish_message(Note(text="x"), TopicId("new.one", "a"))
     await publisher.publish_message(Note(text="x"), TopicId("lonely", "a"))
+    for topic_type in ("lonely", "lonelier"):
+        with pytest.raises(UnheardError, match="nothing subscribes"):
+            await publisher.publish_message(Note(text="x"), TopicId(topic_type, "a"), strict=True)
     await publisher.publish_message(Note(text="x"), topic, delay=3600)
+    await publisher.remind(Note(text="x"), counter, after=3600)
     await publisher.publish_message(Note(text="x"), topic, claim_check=True)
     ids = (f"n{number}" for number in itertools.count())
     await _until_full(lambda: publisher.publish_message(Note(text="x"), topic, message_id=next(ids)))

@@ -30,6 +30,7 @@ TOOLS = "unit/actors/tools/test_running.py::"
 SENDING = "unit/actors/runtime/test_sending.py::"
 RUNTIME = "unit/actors/runtime/test_runtime.py::"
 OPENING = "contract/test_runtime_opening.py::"
+REMINDERS = "contract/test_runtime_reminders.py::"
 CLOCK = "contract/test_runtime_clock.py::"
 REQUESTS = "contract/test_runtime_requests.py::"
 OWN_TASK = f"{REQUESTS}test_a_handler_that_cancels_its_own_task_fails_and_harms_nobody_else"
@@ -354,6 +355,12 @@ PYTHON_MUTATIONS: Final = (
         never,
         (f"{HOST}test_a_handler_that_was_fenced_is_given_back",),
         quick=False,
+    ),
+    Mutation(
+        "a reminder is lost as what an agent publishes itself",
+        "an agent gets its own reminders",
+        when("is_own"),
+        (f"{REMINDERS}test_it_comes_at_a_time{ON}",),
     ),
     Mutation(
         "a handler that cancels its own task cancels the next one",

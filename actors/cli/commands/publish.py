@@ -21,7 +21,6 @@ from callboard.cli.output import hint, progress, say
 from callboard.cli.sessions import publisher, run
 
 if TYPE_CHECKING:
-    from callboard.app import App
     from callboard.runtime.runtime import RedisAgentRuntime
 
 BATCH = 500  # messages on their way at once
@@ -52,6 +51,9 @@ MessageId = Annotated[
     typer.Option(
         "--id", metavar="ID", help="Publishing the same id again does nothing. With --file, ID:LINE is used."
     ),
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Publish nothing, and exit with 5, where nobody would handle it.")
 ]
 
 
@@ -101,6 +103,7 @@ def publish(
     at: At = None,
     expires_in: ExpiresIn = None,
     message_id: MessageId = None,
+    strict: Strict = False,
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
@@ -127,27 +130,32 @@ def publish(
     async def work(lines: TextIO | None) -> int:
         async with publisher(app, url, namespace) as runtime:
             form = MessageForm(runtime.registry, message_type)
+            await ask_who_hears(runtime, form, topic, strict)
             if lines is not None:
                 return await _publish_lines(runtime, form, destination, lines)
             message = form.from_json(body) if body is not None else form.from_fields(fields or [])
             await destination.send(runtime, message)
             return 1
 
-    warn_of_topic(app, topic)
     with _lines(file) as lines:
         count = run(work(lines))
     say(f"published {count:,} {message_type} to {topic}/{key}")
 
 
-def warn_of_topic(app: App, topic: str) -> None:
-    """Says when nothing in the app hears a topic: others may, but it is probably a typing error."""
-    from callboard.broker import TopicId, TypeSubscription
-    from callboard.errors import did_you_mean
+async def ask_who_hears(runtime: RedisAgentRuntime, form: MessageForm, topic: str, strict: bool) -> None:
+    """Says when nobody would hear the messages.
 
-    subscriptions = [one for declaration in app.declarations for one in declaration.subscriptions]
-    if not any(one.is_match(TopicId(topic, "default")) for one in subscriptions):
-        known = {one.topic_type for one in subscriptions if isinstance(one, TypeSubscription)}
-        hint(f"nothing in {app.name} subscribes to {topic!r}. {did_you_mean(topic, known)}")
+    Raises:
+        UnheardError: Nobody would, and that was forbidden.
+    """
+    from callboard.errors import UnheardError
+
+    reason = await runtime.unheard(runtime.registry.entry(form.name).cls, topic)
+    if reason is None:
+        return
+    if strict:
+        raise UnheardError(topic, reason)
+    hint(reason)
 
 
 def read_time(text: str | None) -> datetime | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from callboard.broker.redis.keys import topic as topic_suffix
 FIELDS = ("id", "type", "key", "from", "at", "head", "body")
 BATCH = 100  # entries in one read
 BLOCK = 1.0  # seconds that one read waits; then new topics are looked for
+START = "0-0"
 PAUSE = 0.2  # seconds between two attempts to reach a server that is gone
 
 
@@ -103,20 +104,45 @@ async def follow(
         topics: topic types; none: all, also those that come up later.
         from_start: begin with what is there already, else with what comes next.
     """
-    follower = _Follower(transport, topics, from_start)
+    reader = EntryReader(transport, topics, from_start)
     try:
-        await follower.begin()
+        await reader.begin()
         while True:
-            for entry in await follower.read():
+            for entry in await reader.read():
                 yield entry
     finally:
-        follower.close()
+        reader.close()
 
 
-class _Follower:
-    """Reads several streams from remembered ids, so that nothing is missed between two reads."""
+class EntryReader:
+    """Reads several streams from remembered ids, so that nothing is missed between two reads.
 
-    def __init__(self, transport: RedisTransport, topics: Collection[str], from_start: bool) -> None:
+    What it has not read waits in the streams, and only there.
+
+    Args:
+        transport: where; the reading has a connection of its own, made again when it breaks.
+        topics: topic types; none: all, also those that come up later.
+        from_start: begin with what is there already, else with what comes next.
+        is_counting: notice what is trimmed before it is read; costs one more command for each read.
+
+    Attributes:
+        has_missed: entries were trimmed, or lost with a server, before they were read here; set back by who has said so.
+    """
+
+    def __init__(
+        self,
+        transport: RedisTransport,
+        topics: Collection[str],
+        from_start: bool = False,
+        *,
+        is_counting: bool = False,
+    ) -> None:
+        self.has_missed = False
+        self._is_counting = is_counting
+        self._passed: dict[
+            str, int
+        ] = {}  # topic -> entries of its stream, from the first it ever had, up to our place
+        self._in_doubt = False
         self._link: Link = transport.link("tail")
         self._keys = transport.keys
         self._limits = Limits.of(transport.settings)
@@ -126,18 +152,58 @@ class _Follower:
         self._positions: dict[str, str] = {}
 
     async def begin(self) -> None:
+        """Remembers where the reading begins.
+
+        Raises:
+            ServerUnavailableError: the server can't be reached.
+        """
         for topic in self._chosen or await self._known_topics():
-            self._positions[topic] = "0-0" if self._from_start else await self._last_id(topic)
+            self._positions[topic] = START if self._from_start else await self._last_id(topic)
+            if self._is_counting:
+                added, kept = await self._size(topic)
+                self._passed[topic] = added - kept if self._from_start else added
 
     async def read(self) -> list[StreamEntry]:
-        """The entries that came; after a second without anything, an empty list."""
+        """The entries that came; after a second without anything, an empty list.
+
+        Raises:
+            ConnectionLostError: it was closed.
+        """
         try:
+            if self._in_doubt:
+                await self._find_places()
             if not self._chosen:
                 await self._look_for_topics()
+            await self._look_for_gaps()
             return await self._read()
         except (ConnectionLostError, ServerUnavailableError):
+            if self._link.is_closed:
+                raise
+            self._in_doubt = True
             await asyncio.sleep(PAUSE)
             return []
+
+    async def newest(self, count: int, keep: Callable[[StreamEntry], bool]) -> list[StreamEntry]:
+        """The newest entries of its topics that are there already, of those that are wanted; the oldest first.
+
+        Args:
+            count: how many at most.
+            keep: whether an entry is wanted.
+        """
+        found = [entry for topic in self._positions for entry in await self._newest(topic, count, keep)]
+        found.sort(key=lambda entry: _order(entry.entry))
+        return found[-count:] if count else []
+
+    async def _newest(self, topic: str, count: int, keep: Callable[[StreamEntry], bool]) -> list[StreamEntry]:
+        name, last, found = topic_suffix(topic), self._positions[topic], list[StreamEntry]()
+        while len(found) < count:
+            listed = await self._link.command("XREVRANGE", self._keys.of(name), last, "-", "COUNT", BATCH)
+            entries = [read_entry(name, raw, self._limits) for raw in listed]
+            found += filter(keep, entries)
+            if len(listed) < BATCH:
+                break
+            last = f"({entries[-1].entry}"
+        return found[:count]
 
     async def _read(self) -> list[StreamEntry]:
         if not self._positions:
@@ -154,8 +220,40 @@ class _Follower:
 
     def _take(self, name: bytes, raw: Sequence[Any]) -> StreamEntry:
         suffix = name.decode().removeprefix(self._keys.prefix)
-        self._positions[suffix.removeprefix(topic_suffix(""))] = raw[0].decode()
+        topic = suffix.removeprefix(topic_suffix(""))
+        self._positions[topic] = raw[0].decode()
+        if topic in self._passed:
+            self._passed[topic] += 1
         return read_entry(suffix, raw, self._limits)
+
+    async def _look_for_gaps(self) -> None:
+        """A stream loses its oldest entries: if it has lost more than were read here, some were not."""
+        for topic, passed in self._passed.items():
+            added, kept = await self._size(topic)
+            if added - kept > passed:
+                self._passed[topic], self.has_missed = added - kept, True
+
+    async def _size(self, topic: str) -> tuple[int, int]:
+        """How many entries a topic's stream was ever given, and how many it has."""
+        key = self._keys.of(topic_suffix(topic))
+        if not await self._link.command("EXISTS", key):
+            return 0, 0
+        flat = await self._link.command("XINFO", "STREAM", key)
+        found = dict(zip(flat[::2], flat[1::2], strict=True))
+        return int(found[b"entries-added"]), int(found[b"length"])
+
+    async def _find_places(self) -> None:
+        """A server that lost a tail may give ids below those that are remembered, which would never be read.
+
+        Then it goes on behind what is there now: most of it was read already.
+        """
+        for topic, last in list(self._positions.items()):
+            newest = await self._last_id(topic)
+            if _order(newest) < _order(last):
+                self._positions[topic], self.has_missed = newest, True
+                if topic in self._passed:
+                    self._passed[topic], _ = await self._size(topic)
+        self._in_doubt = False
 
     async def _known_topics(self) -> list[str]:
         names = await self._link.command("HKEYS", self._keys.of("topics"))
@@ -163,15 +261,21 @@ class _Follower:
 
     async def _look_for_topics(self) -> None:
         for topic in await self._known_topics():
-            self._positions.setdefault(topic, "0-0")
+            self._positions.setdefault(topic, START)
 
     async def _last_id(self, topic: str) -> str:
         newest = await self._link.command(
             "XREVRANGE", self._keys.of(topic_suffix(topic)), "+", "-", "COUNT", 1
         )
-        return newest[0][0].decode() if newest else "0-0"
+        return newest[0][0].decode() if newest else START
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._link.is_closed
 
     def close(self) -> None:
+        """Ends its connection, and a reading that is under way."""
         self._link.close()
 
 

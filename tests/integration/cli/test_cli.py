@@ -108,7 +108,12 @@ def test_a_wrong_line_of_a_file_is_named_and_nothing_is_published(shop: ShopFold
 def test_a_topic_that_nothing_hears_is_said(shop: ShopFolder) -> None:
     done = shop.run("publish", "shop:app", "job", "Job", "name=a")
     assert done.returncode == 0
-    assert "nothing in shop subscribes to 'job'. Did you mean 'jobs'?" in done.stderr
+    assert done.stderr.count("nothing subscribes to the topic 'job'") == 1
+    assert "Did you mean 'jobs'?" in done.stderr
+    done = shop.run("publish", "shop:app", "job", "Job", "name=a", "--strict")
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "nothing was published to job: nothing subscribes" in done.stderr
+    assert shop.run("publish", "shop:app", "jobs", "Job", "name=a", "--strict").returncode == 0
 
 
 def test_a_wrong_line_of_stdin_says_what_was_published_before_it(shop: ShopFolder) -> None:

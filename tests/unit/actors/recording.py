@@ -26,16 +26,20 @@ class RecordingRuntime:
         self.instances: dict[AgentId, Agent] = {}
         self.subscriptions: list[Subscription] = []
         self.types: list[type] = []
-        self.sent: list[tuple[Any, AgentId, dict[str, Any]]] = []
-        self.published: list[tuple[Any, TopicId, dict[str, Any]]] = []
+        self.sent: list[tuple[Any, AgentId | str, dict[str, Any]]] = []
+        self.published: list[tuple[Any, TopicId | str, dict[str, Any]]] = []
+        self.reminded: list[tuple[Any, AgentId | str, dict[str, Any]]] = []
         self.states: dict[AgentId, Mapping[str, Any]] = {}
 
-    async def send_message(self, message: Any, recipient: AgentId, **options: Any) -> Any:
+    async def send_message(self, message: Any, recipient: AgentId | str, **options: Any) -> Any:
         self.sent.append((message, recipient, options))
         return "answer"
 
-    async def publish_message(self, message: Any, topic_id: TopicId, **options: Any) -> None:
+    async def publish_message(self, message: Any, topic_id: TopicId | str, **options: Any) -> None:
         self.published.append((message, topic_id, options))
+
+    async def remind(self, message: Any, agent: AgentId | str, **options: Any) -> None:
+        self.reminded.append((message, agent, options))
 
     async def register_factory(
         self,

@@ -67,7 +67,7 @@ def test_a_state_can_be_replaced_by_another_of_its_class() -> None:
 
 
 def test_without_a_state_there_is_none() -> None:
-    with pytest.raises(AttributeError, match="Silent declares no state: add a nested"):
+    with pytest.raises(AttributeError, match="Silent declares no state: give it a"):
         Silent().state  # noqa: B018
     assert not hasattr(Silent(), "state")
     assert issubclass(AgentAttributeError, AttributeError)

@@ -3,7 +3,7 @@
 -- fresh:<type>   zset  streams that may hold unread entries, see topics.lua
 -- cursor:<type>  hash  suffix -> last id that the group was given
 
--- MOST_NAME, MOST_SENDER, MOST_HEAD: bytes; they stand in broker/envelope.py, where publishers are refused.
+-- MOST_NAME, MOST_SENDER, MOST_HEAD: bytes; they stand in broker/envelope.py and broker/ids.py, where publishers are refused.
 
 local function read_group(turn, agent_type, count, suffixes)
   local arguments = { 'GROUP', agent_type, turn.worker, 'COUNT', count, 'STREAMS' }

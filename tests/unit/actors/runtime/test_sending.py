@@ -8,8 +8,15 @@ from typing import Any, cast
 
 import pytest
 
-from callboard import AgentId, CancellationToken, DefaultInterventionHandler, TopicId, UndeliverableException
-from callboard.broker import MessageRegistry
+from callboard import (
+    AgentId,
+    CancellationToken,
+    DefaultInterventionHandler,
+    TopicId,
+    TypePrefixSubscription,
+    UndeliverableException,
+)
+from callboard.broker import MessageRegistry, SubscriptionTable
 from callboard.broker.encoding.remote_errors import encode_error
 from callboard.broker.envelope import Envelope, decode
 from callboard.broker.errors import (
@@ -20,15 +27,17 @@ from callboard.broker.errors import (
 )
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.intervention import InterventionHandler
+from callboard.runtime.audience import Audience
 from callboard.runtime.errors import DeadlockError, ScheduleError
 from callboard.runtime.execution import Execution, current
+from callboard.runtime.local_agents import LocalAgents
 from callboard.runtime.sending import PATIENCE, REMEMBERED, Sender
 from callboard.send_options import PublishOptions, RequestOptions, SendOptions
 from tests.helpers.eventually import eventually
 from tests.helpers.fake_transport import NOW, FakeTransport
 from tests.helpers.fuzzing import written
 from tests.helpers.runtimes import Answer, Ask, Note
-from tests.unit.actors.recording import context
+from tests.unit.actors.recording import RecordingRuntime, context
 
 TOPIC = TopicId("news", "a")
 
@@ -39,7 +48,11 @@ class SenderFixture:
     def __init__(self, *interventions: InterventionHandler) -> None:
         self.transport = FakeTransport()
         self.registry = MessageRegistry()
-        self.sender = Sender(cast("RedisTransport", self.transport), self.registry, interventions)
+        transport = cast("RedisTransport", self.transport)
+        subscriptions = SubscriptionTable()
+        subscriptions.add(TypePrefixSubscription("", "everybody"))
+        audience = Audience(transport, subscriptions, LocalAgents(RecordingRuntime()))
+        self.sender = Sender(transport, self.registry, interventions, audience)
         handled = Envelope(
             "parent", "Ask", "b", None, 5, b"", "request", chain=("first/a",), deadline=NOW + 3000
         )
