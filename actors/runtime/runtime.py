@@ -93,8 +93,8 @@ class RedisAgentRuntime(RuntimeMessages):
             namespace: None: that of `settings`, else the one that the app was made with, else CALLBOARD_NAMESPACE, else the
                 app's name.
             settings: instead of the app's.
-            types: agent types of the app that this process runs, and with them those declared `beside` them: None all, () none
-                (to publish only). What is registered on the runtime itself runs here as well.
+            types: agent types of the app that this process runs, and with them those declared `beside` them: None all,
+                () none (to publish only). What is registered on the runtime itself runs here as well.
             intervention_handlers: as for the class.
             exit_when_stuck: as for the class.
 
