@@ -194,7 +194,7 @@ OF_WORKERS: Final = (
     Mutation(
         "who joins hides a gap",
         "a gap is seen by who joins",
-        becomes("call('HSET', P .. 'beats', 'last', text(now()))"),
+        becomes("call('HSET', P .. 'beats', 'last', now_as_text())"),
         (f"{REAPING}test_a_new_worker_waits_one_lease_for_the_dead_of_before{ON}",),
         quick=False,
     ),
