@@ -16,7 +16,7 @@ BOUNDS_MUTATIONS: Final = (
     Mutation(
         "a worker goes on without its books",
         "a worker without books takes nothing",
-        never,
+        becomes("turn.is_bookless = false"),
         (f"{WRONG_TYPES}test_a_worker_takes_nothing_that_its_books_do_not_say{ON}",),
     ),
     Mutation(

@@ -28,8 +28,10 @@ end
 -- Without these nothing of a type is taken: an agent could be given to two workers, or be overtaken. They are looked at when
 -- there is something to take, once in a turn; those of the worker as well, unless it has committed what stood in them.
 local function has_books(turn, agent_type)
-  -- guard: a worker without books takes nothing
-  if turn.commits.n == 0 and not has_own_books(turn.worker) then turn.is_bookless = true end
+  if turn.is_bookless == nil then
+    -- guard: a worker without books takes nothing
+    turn.is_bookless = turn.commits.n == 0 and not has_own_books(turn.worker)
+  end
   if turn.is_bookless then return false end
   local known = turn.books[agent_type]
   if known == nil then
