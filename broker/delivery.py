@@ -83,12 +83,22 @@ class Delivery(Receipt):
         broken: why it can't be decoded, or None.
         state: data of a persistent agent before this message; None when this worker wrote it last.
         state_version: number of commits that the state has seen.
+        has_logs: the state has logs, which did not come along.
         state_unknown: the state has to be asked for (after a lost connection).
         claim: key suffix of the bytes that the body points to, once they were read.
         mailbox: what holds it in this worker.
     """
 
-    __slots__ = ("broken", "claim", "envelope", "mailbox", "state", "state_unknown", "state_version")
+    __slots__ = (
+        "broken",
+        "claim",
+        "envelope",
+        "has_logs",
+        "mailbox",
+        "state",
+        "state_unknown",
+        "state_version",
+    )
 
     def __init__(
         self,
@@ -111,6 +121,7 @@ class Delivery(Receipt):
         self.broken = broken
         self.state: bytes | None = None
         self.state_version = 0
+        self.has_logs = False
         self.state_unknown = False
         self.claim: str | None = None
         self.mailbox: Holder | None = None

@@ -142,6 +142,11 @@ class BrokerSettings:
         description="Idle agents without State that one process keeps of each type. Beyond, those that were idle longest "
         "leave the memory, with all that a handler left in their attributes.",
     )
+    log_error_texts: bool = Field(
+        default=True,
+        description="The log shows the first 200 characters of what a handler's error says, which may hold data of "
+        "messages. False: its class and its place only; the dead letter has all of it in any case.",
+    )
     max_memory: BytesOrZero = Field(
         default=0,
         description="Resident memory after which a worker process drains and is replaced. 0: no limit.",

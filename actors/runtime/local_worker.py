@@ -112,7 +112,11 @@ class LocalWorker:
         # guard: a worker that is cut off lets its lease end
         if self.consumer.is_cut_off:
             return Pulse("", 0, 0, 0)
-        return Pulse(*self.consumer.incarnation, held=self.consumer.held, running=self.consumer.running)
+        runs = self.consumer.running_by_type()
+        by_type = " ".join(f"{name} {number}" for name, number in runs.items())
+        return Pulse(
+            *self.consumer.incarnation, held=self.consumer.held, running=sum(runs.values()), runs=by_type
+        )
 
     def _obey(self, order: str, what: str) -> None:
         if order == "cancel":

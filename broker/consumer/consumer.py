@@ -179,6 +179,15 @@ class Consumer:
         """Handlers under way."""
         return self._places.running
 
+    def running_by_type(self) -> dict[str, int]:
+        """Handlers under way, by agent type. May be called from another thread."""
+        running: dict[str, int] = {}
+        for mailbox in self._boxes:
+            if mailbox.task is not None:
+                name = mailbox.key[0].decode()
+                running[name] = running.get(name, 0) + 1
+        return running
+
     @property
     def is_idle(self) -> bool:
         """Nothing is held and the last turn brought nothing."""

@@ -21,7 +21,8 @@ from callboard.broker.errors import FencedError
 from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.client.transport import Declared
 from callboard.broker.redis.marks import Mark
-from callboard.broker.redis.operations import deadletters, inspect
+from callboard.broker.redis.operations import agents, deadletters, inspect
+from callboard.broker.redis.operations.hottest import hottest
 from callboard.broker.redis.operations.repair import find
 from callboard.cli.sessions import run
 from tests.helpers.server_driver import LEASE, DrivenWorker, ServerDriver, plain, posting, topic
@@ -230,9 +231,13 @@ class Place:
             letters = await deadletters.list_letters(transport, "counter", 500)
             await deadletters.replay(transport, "counter", [letter.id for letter in letters[:250]])
             await deadletters.discard(transport, "counter", [letter.id for letter in letters[250:]])
-        with during("callboard doctor, top and stop_when_idle"):
-            await inspect.overview(transport)
+        with during("callboard doctor, status and stop_when_idle"):
+            await inspect.overview(transport, ages=True)
             await transport.idle()
+        with during("callboard status --keys"):
+            await hottest(transport)
+        with during("callboard inspect of an agent behind which half of all waits"):
+            await agents.agent(transport, "slow", "one", state=True)
         with during("small calls"):
             await transport.record(None, "counter", "m1", "step", b"x")
             await self.driver.run(
@@ -285,6 +290,20 @@ class Place:
             await driver.run("repair", "mend", *(value for fault in faults for value in fault))
             self.site.redis.hset(self.prefix + "parked:slow", "one", 1)
             await driver.run("repair", "mend", "key", "slow", "one", "")
+        with gauge.during("mending a long wait list"):
+            await self._mend_list()
+
+    async def _mend_list(self) -> None:
+        """Everything that goes wrong in a list, each as often as `callboard repair` mends it in one call."""
+        run, length = self.driver.run, self.sizes.parked // 2
+        refs = await self.driver.command("LRANGE", "wait:slow:one", 0, -1)
+        far = [("order", "slow", "one", b"|".join((refs[i], refs[length - 10 * i]))) for i in range(1, 5)]
+        await run("repair", "mend", *(value for one in far for value in one))
+        await self.driver.command("RPUSH", "wait:slow:one", *refs[100:200])
+        await run("repair", "mend", "parked", "slow", "one", "")
+        await self.driver.command("LREM", "wait:slow:one", 0, refs[length // 2])
+        stream, entry = refs[length // 2].decode().split(" ")
+        await run("repair", "mend", "pending", "slow", stream, entry)
 
 
 async def _handle(worker: DrivenWorker) -> None:

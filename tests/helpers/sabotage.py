@@ -79,6 +79,11 @@ async def scene(driver: ServerDriver) -> Scene:
     return Scene(driver, first, second)
 
 
+async def shorten_a_log(driver: ServerDriver) -> None:
+    await driver.transport.save_state("counter", "zed", b"{}", {"said": [b"1", b"2"], "heard": [b"3"]})
+    await driver.command("DEL", "log:counter:zed:said")
+
+
 class Sabotage(NamedTuple):
     """Something that a person breaks.
 
@@ -133,6 +138,13 @@ async def name_twice(driver: ServerDriver, body: str) -> None:
     """A ref stands in a wait list twice."""
     await driver.command("RPUSH", "wait:counter:a", await ref_of(driver, body))
     await driver.command("HINCRBY", "parked:counter", "a", 1)
+
+
+async def mix_up(driver: ServerDriver) -> None:
+    """What is parked behind an agent stands in another order."""
+    refs = await driver.command("LRANGE", "wait:counter:a", 0, -1)
+    await driver.command("DEL", "wait:counter:a")
+    await driver.command("RPUSH", "wait:counter:a", *reversed(refs))
 
 
 async def remember_for_ever(driver: ServerDriver) -> None:
@@ -210,6 +222,7 @@ SABOTAGES: dict[str, Sabotage] = {
         lambda s: s.driver.command("RPUSH", "ready:counter", "nobody"), "ready"
     ),
     "a wait list is deleted": Sabotage(lambda s: s.driver.command("DEL", "wait:counter:a"), "pending"),
+    "parked entries are mixed up": Sabotage(lambda s: mix_up(s.driver), "order"),
     "a parked entry is named twice": Sabotage(lambda s: name_twice(s.driver, "a2"), "parked"),
     "a running entry is parked as well": Sabotage(lambda s: name_twice(s.driver, "a1"), "parked"),
     "a parked entry is deleted": Sabotage(lambda s: delete_entry(s.driver, "a3"), "parked", lost=("a3",)),
@@ -239,6 +252,10 @@ SABOTAGES: dict[str, Sabotage] = {
     "a key that never expires": Sabotage(lambda s: remember_for_ever(s.driver), "expiry"),
     "a state is a text": Sabotage(
         lambda s: s.driver.command("SET", "state:counter:zed", "1"), "type", stays=True
+    ),
+    "a log lost items": Sabotage(lambda s: shorten_a_log(s.driver), "log"),
+    "a log of a state that was deleted": Sabotage(
+        lambda s: s.driver.command("RPUSH", "log:counter:zed:said", "1"), "log"
     ),
     "an agent waits for newer code that is known": Sabotage(lambda s: wait_by_hand(s.driver), "key"),
     "a key of nobody": Sabotage(lambda s: s.driver.command("SET", "notes", "1"), "unknown", stays=True),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import contextlib
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from callboard.cli.exits import FAILED, CommandFailed, bad_use
 from callboard.cli.messages import MessageForm
-from callboard.cli.options import AsJson, Fields, Namespace, Target, Url, check_types
-from callboard.cli.output import plain, print_json, say, to_json
+from callboard.cli.options import AsJson, Body, Fields, Namespace, Target, Url, check_types, positive_duration
+from callboard.cli.output import hint, plain, print_json, say, to_json
 from callboard.cli.sessions import publisher, run
+
+if TYPE_CHECKING:
+    from callboard.runtime.runtime import RedisAgentRuntime
 
 
 def ask(
@@ -20,12 +24,14 @@ def ask(
         str, typer.Argument(metavar="MESSAGE", help="The message class, such as HowMany.")
     ],
     fields: Fields = None,
-    data: Annotated[
-        str | None, typer.Option(metavar="JSON", help="The message as JSON, instead of fields.")
-    ] = None,
+    body: Body = None,
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0.001, help="How long to wait. Default: request_timeout, 30."),
+        typer.Option(
+            metavar="DURATION",
+            parser=positive_duration,
+            help="How long to wait. Default: request_timeout, 30 s.",
+        ),
     ] = None,
     as_json: AsJson = False,
     url: Url = None,
@@ -41,8 +47,8 @@ def ask(
     from callboard.broker import AgentId
     from callboard.process.loading import load_app
 
-    if data is not None and fields:
-        bad_use("give the fields or --data, not both")
+    if body is not None and fields:
+        bad_use("give the fields or --body, not both")
     app = load_app(target)
     agent_id = AgentId.from_str(recipient if "/" in recipient else f"{recipient}/default")
     check_types(app, [agent_id.type])
@@ -50,7 +56,8 @@ def ask(
     async def work() -> Any:
         async with publisher(app, url, namespace) as runtime:
             form = MessageForm(runtime.registry, message_type)
-            message = form.from_json(data) if data is not None else form.from_fields(fields or [])
+            message = form.from_json(body) if body is not None else form.from_fields(fields or [])
+            await _say_what_is_missing(runtime, target, agent_id.type)
             return await _reply(runtime.send_message(message, agent_id, timeout=timeout), recipient)
 
     reply = run(work())
@@ -58,6 +65,19 @@ def ask(
         print_json(reply, indent=None)
     else:
         say(shown(reply))
+
+
+async def _say_what_is_missing(runtime: RedisAgentRuntime, target: str, agent_type: str) -> None:
+    """Says why there may be no answer: no worker runs the type."""
+    from callboard.broker.errors import CommandError
+    from callboard.broker.redis.operations.inspect import has_worker
+
+    with contextlib.suppress(CommandError):  # a publisher may not look at workers
+        if not await has_worker(runtime.transport, agent_type):
+            hint(
+                f"no worker runs {agent_type!r} now; the request waits for one: `callboard up {target}`, "
+                f"or `callboard worker {target} --type {agent_type}`"
+            )
 
 
 async def _reply(asking: Any, recipient: str) -> Any:

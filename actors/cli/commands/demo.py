@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
-from callboard.cli.options import AsJson, Url
+from callboard.cli.exits import bad_use
+from callboard.cli.options import AsJson, Url, duration
 
+LONGEST_PACE = 60  # seconds
 SHIPPED = "demo-files"
 """The folder in callboard/cli where a wheel has its copy of the example. Not a name that can be imported."""
 
@@ -30,7 +32,9 @@ def demo(
     pace: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", min=0, max=60, help="Pause before each draft. Default: 0.3; 0.6 if --kill."
+            metavar="DURATION",
+            parser=duration,
+            help="Pause before each draft, a minute at most. Default: 300ms; 600ms if --kill.",
         ),
     ] = None,
     url: Url = None,
@@ -49,6 +53,8 @@ def demo(
 
     Exit codes: 0 every count is exact, 1 one of them is not, 2 wrong use, 3 no server, 130 interrupted.
     """
+    if pace is not None and pace > LONGEST_PACE:
+        bad_use(f"--pace {pace:g} is too long: {LONGEST_PACE} seconds at most")
     return int(_demo_module().run_demo(path, kill=kill, words=words, pace=pace, url=url, as_json=as_json))
 
 

@@ -17,9 +17,9 @@ from callboard.cli.options import (
     Url,
     check_types,
     grace_of,
-    limit_options,
     split_counts,
     with_limits,
+    worker_options,
 )
 from callboard.cli.sessions import publisher, server_at, settings_for
 
@@ -103,7 +103,7 @@ async def _up(
             namespace=runtime.transport.keys.namespace,
             grace=grace_of(grace, settings),
             policy=policy,
-            options=limit_options(settings),
+            options=worker_options(settings),
         )
         with board() as shown:
             shown.notice(

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from callboard.broker.delivery import Delivery
 from callboard.broker.encoding.claims import Claim
 from callboard.broker.envelope import Posting, encode
-from callboard.broker.outcome import NOTHING, Commit, DeadLetter, Outcome, Retry, Wait
+from callboard.broker.outcome import NOTHING, Commit, DeadLetter, LogChange, Outcome, Retry, Wait
 from callboard.broker.redis import keys
 from callboard.broker.redis.marks import Mark
 
@@ -71,6 +71,10 @@ def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> D
     if outcome.once_of is not None:
         mode += Mark.FORGET
         extras.append(outcome.once_of)
+    if outcome.logs is not None:
+        mode += Mark.LOGS
+        version, changes = outcome.logs
+        extras += (version, *log_values(changes))
     if outcome.state is not None:
         mode += STATE
         extras += outcome.state
@@ -84,6 +88,14 @@ def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> D
     if outcome.outgoing:
         mode += _outgoing(outcome.outgoing, extras, window)
     return Done(delivery, mode, extras)
+
+
+def log_values(changes: Sequence[LogChange]) -> list[Argument]:
+    """Changes of logs as the Lua functions take them: count, then for each: field, items that are dropped, count, items."""
+    values: list[Argument] = [len(changes)]
+    for field, dropped, appended in changes:
+        values += (field, dropped, len(appended), *appended)
+    return values
 
 
 def _claims(outcome: Commit) -> list[Claim]:

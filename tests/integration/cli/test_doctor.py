@@ -83,6 +83,23 @@ def test_repair_says_what_it_leaves(shop: ShopFolder, server: ServerProcess) -> 
     assert shop.run("repair", "--yes", "--dry-run").returncode == 2
 
 
+def test_libraries_of_other_versions_are_named_and_deleted_when_told(
+    shop: ShopFolder, server: ServerProcess
+) -> None:
+    shop.out("publish", "shop:app", "jobs", "Job", "name=one")
+    for name in ("callboard_0ld", "mine"):
+        text = f"#!lua name={name}\nredis.register_function('{name}_do', function() return 1 end)"
+        redis_cli(shop, server, "FUNCTION", "LOAD", text)
+    assert "callboard_0ld" in shop.run("doctor", "shop:app").stdout
+    looked = shop.run("repair", "shop:app", "--libraries")
+    assert (looked.returncode, looked.stdout) == (1, "there   callboard_0ld\n")
+    assert "--libraries --yes" in looked.stderr
+    assert shop.out("repair", "shop:app", "--libraries", "--yes") == "deleted callboard_0ld\n"
+    assert shop.out("repair", "shop:app", "--libraries") == "the server has no functions of other versions\n"
+    shop.out("publish", "shop:app", "jobs", "Job", "name=two")
+    assert "mine_do" in redis_cli(shop, server, "FUNCTION", "LIST")
+
+
 def test_acl_prints_what_a_server_takes(shop: ShopFolder, server: ServerProcess) -> None:
     for role in ("worker", "publisher", "operator"):
         words = shlex.split(shop.out("acl", role, "--namespace", "shop"))
@@ -92,4 +109,29 @@ def test_acl_prints_what_a_server_takes(shop: ShopFolder, server: ServerProcess)
         line = shop.out("acl", role, "--namespace", "shop", "--file")
         assert line.startswith(f"user callboard-{role} reset on >PASSWORD ")
     wrong = shop.run("acl", "admin")
-    assert (wrong.returncode, "worker, publisher, operator" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "operator, publisher, worker" in wrong.stderr) == (2, True)
+
+
+def test_a_user_with_too_few_rights_is_told_which_role_it_needs(
+    shop: ShopFolder, server: ServerProcess
+) -> None:
+    shop.out("publish", "shop:app", "jobs", "Job", "name=one")
+    redis_cli(shop, server, *shlex.split(shop.out("acl", "publisher", "--namespace", "shop")))
+    url = f"unix://callboard-publisher:PASSWORD@{server.path}"
+    names, options = ("status", "pause", "tail", "dead list"), ["--namespace", "shop", "--url", url]
+    commands = [["status"], ["pause", "clerk"], ["tail", "jobs"], ["dead", "list"]]
+    ask = ["ask", "shop:app", "clerk/a", "Ask", "--timeout", "200ms", "--url", url]
+    *refused, asked = shop.run_each(*(command + options for command in commands), ask)
+    for name, done in zip(names, refused, strict=True):
+        assert done.returncode == 1
+        assert f"may not do what `callboard {name}` does: it needs the role operator" in done.stderr
+        assert "`callboard acl operator --namespace NAME` prints its rules" in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert (asked.returncode, asked.stderr.count("\n")) == (4, 1)  # who works it may not see
+    assert "did not answer within 0.2 s" in asked.stderr
+
+
+def test_an_unknown_role_is_named_with_the_nearest(shop: ShopFolder) -> None:
+    done = shop.run("acl", "publishr")
+    assert done.returncode == 2
+    assert "there is no role 'publishr'. Did you mean 'publisher'?" in done.stderr

@@ -12,6 +12,7 @@
 --   consumer     type, suffix, name     a consumer that is no worker
 --   key          type, key              busy mark, parked entries and their number do not agree
 --   parked       type, key              a wait list names entries that are gone, held, or named twice
+--   order        type, key, pair        parked entries are not in order; pair: '<ref>|<ref that it belongs before, or ''>', or ''
 --   pending      type, suffix, id       an entry that was given out and that no worker holds
 --   early        type, member           an entry read ahead that is gone
 --   ready        type, key              a key to be taken that is not free
@@ -19,6 +20,7 @@
 --   urgent       `<type> <key>`         a reset that is gone
 --   timer        member                 a timer whose message is gone
 --   expiry       suffix, ms             a key that should expire and does not
+--   log          type, key, field       a log that the state does not name; with '' as the field: one of another length
 -- Returns {number of the suspicion from 0, 'there' | 'mended' | 'stays', what is wrong, or why it stays, ...}; what is in
 --   order is left out.
 

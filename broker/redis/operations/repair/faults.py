@@ -13,6 +13,7 @@ Kind = Literal[
     "consumer",
     "key",
     "parked",
+    "order",
     "pending",
     "early",
     "ready",
@@ -20,6 +21,7 @@ Kind = Literal[
     "urgent",
     "timer",
     "expiry",
+    "log",
     "type",
     "message",
     "undeclared",
@@ -95,6 +97,11 @@ KINDS: Final[dict[Kind, KindFacts]] = {
         "a message could be handled twice, or trimmed away before it is handled",
         True,
     ),
+    "order": KindFacts(
+        "parked entries that are not in the order of publishing",
+        "messages would be handled out of order",
+        True,
+    ),
     "pending": KindFacts(
         "entries that were given out and that no worker holds",
         "they are never handled, and keep their stream from being trimmed",
@@ -106,6 +113,11 @@ KINDS: Final[dict[Kind, KindFacts]] = {
     "urgent": KindFacts("resets that are gone", "the agent can't be reset any more", True),
     "timer": KindFacts("timers whose message is gone", "they cost memory", False),
     "expiry": KindFacts("keys that should expire and do not", "they cost memory for ever", False),
+    "log": KindFacts(
+        "logs that are not as long as their states say",
+        "what comes for such an agent is a dead letter until a repair takes the log as it is",
+        True,
+    ),
     "type": KindFacts(
         "keys of the wrong type", "what needs such a key is a dead letter, or waits until it is deleted", True
     ),
