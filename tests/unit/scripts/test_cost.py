@@ -7,13 +7,14 @@ import re
 import pytest
 
 from scripts.benchmarks import cost
+from scripts.benchmarks.site import ROOT
 
 
 def test_it_measures_and_compares(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(cost.COUNTS, "relay", 2_000)
-    arguments = ["--only", "relay", "--quick", "--rounds", "1", "--against", str(cost.ROOT)]
+    arguments = ["--only", "relay", "--quick", "--rounds", "1", "--against", str(ROOT)]
     assert cost.main(arguments) == 0
     _, python, server = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"relay +python +[\d.]+ +[\d.]+ +[\d.]+ \([\d.]+ to [\d.]+\)", python)
