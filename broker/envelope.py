@@ -178,7 +178,8 @@ def request(
     Raises:
         NameTooLongError: see check_names.
     """
-    check_names(id, type, key, sender)
+    if len(id) + len(type) + len(key) + (0 if sender is None else len(sender)) > SHORT_NAMES_AT_MOST:
+        check_names(id, type, key, sender)
     # fmt: off
     return tuple.__new__(Envelope, (
         id, type, key, sender, 0, body,
@@ -226,6 +227,13 @@ REPLY_HEAD: Final = packb({"k": "reply"})
 # An event or a reply with nothing special is most of what travels: no head is packed or unpacked for it.
 PLAIN: Final = {b"": DEFAULTS, REPLY_HEAD: REPLY}
 
+# What a handler publishes has a head that names only its cause, mostly with an id of ours. It is written and read as bytes:
+# a map with one field, `c`, and a text of up to 31 bytes, whose length is in the same byte as its kind.
+CAUSE_AT: Final = Envelope._fields.index("cause") - FIRST_OF_HEAD
+BEFORE_CAUSE, BEHIND_CAUSE = DEFAULTS[:CAUSE_AT], DEFAULTS[CAUSE_AT + 1 :]
+CAUSE_HEAD: Final = packb({"c": ""})[:-1]
+TEXT, MOST_TEXT = 0xA0, 31
+
 # One packer for all heads takes half of packb's time, which makes one for every call. It keeps its buffer, so it is not
 # for bodies; and it calls nothing of ours, so that no second call can begin before one has ended.
 pack_head: Final[Callable[[dict[str, Any]], bytes]] = Packer().pack
@@ -235,9 +243,21 @@ Values = tuple[str, str, str, str, bytes, bytes]
 
 def encode(envelope: Envelope) -> Values:
     """The values of an entry as the scripts take them: id, type, key, from, head, body. They add `at` themselves."""
-    special = envelope[FIRST_OF_HEAD:]
-    head = b"" if special == DEFAULTS else REPLY_HEAD if special == REPLY else head_of(envelope)
+    special, cause = envelope[FIRST_OF_HEAD:], envelope.cause
+    if special == DEFAULTS:
+        head = b""
+    elif cause and special[CAUSE_AT + 1 :] == BEHIND_CAUSE and special[:CAUSE_AT] == BEFORE_CAUSE:
+        head = _cause_head(cause) or head_of(envelope)
+    else:
+        head = REPLY_HEAD if special == REPLY else head_of(envelope)
     return envelope[0], envelope[1], envelope[2], envelope[3] or "", head, envelope[5]
+
+
+def _cause_head(cause: str) -> bytes | None:
+    """The head that names only a cause; None when it has to be packed."""
+    if len(cause) > MOST_TEXT or not cause.isascii():
+        return None
+    return b"%b%c%b" % (CAUSE_HEAD, TEXT + len(cause), cause.encode())
 
 
 def head_of(envelope: Envelope) -> bytes:  # noqa: C901 - one `if` per field
@@ -332,6 +352,10 @@ def decode(values: Sequence[bytes], limits: Limits = DEFAULT) -> Envelope:
 
 
 def _read_head(head: bytes, limits: Limits) -> tuple[Any, ...]:
+    if head.startswith(CAUSE_HEAD):
+        text = head[len(CAUSE_HEAD) + 1 :]
+        if head[len(CAUSE_HEAD) : len(CAUSE_HEAD) + 1] == b"%c" % (TEXT + len(text)) and text.isascii():
+            return (*BEFORE_CAUSE, text.decode(), *BEHIND_CAUSE)
     fields = unpack(head, limits)
     if not isinstance(fields, dict):
         raise DecodeError("the head is not a map")

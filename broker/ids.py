@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from base64 import b64encode
+from binascii import b2a_base64
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from .errors import InvalidIdError, NameTooLongError
@@ -299,6 +299,10 @@ class IdSource:
         return derived_id(parent, agent, ordinal, salt)
 
 
+# base64.b64encode() would make this table anew for each id.
+_IN_IDS: Final = bytes.maketrans(b"+/", b"._")
+
+
 def derived_id(parent: str, agent: str, ordinal: int, salt: bytes = b"") -> str:
     """The id of the `ordinal`-th message that `agent` sends while handling `parent`: always the same.
 
@@ -306,4 +310,4 @@ def derived_id(parent: str, agent: str, ordinal: int, salt: bytes = b"") -> str:
         16 characters that hold 96 bits: the dedupe window may hold millions of ids, and no two may meet.
     """
     digest = hashlib.blake2b(f"{parent}\0{agent}\0{ordinal}\0".encode() + salt, digest_size=12)
-    return b64encode(digest.digest(), b"._").decode()
+    return b2a_base64(digest.digest(), newline=False).translate(_IN_IDS).decode()

@@ -56,6 +56,17 @@ class Commit(NamedTuple):
     logs: tuple[int, Sequence[LogChange]] | None = None
 
 
+def committed(
+    reply: Posting | None,
+    state: tuple[int, bytes] | None,
+    outgoing: tuple[Posting, ...],
+    once_of: str | None,
+    logs: tuple[int, Sequence[LogChange]] | None,
+) -> Commit:
+    """What most handlers end with. The tuple is handed over whole, as for an envelope: see there."""
+    return tuple.__new__(Commit, (reply, state, outgoing, once_of, None, False, "", logs))
+
+
 NOTHING = Commit()
 """It was handled, and there is nothing to write but that: how most deliveries end."""
 

@@ -31,6 +31,7 @@ from callboard.broker.outcome import (
     Release,
     Retry,
     Wait,
+    committed,
 )
 from callboard.broker.redis.client.nested import Place
 from callboard.broker.redis.client.states import StoredState
@@ -243,7 +244,7 @@ class AgentHost:
             # The server may find that it was cancelled: then the state that this process has is not the stored one.
             is_alone = state is not None or logs is not None
             return Commit(reply, state, outgoing, record_of, envelope.id, alone=is_alone, logs=logs)
-        return Commit(reply, state, outgoing, record_of, logs=logs)
+        return committed(reply, state, outgoing, record_of, logs)
 
     @staticmethod
     def _changed(

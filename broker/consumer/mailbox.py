@@ -102,7 +102,8 @@ class Mailboxes:
 
     def take_finished(self, count: int) -> list[Finished]:
         """The first deliveries to be committed now. The rest, and those that end from here on, are for the turn after."""
-        taken, self.finished = self.finished[:count], self.finished[count:]
+        taken, self.finished = self.finished, self.finished[count:]
+        del taken[count:]
         return taken
 
     def endings(self, finished: Sequence[Finished]) -> list[Ending]:

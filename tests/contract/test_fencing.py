@@ -59,11 +59,14 @@ async def test_beat_and_resync_of_a_fenced_worker_say_so(driver: ServerDriver) -
 
 async def test_names_of_incarnations_only_rise(driver: ServerDriver) -> None:
     await driver.declare(topic("counter", "visits"))
-    worker = await driver.worker("counter")
     numbers = []
-    for _ in range(3):
-        numbers.append(int(worker.name.rsplit(":", 1)[1]))
-        await worker.lane.join(["counter"])
+    for process in (
+        "here:1:a",
+        "here:2:b",
+        "here:1:a",
+    ):  # none of which knows of a number that another one had
+        name, _ = await driver.run("join", process, 5000, "counter", "here", 1, "", 0)
+        numbers.append(int(name.rsplit(b":", 1)[1]))
     assert numbers == sorted(set(numbers))
 
 

@@ -294,6 +294,17 @@ class Work:
         self.lane.offer(*entries)
         self.consumer.nudge()
 
+    async def offer_together(self, *entries: Delivery) -> None:
+        """All of these are held before the first handler ends; those of different agents end in this order."""
+        first: dict[bytes, str] = {}
+        for one in entries:
+            first.setdefault(one.raw_key, one.envelope.body.decode())
+        self.host.gate(*first.values())
+        self.offer(*entries)
+        await eventually(lambda: not self.lane.queue, what=lambda: self.lane.queue)
+        await self.runs(*first.values())
+        self.host.let(*first.values())
+
     async def runs(self, *bodies: str) -> None:
         """Waits until handlers of all of these have begun."""
         await eventually(lambda: set(bodies) <= set(self.host.started), what=lambda: self.host.started)

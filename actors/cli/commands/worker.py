@@ -51,6 +51,7 @@ def worker(
     Exit codes: 0 drained, 1 failed, 2 wrong use, 3 no server, 75 a handler blocked it past its max_runtime,
     79 passed a limit and drained, 130 stopped at once by a second signal.
     """
+    from callboard.process.frozen import frozen
     from callboard.process.loading import load_app
     from callboard.process.worker import RECYCLED, WorkerEnding, run_worker
     from callboard.runtime.runtime import RedisAgentRuntime
@@ -70,9 +71,10 @@ def worker(
             types=types,
             exit_when_stuck=True,
         )
-        return await run_worker(
-            runtime, grace=grace, watch=watch, announce=lambda text: remark(f"{label}{text}")
-        )
+        with frozen():
+            return await run_worker(
+                runtime, grace=grace, watch=watch, announce=lambda text: remark(f"{label}{text}")
+            )
 
     codes = {WorkerEnding.DRAINED: 0, WorkerEnding.RECYCLED: RECYCLED, WorkerEnding.AT_ONCE: INTERRUPTED}
     return codes[run(work())]

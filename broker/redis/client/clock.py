@@ -24,6 +24,7 @@ class ServerClock:
     def __init__(self) -> None:
         # What is ahead of the steady clock by so much, at least and at most. Until the first answer this machine's word.
         self._least = self._most = time.time() * 1000 - steady_ms()
+        self._offset = self._least
         self._is_known = False
 
     def observe(self, server_ms: int, asked_ms: float) -> None:
@@ -38,7 +39,8 @@ class ServerClock:
             # An answer that lay unread while a handler blocked the event loop says little, and takes nothing away.
             least, most = max(least, self._least), min(most, self._most)
         self._least, self._most, self._is_known = least, most, True
+        self._offset = (least + most) / 2
 
     def now_ms(self) -> int:
         """The server's time now."""
-        return int(steady_ms() + (self._least + self._most) / 2)
+        return int(steady_ms() + self._offset)

@@ -77,6 +77,8 @@ class RedisTransport:
         self.nested = NestedRequests(self.link("nested"), self.process)
         self._nesting: set[asyncio.Task[None]] = set()
         self._clock = ServerClock()
+        # The server's time, as far as this process knows it: it does once it has declared something.
+        self.now_ms = self._clock.now_ms
         self.publisher = Publisher(self.link("publisher"), self._warn_of_full_topic, self._clock)
         self._replies = StreamFollower(self.link("replies"), reply(self.process), self._on_reply, is_own=True)
         self._waiting: dict[bytes, list[asyncio.Future[Envelope]]] = {}
@@ -109,10 +111,6 @@ class RedisTransport:
     def observe_clock(self, server_ms: int, asked_ms: float | None = None) -> None:
         """Learns the server's time from an answer; `asked_ms` is when it was asked for, by `steady_ms`."""
         self._clock.observe(server_ms, steady_ms() if asked_ms is None else asked_ms)
-
-    def now_ms(self) -> int:
-        """The server's time, as far as this process knows it: it does once it has declared something."""
-        return self._clock.now_ms()
 
     # Declaring
 

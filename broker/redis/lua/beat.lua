@@ -218,7 +218,7 @@ end
 -- A commit takes away what it was the last to need; left over is what lost its reader, such as the backlog of a
 -- subscription that ended.
 local function look_at_claims()
-  local due = call('ZRANGEBYSCORE', P .. 'blobs', '-inf', text(now()), 'LIMIT', 0, 20)
+  local due = call('ZRANGEBYSCORE', P .. 'blobs', '-inf', now_as_text(), 'LIMIT', 0, 20)
   for i = 1, #due do settle_claim(due[i]) end
 end
 
@@ -244,7 +244,7 @@ local function beat()
   call('ZREMRANGEBYSCORE', P .. 'cancelled', '-inf', text(now() - 1))
   announce(max_unclaimed)
   save_clock()
-  return { 'OK', text(now()), reaped, (more or left or tidy.more) and 1 or 0 }
+  return { 'OK', now_as_text(), reaped, (more or left or tidy.more) and 1 or 0 }
 end
 
 register('beat', beat)

@@ -39,7 +39,7 @@ local function census()
       call('HLEN', P .. 'own:' .. leases[i]) }
   end
   local due = next_due()
-  return { text(now()), call('ZCARD', P .. 'timers'), due and text(due) or '', types, workers }
+  return { now_as_text(), call('ZCARD', P .. 'timers'), due and text(due) or '', types, workers }
 end
 
 register('census', census)

@@ -26,7 +26,7 @@ end
 
 local function pause()
   local target = ARGV[2] .. ' ' .. ARGV[3]
-  if call('HSETNX', P .. 'paused', target, text(now()) .. ' ' .. ARGV[4]) == 0 then return 0 end
+  if call('HSETNX', P .. 'paused', target, now_as_text() .. ' ' .. ARGV[4]) == 0 then return 0 end
   tell('pause', target)
   event('paused', target, ARGV[4])
   return 1

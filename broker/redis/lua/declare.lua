@@ -97,7 +97,7 @@ local function declare()
     end
   end
   remember_accepted(read() or '')
-  return { is_more and 'MORE' or 'OK', text(now()) }
+  return { is_more and 'MORE' or 'OK', now_as_text() }
 end
 
 register('declare', declare)

@@ -43,7 +43,7 @@ local function idle()
     pending = pending + call('HLEN', P .. 'busy:' .. agent_type) + call('ZCARD', P .. 'early:' .. agent_type)
   end
   local unread, place = count_unread(types, ARGV[1] or '')
-  local due = call('ZCOUNT', P .. 'timers', '-inf', text(now()))
+  local due = call('ZCOUNT', P .. 'timers', '-inf', now_as_text())
   return { unread, pending, due, call('GET', P .. 'clock') or '', place }
 end
 

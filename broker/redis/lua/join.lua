@@ -15,7 +15,7 @@ local function next_token()
   -- guard: fencing tokens only rise
   local number = call('INCR', P .. 'epoch')
   if not is_unusable('epoch') then return number end
-  call('SET', P .. 'epoch', text(now()))
+  call('SET', P .. 'epoch', now_as_text())
   return now()
 end
 
@@ -32,15 +32,15 @@ local function join()
   local lease = tonumber(ARGV[2])
   -- Others whose leases ended may be alive, and have only been kept from beating: this one must not hide the gap.
   -- guard: a gap is seen by who joins
-  if call('EXISTS', P .. 'workers') == 1 then sign_of_life(lease) else call('HSET', P .. 'beats', 'last', text(now())) end
+  if call('EXISTS', P .. 'workers') == 1 then sign_of_life(lease) else call('HSET', P .. 'beats', 'last', now_as_text()) end
   call('HSETNX', P .. 'config', 'layout', LAYOUT)
   must('ZADD', P .. 'workers', text(now() + lease), worker)
-  call('HSET', P .. 'worker:' .. worker, 'host', ARGV[4], 'pid', ARGV[5], 'types', ARGV[3], 'started', text(now()),
+  call('HSET', P .. 'worker:' .. worker, 'host', ARGV[4], 'pid', ARGV[5], 'types', ARGV[3], 'started', now_as_text(),
     'accepts', ARGV[6], 'call', 0)
   for agent_type in string.gmatch(ARGV[3], '%S+') do freshen(agent_type) end
   remember_accepted(ARGV[6])
   event('joined', worker, ARGV[3])
-  return { worker, text(now()) }
+  return { worker, now_as_text() }
 end
 
 register('join', join)

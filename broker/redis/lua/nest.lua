@@ -28,7 +28,7 @@ local function nest()
   if ARGV[15] then this.claims = { [ARGV[15]] = ARGV[16] } end
   local suffix = 'nested:' .. agent_type .. ':' .. message
   local entry = call('XADD', P .. suffix, '*',
-    entry_fields(id, ARGV[10], ARGV[11], ARGV[12], text(now()), ARGV[13], body))
+    entry_fields(id, ARGV[10], ARGV[11], ARGV[12], now_as_text(), ARGV[13], body))
   call('PEXPIRE', P .. suffix, text(window))
   if this.claims then keep_claim(body, suffix .. ' ' .. entry) end
   send_notice(to, ask)

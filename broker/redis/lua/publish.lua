@@ -101,7 +101,7 @@ end
 
 -- The answer of a batch that was carried out before; of one that a later batch has overtaken no publisher waits for it.
 local function answer_again(number)
-  local result = { text(now()), '' }
+  local result = { now_as_text(), '' }
   local last, statuses = string.match(call('GET', P .. 'sent:' .. ARGV[1]) or '', '^(%d+) ?(.*)$')
   if not last or tonumber(number) > tonumber(last) then return nil end
   if tonumber(number) == tonumber(last) then
@@ -132,7 +132,7 @@ local function publish()
   -- guard: a batch is added once
   if known then return known end
   this.max_unclaimed = max_unclaimed
-  local batch, result = new_batch(), { text(now()), '' }
+  local batch, result = new_batch(), { now_as_text(), '' }
   local behind = FIRST + count * WIDTH
   local fenced = read_fences(behind, fences)
   read_claims(behind + 3 * fences)
@@ -145,7 +145,7 @@ local function publish()
   end
   result[2] = announce(max_unclaimed) or ''
   save_clock()
-  call('SET', P .. 'sent:' .. producer, number .. ' ' .. table.concat(result, ' ', 3), 'EX', 3600)
+  call('SET', P .. 'sent:' .. producer, number .. ' ' .. table.concat(result, ' ', 3), 'EX', '3600')
   return result
 end
 

@@ -9,7 +9,8 @@ local function resync()
   local worker, number = ARGV[1], ARGV[2]
   call('HEXISTS', P .. 'worker:' .. worker, 'call')
   -- guard: resync does not bring back a reaped worker
-  if not must('ZSCORE', P .. 'workers', worker) or end_without_books(worker) then return { 'FENCED' } end
+  if not must('ZSCORE', P .. 'workers', worker) then return { 'FENCED' } end
+  if not has_own_books(worker) then return end_without_books(worker) end
   -- guard: a worker that asks what it holds, and knows more than the server, begins anew
   if is_behind(call('HGET', P .. 'worker:' .. worker, 'call'), ARGV[3]) then return disown(worker, 'the server lost a tail') end
   -- guard: resync shuts out older turns

@@ -127,6 +127,19 @@ def test_what_a_later_version_adds_to_the_head_is_passed_over() -> None:
     assert _read(msgpack.packb({"new": 1, "c": "m0"})).cause == "m0"
 
 
+@pytest.mark.parametrize("cause", ["", "m0", "x" * 16, "x" * 31, "x" * 32, "ü", "ü" * 16])
+def test_a_head_that_names_only_a_cause_is_the_same_however_it_is_made(cause: str) -> None:
+    made = PLAIN._replace(cause=cause)
+    assert encode(made)[4] == msgpack.packb({"c": cause}) == head_of(made)
+    assert _read(msgpack.packb({"c": cause})).cause == cause
+
+
+@pytest.mark.parametrize("rest", [b"", b"\xa2a", b"\xa1ab", b"\xa1\xff", b"\x05", b"\xbf"])
+def test_a_cause_that_is_cut_off_too_long_or_no_text_is_refused(rest: bytes) -> None:
+    with pytest.raises(DecodeError):
+        _read(b"\x81\xa1c" + rest)
+
+
 def test_the_head_has_limits_too() -> None:
     with pytest.raises(DecodeError, match="the limit is 5"):
         decode([b"", b"", b"", b"", b"0", b"\x80" * 6, b""], Limits(max_bytes=5))

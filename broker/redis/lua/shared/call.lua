@@ -12,6 +12,7 @@ local P, ARGV -- prefix and arguments
 
 -- subscribers  topic -> agent types, see topics.lua
 -- touched      stream suffix -> number of entries that this call added
+-- answered     process -> true once a reply was sent to it
 -- unclaimed    stream suffix -> true for a topic that no agent type takes, once something is added to it
 -- max_unclaimed  how much of such a topic is kept, in a call that adds messages
 -- claims       blob -> bytes that came with this call; {} where a body may point to bytes that are there; else nil
@@ -30,6 +31,18 @@ end
 local function failure(result) return type(result) == 'table' and result.err and tostring(result.err) or nil end
 
 local function text(number) return string.format('%.0f', number) end
+
+-- The same for numbers that are mostly small: to write one as text takes as long as a command, in an argument of a command
+-- as well. Where it counts, a number that is always the same stands there as text.
+local SMALL, DIGITS = 1000, {}
+local function digits(number)
+  local known = DIGITS[number]
+  if not known then
+    known = text(number)
+    if number >= 0 and number < SMALL then DIGITS[number] = known end
+  end
+  return known
+end
 
 local function event(name, a, b, c)
   call('XADD', P .. 'events', 'MAXLEN', '~', 10000, '*', 'event', name, 'of', a or '', 'what', b or '', 'more', c or '')

@@ -5,46 +5,53 @@
 
 local now_ms, now_text -- the server's time, once it was asked for in a call
 local id_ms, id_n, id_head -- the last id given, once it was read in a call; what all ids of this millisecond begin with
+local last_id -- the last id that this call gave
 
-local function reset_clock() now_ms, now_text, id_ms, id_n, id_head = nil, nil, nil, nil, nil end
+local function reset_clock() now_ms, now_text, id_ms, id_n, id_head, last_id = nil, nil, nil, nil, nil, nil end
 
 -- The server's time, ms: the same from the first to the last line of a call.
 local function now()
   if not now_ms then
     local t = redis.call('TIME')
-    now_ms = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
-    now_text = text(now_ms)
+    -- Digits put together: to write a number as text takes as long as a command.
+    now_text = t[1] .. string.sub('000000' .. t[2], -6, -4)
+    now_ms = tonumber(now_text)
   end
   return now_ms
 end
 
-local function read_clock()
-  local last = call('GET', P .. 'clock')
-  local ms, n = string.match(last or '', '^(%d+)%-(%d+)$')
-  id_ms, id_n = tonumber(ms or 0), tonumber(n or 0)
+local function now_as_text()
+  now()
+  return now_text
+end
+
+-- The clock goes on from this id.
+local function set_clock(id)
+  local ms, n = string.match(id, '^(%d+)%-(%d+)$')
+  id_ms, id_n, id_head = tonumber(ms or 0), tonumber(n or 0), (ms or '0') .. '-'
 end
 
 -- The server's time may go back, and a replica that took over may be behind: ids rise all the same.
 local function next_id()
-  if not id_ms then read_clock() end
+  if not id_ms then set_clock(call('GET', P .. 'clock') or '') end
   if now() > id_ms then
-    id_ms, id_n, id_head = now_ms, 0, nil
+    id_ms, id_n, id_head = now_ms, 0, now_text .. '-'
   else
     id_n = id_n + 1
   end
-  id_head = id_head or text(id_ms) .. '-'
-  return id_head .. id_n
+  last_id = id_head .. digits(id_n)
+  return last_id
 end
 
 -- A stream has a higher last id than the clock: ids go on above it.
 local function step_over(last)
-  local ms, n = string.match(last, '^(%d+)%-(%d+)$')
-  id_ms, id_n, id_head = tonumber(ms), tonumber(n), nil
+  set_clock(last)
+  last_id = last
 end
 
 local function save_clock()
   -- guard: ids rise over all streams
-  if id_ms then call('SET', P .. 'clock', text(id_ms) .. '-' .. text(id_n)) end
+  if last_id then call('SET', P .. 'clock', last_id) end
 end
 
 -- An entry id as text that compares like the id.

@@ -39,8 +39,8 @@ local function bury(agent_type, suffix, id, values, letter)
   add('attempts', letter.attempts or 0)
   add('stream', suffix)
   add('entry', id)
-  add('first', letter.first or text(now()))
-  add('last', text(now()))
+  add('first', letter.first or now_as_text())
+  add('last', now_as_text())
   add('worker', letter.worker or '')
   -- Ids of our clock: by the server's, two agent types may each bury a letter under one id within a millisecond, and which
   -- came first is lost.
@@ -84,7 +84,7 @@ local SEND_AGAIN = 30000 -- ms after which what could neither be sent nor buried
 
 -- A message that can't leave is a dead letter of `agent_type`; where it can't be that either, it is sent again later.
 local function bury_message(wrong, agent_type, suffix, id, kind, key, from, head, body)
-  local values = { id, kind, key, from, text(now()), head, body }
+  local values = { id, kind, key, from, now_as_text(), head, body }
   if try_bury(agent_type, suffix, '', values, { reason = 'unsendable', error = wrong }) then return end
   if try_send(suffix, SEND_AGAIN, id, kind, key, from, head, body) then event('lost', agent_type, id, wrong) end
 end

@@ -33,8 +33,7 @@ end
 
 -- A message, as an entry.
 local function append(suffix, id, kind, key, from, head, body)
-  now() -- so that now_text is known
-  return append_fields(suffix, entry_fields(id, kind, key, from, now_text, head, body))
+  return append_fields(suffix, entry_fields(id, kind, key, from, now_as_text(), head, body))
 end
 
 -- The list of values, of fields as the server gives them: mostly in our order, in any other when a person added the

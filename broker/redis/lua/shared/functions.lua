@@ -2,7 +2,7 @@
 
 local function begin(keys, arguments, is_strict)
   call, P, ARGV = is_strict and redis.call or begin_soft(), keys[1], arguments
-  this = { subscribers = {}, touched = {}, unclaimed = {} }
+  this = { subscribers = {}, touched = {}, unclaimed = {}, answered = {} }
   reset_clock()
 end
 

@@ -3,12 +3,15 @@
 -- reply:<process>  stream  replies to one process
 -- call:<id>        hash    a request that may be sent again: the processes that wait (`to`), the reply once there is one
 
-local REPLY_KEPT = 60 -- seconds
+local REPLY_KEPT = '60' -- seconds
 local MOST_WAITING = 16 -- processes that may wait for the reply to one request; of more, the last ones
 
 local function send_to_process(process, id, kind, key, from, head, body)
   local stream = P .. 'reply:' .. process
-  call('XADD', stream, 'MAXLEN', '~', 100000, '*', entry_fields(id, kind, key, from, text(now()), head, body))
+  call('XADD', stream, 'MAXLEN', '~', '100000', '*', entry_fields(id, kind, key, from, now_as_text(), head, body))
+  -- One for all replies of a call: they come at the same time.
+  if this.answered[process] then return end
+  this.answered[process] = true
   call('EXPIRE', stream, REPLY_KEPT)
 end
 
@@ -46,7 +49,7 @@ end
 
 -- A reply; with a call id it is kept for another attempt of the requester.
 local function reply_to_call(process, call_id, id, kind, from, head, body)
-  local kept_for = REPLY_KEPT * 1000
+  local kept_for = tonumber(REPLY_KEPT) * 1000
   if call_id ~= '' then
     local record = P .. 'call:' .. call_id
     local to = call('HGET', record, 'to')
@@ -57,5 +60,6 @@ local function reply_to_call(process, call_id, id, kind, from, head, body)
     if this.claims then kept_for = math.max(kept_for, call('PTTL', record)) end
   end
   if this.claims then lend_claim(body, kept_for) end
+  if string.find(process, '^%S+$') then return send_reply(process, id, kind, from, head, body) end
   for _, each in ipairs(words(process)) do send_reply(each, id, kind, from, head, body) end
 end

@@ -26,7 +26,7 @@ local function send(suffix, due, id, kind, key, from, head, body)
     -- same time leaves in the order of these names.
     -- guard: a delayed message takes the place of no other
     local name = sortable(next_id())
-    remember_timer(name, due, suffix, entry_fields(id, kind, key, from, text(now()), head, body))
+    remember_timer(name, due, suffix, entry_fields(id, kind, key, from, now_as_text(), head, body))
     if this.claims then keep_claim(body, 'timer:' .. name) end
     return
   end
@@ -55,7 +55,7 @@ local function is_remembered(idem, window)
     if tonumber(call('ZSCORE', ids, idem)) > now() then return true end
     call('ZADD', ids, text(over), idem)
   end
-  bulk('ZREM', ids, call('ZRANGEBYSCORE', ids, '-inf', text(now()), 'LIMIT', 0, FORGOTTEN))
+  bulk('ZREM', ids, call('ZRANGEBYSCORE', ids, '-inf', now_as_text(), 'LIMIT', 0, FORGOTTEN))
   -- It may never be shorter than what another process asked for.
   -- guard: ids stay as long as each of them is remembered
   if call('PTTL', ids) < window then call('PEXPIRE', ids, text(2 * window)) end

@@ -16,7 +16,7 @@ local function fire_message(name)
 end
 
 local function next_due()
-  local head = call('ZRANGE', P .. 'timers', 0, 0, 'WITHSCORES')
+  local head = call('ZRANGE', P .. 'timers', '0', '0', 'WITHSCORES')
   return head[2] and tonumber(head[2])
 end
 
@@ -26,7 +26,7 @@ local function fire_due()
   if not first then return '' end
   if first > now() then return text(first) end
   this.claims = this.claims or {}
-  local due = call('ZRANGEBYSCORE', P .. 'timers', '-inf', text(now()), 'LIMIT', 0, 100)
+  local due = call('ZRANGEBYSCORE', P .. 'timers', '-inf', now_as_text(), 'LIMIT', 0, 100)
   for i = 1, #due do
     local kind, rest = string.match(due[i], '^(%a)|(.*)$')
     if kind == 'm' then

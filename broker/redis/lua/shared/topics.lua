@@ -150,7 +150,7 @@ local function announce(max_unclaimed)
   end
   for agent_type, suffixes in pairs(fresh) do
     -- guard: a stream with new entries is remembered
-    mark_fresh(agent_type, suffixes, text(now()), 'NX')
+    mark_fresh(agent_type, suffixes, now_as_text(), 'NX')
     ring(agent_type, added[agent_type])
   end
   this.touched = {}

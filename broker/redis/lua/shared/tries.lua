@@ -22,7 +22,7 @@ local function deaths_allowed(agent_type) return math.max(1, max_attempts(agent_
 local function read_tries(line)
   local attempts, first = string.match(line or '', '^(%d+) (%d+)')
   local deaths = string.match(line or '', '^%d+ %d+ (%d+) ')
-  return tonumber(attempts or 0), first or text(now()), tonumber(deaths or 0)
+  return tonumber(attempts or 0), first or now_as_text(), tonumber(deaths or 0)
 end
 
 local function tries_line(attempts, first, deaths, reason)

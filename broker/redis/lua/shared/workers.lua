@@ -193,7 +193,7 @@ local function sign_of_life(lease)
   if is_gap then patience = now() + lease end
   -- A clock that was set back must not make it longer.
   patience, since = math.min(patience, now() + lease), math.min(since, now())
-  call('HSET', P .. 'beats', 'last', text(now()), 'patience', text(patience), 'since', text(since))
+  call('HSET', P .. 'beats', 'last', now_as_text(), 'patience', text(patience), 'since', text(since))
   if now() >= patience then return now() end
   -- guard: patience has an end
   return now() - since >= SLOW * lease and since or 0
@@ -211,12 +211,15 @@ local function disown(worker, why)
   return { 'FENCED' }
 end
 
--- A worker whose own keys are of the wrong type is ended as if its lease were over, and joins again: it may hold what its books
--- do not say, and nothing that it took now would be in them. Returns whether it was.
-local function end_without_books(worker)
+-- Whether the keys of a worker itself can be used.
+local function has_own_books(worker)
   call('HEXISTS', P .. 'own:' .. worker, '')
-  -- guard: a worker without books takes nothing
-  if not this.unusable then return false end
+  return not is_unusable('own:' .. worker) and not is_unusable('worker:' .. worker)
+end
+
+-- A worker whose own keys are of the wrong type is ended as if its lease were over, and joins again: it may hold what its books
+-- do not say, and nothing that it took now would be in them.
+local function end_without_books(worker)
   reap(worker, false)
-  return true
+  return { 'FENCED' }
 end

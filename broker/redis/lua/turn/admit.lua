@@ -12,7 +12,7 @@ local function park(agent_type, key, entry)
       { reason = UNWRITABLE, error = wait .. ': ' .. this.unusable[wait] })
   end
   -- guard: what is parked is counted
-  call('HINCRBY', P .. 'parked:' .. agent_type, key, 1)
+  call('HINCRBY', P .. 'parked:' .. agent_type, key, '1')
 end
 
 -- A paused entry, and what comes after it for the same agent, waits; an idle agent is put aside.
@@ -29,7 +29,7 @@ local function admit(turn, agent_type, list)
   local keys, worker, paused = {}, turn.worker, turn.paused
   for i = 1, #list do keys[i] = list[i].values[KEY] end
   local busy = bulk_get(P .. 'busy:' .. agent_type, keys)
-  local mine, behind, taken = {}, {}, {}
+  local mine, behind, taken, any_parked = {}, {}, {}, turn.any_parked[agent_type]
   for i = 1, #list do
     local entry, key, holder = list[i], keys[i], busy[i]
     if paused and not behind[key] and is_paused(turn, agent_type, key, entry.suffix) then
@@ -40,7 +40,7 @@ local function admit(turn, agent_type, list)
         mine[key] = 'free'
       -- Behind an agent that it runs a worker gets more at once, but not past what is parked: that is older.
       -- guard: nothing overtakes what is parked
-      elseif holder == worker and call('HEXISTS', P .. 'parked:' .. agent_type, key) == 0 then
+      elseif holder == worker and not (any_parked and call('HEXISTS', P .. 'parked:' .. agent_type, key) == 1) then
         mine[key] = 'held'
       else
         behind[key] = true

@@ -6,6 +6,9 @@
 -- bytes                                  of the bodies in `out`
 -- streams                                that were read
 -- type_names, and by agent type: wanted (entries), persistent, rate (most a second, or nil), books (see pull.lua)
+-- any_parked                             by agent type: something is parked behind an agent, as the turn begins to take
+-- is_quiet                               there is nothing to take but new entries, see pull.lua
+-- is_bookless                            the worker's own keys can't be used
 -- paused, any_cancelled, resumed  what keeps entries from being handled as usual, see exceptions.lua
 -- commits                                what is committed, see commit.lua
 -- has_logs                               some commit appends to the logs of a state
@@ -23,7 +26,7 @@ local function new_turn()
   return {
     worker = ARGV[1], max_body = tonumber(ARGV[4]), held = tonumber(ARGV[6]), scan = ARGV[7] == '1',
     accept = tonumber(ARGV[8]), handed = 0, bytes = 0, streams = 0,
-    at = 9, type_names = {}, wanted = {}, persistent = {}, rate = {}, books = {}, returned = {}, returned_order = {},
+    at = 9, type_names = {}, wanted = {}, persistent = {}, rate = {}, books = {}, any_parked = {}, returned = {}, returned_order = {},
     out = {}, out_n = 0, states = {}, own_new = {}, own_n = 0,
   }
 end

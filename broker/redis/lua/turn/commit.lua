@@ -1,7 +1,8 @@
 -- Commits: each writes all of what it says or, because the turn was refused before or one of its keys is of the wrong type,
 -- nothing; then its message is a dead letter.
 --
--- A commit is four values at the same place of four lists: `group` (a table: agent type, stream suffix, acknowledged ids),
+-- A commit is four values at the same place of four lists: `group` (a table: agent type, stream suffix, what the fields of
+-- own:<worker> begin with, acknowledged ids),
 -- `id`, `key` and `mode`, the marks; `n` is how many there are. Most are plain and need nothing else. `own`: their fields
 -- of own:<worker>.
 
@@ -10,13 +11,16 @@ local COMES_BACK = { [RETRY] = true, [RELEASE] = true, [WAIT] = true }
 
 local function own_fields(groups, ids, n)
   local fields = {}
-  for i = 1, n do fields[i] = groups[i].type .. ' ' .. groups[i].suffix .. ' ' .. ids[i] end
+  for i = 1, n do fields[i] = groups[i].own .. ids[i] end
   return fields
 end
 
 local function read_commits(turn)
   local groups, group, id, key, mode = {}, {}, {}, {}, {}
-  for g = 1, tonumber(read(turn)) do groups[g] = { type = read(turn), suffix = read(turn), acked = {} } end
+  for g = 1, tonumber(read(turn)) do
+    local agent_type, suffix = read(turn), read(turn)
+    groups[g] = { type = agent_type, suffix = suffix, own = agent_type .. ' ' .. suffix .. ' ', acked = {} }
+  end
   local n, at = tonumber(read(turn)), turn.at
   for i = 1, n do
     group[i], id[i], key[i], mode[i] = groups[tonumber(ARGV[at])], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
@@ -144,7 +148,7 @@ local function finish_keys(turn, commits)
   end
   for agent_type, keys in pairs(keys_of) do
     if #keys > 0 then release_keys(turn, agent_type, keys) end
-    if done[agent_type] > 0 then call('HINCRBY', P .. 'stats:' .. agent_type, 'done', done[agent_type]) end
+    if done[agent_type] > 0 then call('HINCRBY', P .. 'stats:' .. agent_type, 'done', digits(done[agent_type])) end
   end
 end
 

@@ -66,7 +66,7 @@ end
 WRITERS[RETRY] = function(turn, i)
   local delay, attempts, first, reason = tonumber(read(turn)), read(turn), read(turn), read(turn)
   local agent_type = turn.commits.group[i].type
-  if first == '' then first = text(now()) end
+  if first == '' then first = now_as_text() end
   -- It ran to its end in a living worker: deaths before are forgotten.
   -- guard: a retry counts its attempt
   must('HSET', P .. 'tries:' .. agent_type, ref_of(turn, i), tries_line(attempts, first, 0, reason))

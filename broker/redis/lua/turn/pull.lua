@@ -12,7 +12,7 @@ local MOST_TAKEN, AT_LEAST = 512, 16
 -- The streams with the oldest unread entries. Where there are more, also the order from which on those may hold some.
 local function oldest_fresh(turn, agent_type)
   local most = math.max(STREAMS_AT_LEAST, STREAMS - turn.streams)
-  local found, suffixes = call('ZRANGE', P .. 'fresh:' .. agent_type, 0, most, 'WITHSCORES'), {}
+  local found, suffixes = call('ZRANGE', P .. 'fresh:' .. agent_type, '0', digits(most), 'WITHSCORES'), {}
   for i = 1, math.min(#found, 2 * most), 2 do suffixes[#suffixes + 1] = found[i] end
   turn.streams = turn.streams + #suffixes
   -- guard: streams that are not read yet hold back what is newer
@@ -31,12 +31,17 @@ local function add_paused(turn, agent_type, streams, suffixes, paused)
 end
 
 -- Without these nothing of a type is taken: an agent could be given to two workers, or be overtaken. They are looked at when
--- there is something to take, once in a turn.
+-- there is something to take, once in a turn; those of the worker as well, unless it has committed what stood in them.
 local function has_books(turn, agent_type)
+  if turn.is_bookless == nil then
+    -- guard: a worker without books takes nothing
+    turn.is_bookless = turn.commits.n == 0 and not has_own_books(turn.worker)
+  end
+  if turn.is_bookless then return false end
   local known = turn.books[agent_type]
   if known == nil then
     call('HLEN', P .. 'busy:' .. agent_type)
-    call('HLEN', P .. 'parked:' .. agent_type)
+    turn.any_parked[agent_type] = call('HLEN', P .. 'parked:' .. agent_type) > 0
     -- guard: nothing is taken without books
     known = not is_unusable('busy:' .. agent_type) and not is_unusable('parked:' .. agent_type)
     turn.books[agent_type] = known
@@ -47,7 +52,7 @@ end
 local function pull_new(turn, agent_type, count)
   if turn.scan then freshen(agent_type) end
   local suffixes, horizon = oldest_fresh(turn, agent_type)
-  local early = call('ZCARD', P .. 'early:' .. agent_type) > 0
+  local early = not turn.is_quiet and call('ZCARD', P .. 'early:' .. agent_type) > 0
   -- What would have to be read ahead could be kept nowhere.
   if is_unusable('early:' .. agent_type) then return end
   if #suffixes == 0 and not early or not has_books(turn, agent_type) then return end
@@ -72,6 +77,7 @@ local function is_filled(turn, taken, count) return taken >= count or taken > 0 
 
 -- Agents that are ready: at most so many are looked at that the list may be long, with agents that are paused.
 local function pull_ready(turn, agent_type, count)
+  if turn.is_quiet then return 0 end
   local taken, length = 0, call('LLEN', P .. 'ready:' .. agent_type)
   if length == 0 or not has_books(turn, agent_type) then return 0 end
   -- guard: a turn looks at a part of a long list
@@ -118,7 +124,7 @@ end
 -- A full bucket is as good as none: the key expires when it would be full.
 local function spend(turn, agent_type, rate, left)
   local full = math.ceil((math.max(1, rate) - left) / rate * 1000)
-  if full > 0 then call('SET', P .. 'rate:' .. agent_type, string.format('%.3f ', left) .. text(now()), 'PX', text(full)) end
+  if full > 0 then call('SET', P .. 'rate:' .. agent_type, string.format('%.3f ', left) .. now_as_text(), 'PX', text(full)) end
   if left < 1 then
     local due = now() + math.ceil((1 - left) / rate * 1000)
     if not turn.next_token or due < turn.next_token then turn.next_token = due end
@@ -129,7 +135,9 @@ end
 -- again, and it is known then what ended it. Returns whether one was taken.
 local function pull_suspect(turn, agent_type)
   local queue, rate = P .. 'suspects:' .. agent_type, turn.rate[agent_type]
-  for _ = 1, math.min(call('LLEN', queue), MOST_LOOKS) do
+  local length = turn.is_quiet and 0 or call('LLEN', queue)
+  if length == 0 or not has_books(turn, agent_type) then return false end
+  for _ = 1, math.min(length, MOST_LOOKS) do
     turn.suspicion = first_suspicion(agent_type, call('LINDEX', queue, 0) or '') or 0
     -- guard: a suspect waits for a worker that holds nothing
     if turn.held > 0 or turn.out_n > 0 then return false end
@@ -153,10 +161,11 @@ local function pull_type(turn, agent_type, count)
   if turn.resumed and turn.resumed[agent_type] then
     -- guard: all that was put aside goes on
     unshelve(agent_type, turn.resumed[agent_type])
+    turn.is_quiet = false
     turn.more = true
   end
   count = count - pull_ready(turn, agent_type, count)
-  if count > 0 and call('EXISTS', P .. 'newer:' .. agent_type) == 1 and has_books(turn, agent_type) then
+  if count > 0 and not turn.is_quiet and call('EXISTS', P .. 'newer:' .. agent_type) == 1 and has_books(turn, agent_type) then
     count = count - pull_newer(turn, agent_type, count)
   end
   if turn.bytes >= MOST_BYTES then count = math.min(count, 1) end
@@ -181,7 +190,22 @@ local function is_wanted(turn, agent_type)
   return turn.wanted[agent_type] > 0 and not (turn.paused and turn.paused['type ' .. agent_type])
 end
 
+local MOST_TYPES = 100 -- of which is asked at once
+
+-- Whether there is nothing but new entries, for all types of the worker. Mostly so: then this is one command in a turn.
+local function is_quiet(turn)
+  local types, keys = turn.type_names, {}
+  if #types == 0 or #types > MOST_TYPES then return false end
+  for i = 1, #types do
+    local agent_type, n = types[i], #keys
+    keys[n + 1], keys[n + 2] = P .. 'suspects:' .. agent_type, P .. 'ready:' .. agent_type
+    keys[n + 3], keys[n + 4] = P .. 'newer:' .. agent_type, P .. 'early:' .. agent_type
+  end
+  return call('EXISTS', unpack(keys)) == 0
+end
+
 local function pull_all(turn)
+  turn.is_quiet = is_quiet(turn)
   for _, agent_type in ipairs(turn.type_names) do
     -- guard: nothing comes along with a suspect
     if is_wanted(turn, agent_type) and pull_suspect(turn, agent_type) then return end

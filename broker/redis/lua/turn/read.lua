@@ -6,7 +6,7 @@
 -- MOST_NAME, MOST_SENDER, MOST_HEAD: bytes; they stand in broker/envelope.py and broker/ids.py, where publishers are refused.
 
 local function read_group(turn, agent_type, count, suffixes)
-  local arguments = { 'GROUP', agent_type, turn.worker, 'COUNT', count, 'STREAMS' }
+  local arguments = { 'GROUP', agent_type, turn.worker, 'COUNT', digits(count), 'STREAMS' }
   for i = 1, #suffixes do
     arguments[6 + i] = P .. suffixes[i]
     arguments[6 + #suffixes + i] = '>'

@@ -33,7 +33,7 @@ local function deliver(turn, agent_type, suffix, id, tries, values)
     return false
   end
   if turn.any_cancelled and values[HEAD] ~= '' and call('ZSCORE', P .. 'cancelled', values[ID]) then
-    tries = (tries == '' and '0 ' .. text(now()) .. ' 0' or tries) .. ' cancelled'
+    tries = (tries == '' and '0 ' .. now_as_text() .. ' 0' or tries) .. ' cancelled'
   end
   local out, n, own, own_n = turn.out, turn.out_n, turn.own_new, turn.own_n
   out[n + 1], out[n + 2], out[n + 3], out[n + 4] = agent_type, suffix, id, tries
@@ -60,7 +60,7 @@ local function take_one(turn, agent_type, key, ref, tries)
     return 0
   end
   -- guard: what is taken is pending, also while its group is being mended
-  redis.pcall('XCLAIM', P .. suffix, agent_type, turn.worker, 0, id, 'FORCE', 'JUSTID')
+  redis.pcall('XCLAIM', P .. suffix, agent_type, turn.worker, '0', id, 'FORCE', 'JUSTID')
   values[KEY] = key
   return deliver(turn, agent_type, suffix, id, tries or '', values) and 1 or 0
 end
@@ -72,7 +72,7 @@ local function take_parked(turn, agent_type, key, most, alone)
   local list, counts = P .. 'wait:' .. agent_type .. ':' .. key, P .. 'parked:' .. agent_type
   local looked = 0
   while looked < MOST_LOOKS do
-    local refs, taken, n = call('LRANGE', list, 0, most - 1), 0, 0
+    local refs, taken, n = call('LRANGE', list, '0', digits(most - 1)), 0, 0
     if #refs == 0 then
       call('HDEL', counts, key)
       return 0
@@ -98,8 +98,8 @@ local function take_parked(turn, agent_type, key, most, alone)
       taken = taken + take_one(turn, agent_type, key, refs[n], tries[n])
     end
     -- guard: what is taken is not parked any more
-    call('LTRIM', list, n, -1)
-    if call('HINCRBY', counts, key, -n) <= 0 then call('HDEL', counts, key) end
+    call('LTRIM', list, digits(n), '-1')
+    if call('HINCRBY', counts, key, '-' .. digits(n)) <= 0 then call('HDEL', counts, key) end
     if taken > 0 then return taken end
     looked = looked + n
   end

@@ -21,13 +21,13 @@
 local function result_of(turn, due, full)
   if turn.next_token and (due == '' or turn.next_token < tonumber(due)) then due = text(turn.next_token) end
   local flags = (turn.more and 'm' or '') .. (turn.suspicion and 's' .. turn.suspicion or '') .. (full and 'f' .. full or '')
-  return { 'OK', text(now()), due, flags, turn.out, turn.states }
+  return { 'OK', now_as_text(), due, flags, turn.out, turn.states }
 end
 
 local function take_turn()
   local worker, number = ARGV[1], tonumber(ARGV[2])
   local last = call('HGET', P .. 'worker:' .. worker, 'call')
-  if end_without_books(worker) then return { 'FENCED' } end
+  if is_unusable('worker:' .. worker) then return end_without_books(worker) end
   -- Its lease ended while it ran on, and what it held runs elsewhere: nothing of this turn may be written.
   -- guard: a reaped worker commits nothing
   if not last then return { 'FENCED' } end
@@ -37,7 +37,7 @@ local function take_turn()
   -- guard: a copy of an older turn is refused
   if tonumber(last) >= number then return { 'STALE' } end
   -- guard: the number of a turn is kept
-  call('HSET', P .. 'worker:' .. worker, 'call', number)
+  call('HSET', P .. 'worker:' .. worker, 'call', ARGV[2])
   this.max_unclaimed = tonumber(ARGV[4])
   local turn = new_turn()
   read_types(turn)
@@ -53,6 +53,7 @@ local function take_turn()
   pull_all(turn)
   bulk_set(P .. 'own:' .. worker, turn.own_new)
   save_clock()
+  if turn.is_bookless then return end_without_books(worker) end
   return result_of(turn, due, full)
 end
 

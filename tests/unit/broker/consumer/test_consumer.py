@@ -90,13 +90,24 @@ async def test_two_that_ended_in_one_turn_let_go_of_their_key_once() -> None:
         assert [item for item in call.done if item[0][0] == "a"] == [("a1", "CM"), ("a2", "C")]
 
 
+async def test_one_delivery_costs_two_turns() -> None:
+    """The turn that asks for more carries the commit of a handler that ended at once."""
+    async with working() as work:
+        await work.quiet()
+        turns = len(work.lane.calls)
+        work.offer(entry("a", "a1"))
+        await work.committed("a1")
+        await work.quiet()
+        assert len(work.lane.calls) - turns == 2
+
+
 # Outcomes
 
 
 async def test_a_retry_gives_back_the_rest_of_its_key_in_order() -> None:
     async with working() as work:
         work.host.outcomes["a1"] = RETRY
-        work.offer(entry("a", "a1"), entry("a", "a2"), entry("b", "b1"), entry("a", "a3"))
+        await work.offer_together(entry("a", "a1"), entry("a", "a2"), entry("b", "b1"), entry("a", "a3"))
         call = await work.sees_call(ends("a1"))
         assert [item for item in call.done if item[0][0] == "a"] == [("a1", "R"), ("a2", "L"), ("a3", "L")]
         await work.quiet()
@@ -108,7 +119,7 @@ async def test_a_retry_gives_back_the_rest_of_its_key_in_order() -> None:
 async def test_a_retry_after_a_commit_of_its_key_in_the_same_turn() -> None:
     async with working() as work:
         work.host.outcomes["a2"] = RETRY
-        work.offer(entry("a", "a1"), entry("a", "a2"), entry("a", "a3"))
+        await work.offer_together(entry("a", "a1"), entry("a", "a2"), entry("a", "a3"))
         await eventually(lambda: work.lane.returned == ["a2", "a3"])
         assert work.modes() == {"a1": "CM", "a2": "R", "a3": "L"}
 
@@ -134,7 +145,7 @@ async def test_what_comes_for_a_key_that_is_given_back_goes_back_behind_it() -> 
 async def test_a_release_counts_no_attempt_and_gives_back_the_rest() -> None:
     async with working() as work:
         work.host.outcomes["a1"] = Release("not now")
-        work.offer(entry("a", "a1"), entry("a", "a2"))
+        await work.offer_together(entry("a", "a1"), entry("a", "a2"))
         await eventually(lambda: work.lane.returned == ["a1", "a2"])
         assert work.modes() == {"a1": "L", "a2": "L"}
 

@@ -1,0 +1,96 @@
+"""Processor time that a message costs, its process and the server: of this checkout, and beside it of another one.
+
+Other programs on the machine change it less than they change the time that passes, and still by half. So both checkouts
+take turns, each round gives a ratio, and the median of the ratios is what counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.helpers.servers import ServerProcess, best_kind
+
+from .site import PATIENCE, ROOT
+
+NODE: Final = Path(__file__).with_name("cost_node.py")
+SPENDERS: Final = ("python", "server")
+COUNTS: Final = {"publish": 20_000, "handle": 20_000, "relay": 15_000, "ask": 10_000, "ask-alone": 2_000}
+"""Messages of one measurement, by way."""
+
+
+class Round(NamedTuple):
+    """Microseconds for each message in one round, by who spent them."""
+
+    here: dict[str, float]
+    there: dict[str, float] | None
+
+
+def _spent(checkout: Path, way: str, count: int) -> dict[str, float]:
+    """One measurement, on a server of its own."""
+    with ServerProcess(best_kind()) as server:
+        done = subprocess.run(
+            [sys.executable, "-P", str(NODE), way, str(count), server.url],
+            env={**os.environ, "PYTHONPATH": str(checkout)},
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE,
+            check=True,
+        )
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _round(number: int, way: str, count: int, against: Path | None) -> Round:
+    """Who comes first changes from round to round."""
+    if against is None:
+        return Round(_spent(ROOT, way, count), None)
+    order = (ROOT, against) if number % 2 else (against, ROOT)
+    spent = {checkout: _spent(checkout, way, count) for checkout in order}
+    return Round(spent[ROOT], spent[against])
+
+
+def _line(way: str, spender: str, rounds: Sequence[Round]) -> str:
+    here = statistics.median(one.here[spender] for one in rounds)
+    start = f"{way:<10} {spender:<7} {here:>7.1f}"
+    ratios = [one.here[spender] / one.there[spender] for one in rounds if one.there is not None]
+    if not ratios:
+        return start
+    there = statistics.median(one.there[spender] for one in rounds if one.there is not None)
+    return f"{start} {there:>7.1f}  {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the measurement and prints the table."""
+    parser = argparse.ArgumentParser(prog="scripts/bench cost", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "--against", type=Path, metavar="FOLDER", help="another checkout, measured beside this one"
+    )
+    parser.add_argument("--rounds", type=int, default=7, metavar="N", help="measurements of each; default 7")
+    parser.add_argument(
+        "--quick", action="store_true", help="a twentieth of the messages; for a look, not a record"
+    )
+    parser.add_argument("--only", action="append", metavar="WAY", choices=list(COUNTS), help="some ways only")
+    options = parser.parse_args(arguments)
+    against = None if options.against is None else options.against.resolve()
+    print("microseconds for each message: here" + (", there, here / there (range)" if against else ""))
+    for way in options.only or COUNTS:
+        count = COUNTS[way] // 20 if options.quick else COUNTS[way]
+        rounds = []
+        for number in range(options.rounds):
+            print(f"{way}: round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
+            rounds.append(_round(number, way, count, against))
+        for spender in SPENDERS:
+            print(_line(way, spender, rounds), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""One process that does one thing: `python -P cost_node.py WAY COUNT URL`. What it and its server spent on it, as JSON.
+
+It runs with the code of whatever checkout is on PYTHONPATH; only names that have been there for long are used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+import redis
+
+from callboard import AgentId, TopicId
+from callboard.broker import BrokerSettings
+from callboard.cli.sessions import run
+from callboard.runtime.runtime import RedisAgentRuntime
+from scripts.benchmarks.messages import app, small
+
+NAMESPACE = "cost"
+AT_ONCE, KEYS = 100, 100  # tasks that publish or ask; agents of each type
+
+
+class Meter:
+    """Processor time of this process and of the server, in microseconds for each message."""
+
+    def __init__(self, url: str, count: int) -> None:
+        self._server = redis.Redis.from_url(url)
+        self._count = count
+        self.cost: dict[str, float] = {}
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """What runs in the block is measured."""
+        python, server = time.process_time(), self._spent()
+        yield
+        server_after, python_after = self._spent(), time.process_time()
+        self.cost = {
+            "python": (python_after - python) / self._count * 1e6,
+            "server": (server_after - server) / self._count * 1e6,
+        }
+
+    def _spent(self) -> float:
+        spent = self._server.info("cpu")
+        return float(spent["used_cpu_user"]) + float(spent["used_cpu_sys"])
+
+
+def _runtime(url: str, *types: str) -> RedisAgentRuntime:
+    settings = BrokerSettings(namespace=NAMESPACE, url=url)
+    return RedisAgentRuntime.from_app(app, url, namespace=NAMESPACE, settings=settings, types=types)
+
+
+async def _publish_all(runtime: RedisAgentRuntime, topic: str, count: int) -> None:
+    numbers = iter(range(count))
+
+    async def publish() -> None:
+        for number in numbers:
+            await runtime.publish_message(small(number), TopicId(topic, f"key-{number % KEYS}"))
+
+    await asyncio.gather(*(publish() for _ in range(AT_ONCE)))
+
+
+async def publish(url: str, count: int, meter: Meter) -> None:
+    """Events to one topic, by a hundred tasks."""
+    async with _runtime(url, "sink"):
+        pass
+    async with _runtime(url) as runtime:
+        await _publish_all(runtime, "in", KEYS)
+        with meter.running():
+            await _publish_all(runtime, "in", count)
+
+
+async def handle(url: str, count: int, meter: Meter, agent_type: str = "sink", topic: str = "in") -> None:
+    """A backlog that is handled by one worker."""
+    async with _runtime(url, agent_type):
+        pass
+    async with _runtime(url) as runtime:
+        await _publish_all(runtime, topic, count)
+    async with _runtime(url, agent_type) as runtime:
+        with meter.running():
+            runtime.start()
+            await runtime.stop_when(lambda: runtime.handled >= count)
+
+
+async def relay(url: str, count: int, meter: Meter) -> None:
+    """The same by a handler that publishes one message for each."""
+    await handle(url, count, meter, "relay", "relayed")
+
+
+async def ask(url: str, count: int, meter: Meter, in_flight: int = AT_ONCE) -> None:
+    """Requests and their replies, asked and answered in this process."""
+    numbers = iter(range(count))
+
+    async def ask_on(runtime: RedisAgentRuntime) -> None:
+        for number in numbers:
+            await runtime.send_message(small(number), AgentId("answerer", f"key-{number % KEYS}"))
+
+    async with _runtime(url, "answerer") as runtime:
+        runtime.start()
+        await runtime.ready()
+        for number in range(KEYS):
+            await runtime.send_message(small(number), AgentId("answerer", f"key-{number}"))
+        with meter.running():
+            await asyncio.gather(*(ask_on(runtime) for _ in range(in_flight)))
+
+
+async def ask_alone(url: str, count: int, meter: Meter) -> None:
+    """One request at a time."""
+    await ask(url, count, meter, 1)
+
+
+WAYS: dict[str, Callable[[str, int, Meter], Awaitable[None]]] = {
+    "publish": publish,
+    "handle": handle,
+    "relay": relay,
+    "ask": ask,
+    "ask-alone": ask_alone,
+}
+
+
+async def _measured(way: str, count: int, url: str) -> None:
+    meter = Meter(url, count)
+    await WAYS[way](url, count, meter)
+    print(json.dumps(meter.cost))
+
+
+if __name__ == "__main__":
+    run(_measured(sys.argv[1], int(sys.argv[2]), sys.argv[3]))
