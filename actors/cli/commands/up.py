@@ -61,13 +61,15 @@ def up(
     Exit codes: 0 drained, 1 a process died too often, 2 wrong use, 3 no server, 130 stopped at once.
     """
     from callboard.process.loading import load_app
+    from callboard.process.printing import unhindered
     from callboard.process.supervisor import Ending, RestartPolicy
 
     app = load_app(target)
     counts = counts_of(app, [*(processes or []), *(more or [])])
     policy = RestartPolicy(limit=restarts)
     settings = with_limits(settings_for(app, url, namespace), max_memory, max_messages)
-    ending = asyncio.run(_up(app, target, counts, policy, settings, grace))
+    with unhindered():
+        ending = asyncio.run(_up(app, target, counts, policy, settings, grace))
     return INTERRUPTED if ending is Ending.KILLED else 0
 
 

@@ -52,6 +52,7 @@ def worker(
     79 passed a limit and drained, 130 stopped at once by a second signal.
     """
     from callboard.process.loading import load_app
+    from callboard.process.printing import unhindered
     from callboard.process.worker import RECYCLED, WorkerEnding, run_worker
     from callboard.runtime.runtime import RedisAgentRuntime
 
@@ -75,4 +76,5 @@ def worker(
         )
 
     codes = {WorkerEnding.DRAINED: 0, WorkerEnding.RECYCLED: RECYCLED, WorkerEnding.AT_ONCE: INTERRUPTED}
-    return codes[run(work())]
+    with unhindered():
+        return codes[run(work())]
