@@ -129,6 +129,8 @@ class Consumer:
             self._boxes.add(delivery)
         self._intake.learn(turn, room)
         self._runners.wake()
+        if turn.deliveries:
+            self._intake.handlers_begin()
         self._handler.on_turn(turn)
 
     async def _leave(self) -> None:
