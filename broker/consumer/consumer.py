@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from callboard.broker.delivery import Delivery
 from callboard.broker.errors import BrokerError, ConnectionLostError, EncodeError, FencedError
@@ -171,6 +172,10 @@ class Consumer:
     def running(self) -> int:
         """Handlers under way."""
         return self._places.running
+
+    def handled_in(self, task: asyncio.Task[Any]) -> Delivery | None:
+        """The delivery that is handled in this task."""
+        return next((box.queue[0] for box in self._boxes if box.task is task and box.queue), None)
 
     @property
     def is_idle(self) -> bool:

@@ -162,7 +162,6 @@ class Intake:
         unstarted = held - places.running
         room = max(places.total - held, int(load.rate * AHEAD) - unstarted)
         fitting = int(BYTES_AHEAD / load.typical_size)
-        # guard: a worker takes no more than its handlers let begin
         most = min(self._settings.prefetch, max(1, fitting), self._pace.width) + places.waiting
         return min(self._ramp, room, most - held)
 
@@ -224,7 +223,7 @@ class Intake:
         self._pace.ended += 1
         boxes = self._boxes
         if self._pace.blocks_others(boxes.held - len(boxes.finished) - self._places.running):
-            # guard: what waits behind a handler that blocked goes to others
+            # It would wait here while others may have nothing to do. Nothing of it has begun, so it counts no attempt.
             boxes.step_back(lambda _: True)
         if self._suspects.keep_room and self._boxes.held == len(self._boxes.finished):
             self._suspects.forget()

@@ -65,7 +65,6 @@ class Pace:
         now = monotonic()
         late = now - self._due
         if late > LATE:
-            # guard: a worker whose handlers block holds fewer
             self.width = max(1, min(self.width, int(self.ended * LATE / late)))
         elif self.width < self._most:
             self.width = min(2 * self.width, self._most)

@@ -58,6 +58,10 @@ def show(view: Overview) -> None:
                 for one in view.workers
             ],
         )
+        for one in view.workers:
+            if (blocked := one.blocked) is not None:
+                ago = duration((view.at - blocked.at) / 1000)
+                say(f"blocked: {one.name} for {duration(blocked.seconds)}, {ago} ago: {blocked.what}")
     else:
         say("no workers: start some with `callboard up` or `callboard worker`")
     for pause in view.paused:

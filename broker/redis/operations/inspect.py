@@ -15,6 +15,7 @@ from callboard.broker.redis.keys import topic as topic_suffix
 from .entries import StreamEntry, fields_of, follow, recent
 from .views import (
     AgentTypeView,
+    BlockedView,
     GroupView,
     HeldEntry,
     Overview,
@@ -208,7 +209,13 @@ def _worker(facts: Sequence[Any], now: int) -> WorkerView:
         held=held,
         running=int(fields.get("running", 0)),
         started=int(fields.get("started", 0)),
+        blocked=_blocked(fields.get("blocked", "")),
     )
+
+
+def _blocked(text: str) -> BlockedView | None:
+    found = re.fullmatch(r"(\d+) (\d+\.\d+) (.*)", text)
+    return BlockedView(at=int(found[1]), seconds=float(found[2]), what=found[3]) if found else None
 
 
 def _topic(name: str, subscribers: tuple[str, ...], measured: _Measured) -> TopicView:

@@ -41,6 +41,21 @@ class AgentTypeView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedView:
+    """A handler that keeps the event loop of its worker from running, or did: nothing else runs in the process meanwhile.
+
+    Attributes:
+        at: when a heartbeat saw it last, server ms.
+        seconds: for how long it had blocked the loop then.
+        what: the agent, the message, and the line of code.
+    """
+
+    at: int
+    seconds: float
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerView:
     """One worker that is alive, or was until its lease ends.
 
@@ -53,6 +68,7 @@ class WorkerView:
         held: entries that it holds.
         running: handlers that ran at its last heartbeat.
         started: when it joined, server ms.
+        blocked: what last blocked its event loop; None: nothing did for as long as a beat takes.
     """
 
     name: str
@@ -63,6 +79,7 @@ class WorkerView:
     held: int
     running: int
     started: int
+    blocked: BlockedView | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
