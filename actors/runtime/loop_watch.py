@@ -37,7 +37,11 @@ class LoopWatch:
         self._told: dict[str, float] = {}
 
     def look(self) -> str:
-        """One look, in another thread than the loop's. Returns "" or, while the loop is blocked, for how long and by what."""
+        """One look, in another thread than the loop's.
+
+        Returns:
+            "", or while the loop is blocked for how many seconds, a space, and by what.
+        """
         now = monotonic()
         if not self._is_asked:
             self._is_asked, self._asked_at = True, now
@@ -56,7 +60,7 @@ class LoopWatch:
     def _describe(self) -> str:
         task = asyncio.current_task(self._loop)
         who = self._who(task) if task is not None else ""
-        where = handler_line(sys._current_frames().get(self._thread))  # noqa: SLF001 - documented for this
+        where = handler_line(sys._current_frames().get(self._thread))
         return ", ".join(filter(None, (who, where))) or "something that is no handler"
 
     def _tell(self, what: str, seconds: float, now: float) -> None:

@@ -46,7 +46,7 @@ class Pace:
         self._due = math.inf
 
     def begin(self) -> None:
-        """A runner is about to begin with deliveries that have come: what is looked at is when the loop is back from there."""
+        """A runner is about to begin with deliveries that have come; looked at is when the loop is back from there."""
         if self._next is not None and self.width == self._most:
             return
         self.end()
@@ -76,6 +76,6 @@ class Pace:
             self._next = self._loop.call_later(LOOK_EVERY, self._look)
 
     def blocks_others(self, unbegun: int) -> bool:
-        """A handler has ended: whether it blocked the loop, and what has not begun would wait too long behind others like it."""
+        """A handler has ended: whether it blocked the loop, and so many would wait too long behind others like it."""
         late = monotonic() - self._due
         return late > LATE and unbegun * late > MOST_UNBEGUN * self.ended

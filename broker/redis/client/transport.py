@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -380,8 +380,15 @@ class RedisTransport:
         for start in range(0, len(names), DELETED_AT_ONCE):
             await self.admin.command("UNLINK", *names[start : start + DELETED_AT_ONCE])
 
-    async def close(self, delete_namespace: bool = False) -> None:
-        """Sends what is still to be sent, then closes every connection."""
+    async def close(
+        self, delete_namespace: bool = False, last: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """Sends what is still to be sent, then closes every connection.
+
+        Args:
+            delete_namespace: remove every key of the namespace before.
+            last: called when nothing is sent any more, and the server can still be asked.
+        """
         await self.publisher.close()
         await self._replies.close()
         error = ConnectionLostError(self.endpoint.shown, "closed before the reply came")
@@ -389,9 +396,13 @@ class RedisTransport:
         self._waiting.clear()
         if delete_namespace:
             await self.delete_namespace()
-        self.claims.close()
-        self.nested.close()
-        self.admin.close()
+        try:
+            if last is not None:
+                await last()
+        finally:
+            self.claims.close()
+            self.nested.close()
+            self.admin.close()
 
 
 def _is_taken(topic: str, subscriptions: Iterable[Declared]) -> bool:
