@@ -64,9 +64,10 @@ async def test_whatever_is_there_is_in_the_register_when_its_process_is_killed(
         async with RedisAgentRuntime(server_url):
             pass
 
-    with monkeypatch.context() as patch, pytest.raises(KilledError):
+    with monkeypatch.context() as patch:
         patch.setattr(RedisTransport, where, killed_after)
-        await live_and_die()
+        with pytest.raises(KilledError):
+            await live_and_die()
     ((namespace, entered),) = found
     assert entered is not None
     types = f"callboard:{{{namespace}}}:config"
