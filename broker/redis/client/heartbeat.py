@@ -10,6 +10,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from callboard.broker.errors import BrokerError
@@ -18,6 +19,7 @@ from callboard.broker.settings import BrokerSettings
 
 from .blocking import BlockingConnection, connect, run
 from .endpoint import Endpoint
+from .health import HealthFile
 from .keeper import Keeper
 
 logger = logging.getLogger("callboard.broker")
@@ -67,6 +69,7 @@ class Heartbeat:
         self._pulse = pulse
         self._on_fenced = on_fenced
         self._keeper = keeper
+        self._health = HealthFile(Path(settings.health_file)) if settings.health_file else None
         self._stop = threading.Event()
         self._connection: BlockingConnection | None = None
         self._thread = threading.Thread(target=self._run, name="callboard-heartbeat", daemon=True)
@@ -113,6 +116,8 @@ class Heartbeat:
         self._hang_up()
         if self._keeper is not None:
             self._keeper.close()
+        if self._health is not None:
+            self._health.remove()
 
     def _tell_keeper(self, worker: str) -> None:
         if self._keeper is not None:
@@ -138,6 +143,8 @@ class Heartbeat:
         if answer[0] == b"FENCED":
             self._on_fenced(worker)
             return False
+        if self._health is not None:
+            self._health.renew(worker)
         return bool(answer[3])
 
     def _connected(self) -> BlockingConnection:
