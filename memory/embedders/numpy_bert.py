@@ -145,5 +145,5 @@ def _file(folder: Path, name: str) -> Path:
 def _package(name: str) -> Any:
     try:
         return import_module(name)
-    except ImportError as error:
-        raise MissingPackageError(name.partition(".")[0], "memory") from error
+    except ModuleNotFoundError:
+        raise MissingPackageError(name.partition(".")[0], "memory") from None

@@ -34,6 +34,7 @@ from .follower import StreamFollower
 from .heartbeat import Heartbeat, Pulse
 from .keeper import Keeper, Watch, can_keep
 from .lane import WorkerLane, as_words
+from .memory import server_of
 from .nested import NO_FENCE, NestedRequests
 from .publisher import Publisher
 
@@ -64,6 +65,10 @@ class RedisTransport:
         self._revive = revive
         self._links: weakref.WeakSet[Link] = weakref.WeakSet()
         self.endpoint = Endpoint.parse(url)
+        if self.endpoint.scheme == "memory":
+            server_of(
+                self.endpoint
+            )  # says what is not installed here, and not from the depths of the first call
         self.keys = Keys(settings.namespace or DEFAULT_NAMESPACE)
         self.settings = settings
         self._limits = Limits.of(settings)
