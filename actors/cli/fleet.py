@@ -98,6 +98,7 @@ class Fleet:
         self._board = board
         self._revive = revive
         self._meter = Meter()
+        self._looked_at = 0.0
 
     async def run(self) -> Ending:
         """Runs until a signal, or `supervisor.stop()`.
@@ -124,10 +125,19 @@ class Fleet:
         from callboard.broker.redis.operations.inspect import overview
 
         view = await overview(self._transport)
+        self._excuse_a_gap()
         self._board.show(self._meter.rows(view, self.supervisor.children))
         leases = {worker.name: view.at + worker.lease_ms_left for worker in view.workers}
         self.supervisor.observe(leases, view.at)
         return view
+
+    def _excuse_a_gap(self) -> None:
+        """Between two looks the server stood still, or this machine did: the leases that ended meanwhile say nothing."""
+        now = asyncio.get_running_loop().time()
+        longest = self._board.every + self._transport.settings.lease / 2
+        if self._looked_at and now - self._looked_at > longest:
+            self.supervisor.server_is_away()
+        self._looked_at = now
 
     async def _watch(self) -> None:
         complained = False

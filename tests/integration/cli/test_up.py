@@ -6,8 +6,12 @@ import json
 import os
 import re
 import signal
+import time
 
 import psutil
+import pytest
+
+from tests.helpers.servers import ServerProcess
 
 from .commands import Running, ShopFolder, wait_for, workers_in
 
@@ -115,6 +119,30 @@ def test_a_frozen_process_is_replaced_and_later_work_is_handled(shop: ShopFolder
 def pid_of(running: Running, name: str) -> int:
     found = re.findall(rf"{re.escape(name)} \| works as [^:]+:(\d+):\w+:", running.text)
     return int(found[-1])
+
+
+@pytest.mark.slow
+def test_after_the_server_stood_still_nobody_is_taken_for_frozen(
+    shop: ShopFolder, server: ServerProcess
+) -> None:
+    shop.environ |= {"CALLBOARD_LEASE": "1", "CALLBOARD_BEAT_EVERY": "0.4"}
+    with shop.started("up", "shop:app") as running:
+        up(running, "clerk", "guard")
+        running.shows("clerk 1/1 up")
+        for _ in range(3):
+            os.kill(server.pid, signal.SIGSTOP)
+            try:
+                time.sleep(
+                    2
+                )  # the fault itself: longer than a lease, shorter than the patience for an answer
+            finally:
+                os.kill(server.pid, signal.SIGCONT)
+            shop.out("status", "shop:app")
+        shop.out("publish", "shop:app", "jobs", "Job", "name=later")
+        running.shows("ends later")
+        running.signal(signal.SIGTERM)
+        assert running.ends() == 0
+        assert "has lost its lease" not in running.text
 
 
 def test_a_changed_file_starts_the_processes_anew_and_a_broken_one_does_not(shop: ShopFolder) -> None:
