@@ -43,7 +43,7 @@ SHARED = (
 
 PARTS = {
     "turn": ("arguments", "exceptions", "take", "effects", "commit", "read", "admit", "pull", "turn"),
-    "repair": ("holders", "settle", "streams", "agents", "entries", "repair"),
+    "repair": ("order", "holders", "settle", "streams", "agents", "entries", "repair"),
 }
 """Operations that have a folder, with its files: each may use those before it, and the last one registers the function."""
 

@@ -285,6 +285,20 @@ class Place:
             await driver.run("repair", "mend", *(value for fault in faults for value in fault))
             self.site.redis.hset(self.prefix + "parked:slow", "one", 1)
             await driver.run("repair", "mend", "key", "slow", "one", "")
+        with gauge.during("mending a long wait list"):
+            await self._mend_list()
+
+    async def _mend_list(self) -> None:
+        """Everything that goes wrong in a list, each as often as `callboard repair` mends it in one call."""
+        run, length = self.driver.run, self.sizes.parked // 2
+        refs = await self.driver.command("LRANGE", "wait:slow:one", 0, -1)
+        far = [("order", "slow", "one", b"|".join((refs[i], refs[length - 10 * i]))) for i in range(1, 5)]
+        await run("repair", "mend", *(value for one in far for value in one))
+        await self.driver.command("RPUSH", "wait:slow:one", *refs[100:200])
+        await run("repair", "mend", "parked", "slow", "one", "")
+        await self.driver.command("LREM", "wait:slow:one", 0, refs[length // 2])
+        stream, entry = refs[length // 2].decode().split(" ")
+        await run("repair", "mend", "pending", "slow", stream, entry)
 
 
 async def _handle(worker: DrivenWorker) -> None:

@@ -157,9 +157,7 @@ async def test_a_large_batch_of_commits(driver: ServerDriver) -> None:
     for start in range(0, 3000, 500):
         for name in ("visits", "other"):
             await driver.publish(*(_numbered(name, i) for i in range(start, start + 500)))
-    for _ in range(10):
-        await worker.take(1000)
-    assert len(worker.held) == 6000
+    assert len(await worker.take_all(6000)) == 6000
     await worker.finish_all()
     await driver.check_empty("counter")
     assert (await driver.mapping("stats:counter"))["done"] == "6000"

@@ -134,7 +134,7 @@ async def _park(driver: ServerDriver, *keys: str, each: int) -> tuple[DrivenWork
     for start in range(1, each + 1, 500):
         numbers = range(start, min(start + 500, each + 1))
         await driver.publish(*(posting("topic:visits", key, f"{key} {i}") for i in numbers for key in keys))
-        await parker.take(500 * len(keys))
+        await parker.take_all(500 * len(keys))
     return holder, parker
 
 
@@ -217,8 +217,8 @@ async def test_how_a_large_namespace_stands(driver: ServerDriver) -> None:
     for _ in range(2):
         for start in range(0, 2500, 500):
             await driver.publish(*(posting("topic:visits", f"k{i}") for i in range(start, start + 500)))
-    await holder.take(2500)
-    await (await driver.worker("counter")).take(2500)
+    await holder.take_all(2500)
+    await (await driver.worker("counter")).take_all(2500)
     view = await overview(driver.transport)
     counter, wide = view.types
     assert (counter.running, counter.parked, counter.queued) == (2500, 2500, 2500)
@@ -227,3 +227,30 @@ async def test_how_a_large_namespace_stands(driver: ServerDriver) -> None:
     worker = await driver.worker("wide")
     await _handle_all(worker)
     assert (await driver.transport.idle())[:2] == (0, 2500)
+
+
+async def test_one_turn_gives_a_bounded_number_of_entries(driver: ServerDriver) -> None:
+    """However much a worker asks for, of however many types; and it is told that there is more."""
+    await driver.declare(topic("counter", "visits"), topic("audit", "visits"))
+    for start in range(0, 1500, 500):
+        await driver.publish(*(posting("topic:visits", f"k{i}", "1") for i in range(start, start + 500)))
+    worker = await driver.worker("counter", "audit")
+    turns: list[tuple[int, bool]] = []
+    while len(worker.held) < 3000:
+        turn = await worker.turn(count=3000)
+        turns.append((len(turn.deliveries), turn.more))
+    assert max(given for given, _ in turns) == 512 + 16
+    assert all(more for _, more in turns[:-1]), turns
+    assert (await worker.turn(count=3000)).deliveries == []
+
+
+async def test_agents_that_a_turn_has_no_room_for_come_with_the_next(driver: ServerDriver) -> None:
+    await driver.declare(topic("audit", "books"), topic("counter", "visits"))
+    leaving, worker = await driver.worker("counter"), await driver.worker("audit", "counter")
+    await driver.publish(*(posting("topic:visits", f"k{i}", "1") for i in range(60)))
+    await leaving.take(60)
+    await leaving.lane.leave()
+    await driver.publish(*(posting("topic:books", f"k{i}", "1") for i in range(510)))
+    turn = await worker.turn(count=512)
+    assert (len(turn.deliveries), turn.more) == (510 + 16, True)
+    assert len((await worker.turn(count=512)).deliveries) == 60 - 16

@@ -219,7 +219,7 @@ async def test_the_consumer_of_a_dead_worker_that_held_much_goes_too(driver: Ser
     await driver.declare(topic("counter", "visits"))
     await driver.publish(*(posting("topic:visits", f"k{number}") for number in range(600)))
     doomed = await driver.worker("counter")
-    assert len(await doomed.take(600)) == 600
+    assert len(await doomed.take_all(600)) == 600
     await _crash(driver, doomed)
     stream = driver.transport.keys.of("topic:visits")
     found = await driver.transport.admin.command("XINFO", "CONSUMERS", stream, "counter")

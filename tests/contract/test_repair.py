@@ -127,3 +127,34 @@ async def test_a_subscriber_that_is_not_declared_is_named(driver: ServerDriver) 
     await driver.command("HDEL", "types", "counter")
     found = await find(driver.transport)
     assert ("undeclared", ("counter",)) in {(fault.kind, fault.names) for fault in found}
+
+
+async def test_a_long_wait_list_is_put_in_order_entry_by_entry(driver: ServerDriver) -> None:
+    """The server is not kept busy with sorting: see broker/redis/lua/repair/order.lua."""
+    await driver.declare(topic("counter", "visits"))
+    holder, parker = await driver.worker("counter"), await driver.worker("counter")
+    await driver.note("topic:visits", "a", "held")
+    await holder.take()
+    published = [str(number) for number in range(1100)]
+    for start in range(0, len(published), 500):
+        await driver.note("topic:visits", "a", *published[start : start + 500])
+        await parker.take(500)
+    in_order = await driver.command("LRANGE", "wait:counter:a", 0, -1)
+
+    mixed = list(in_order)
+    mixed.insert(3, mixed.pop(900))
+    mixed.insert(1099, mixed.pop(20))
+    mixed.pop(500)
+    mixed[700:700] = [mixed[10], b"topic:visits 1-1"]
+    await driver.command("DEL", "wait:counter:a")
+    for start in range(0, len(mixed), 500):
+        await driver.command("RPUSH", "wait:counter:a", *mixed[start : start + 500])
+    kinds = {fault.kind for fault in await find(driver.transport)}
+    assert {"order", "pending", "key"} <= kinds, kinds
+
+    assert (await repair(driver.transport)).left == ()
+    assert await find(driver.transport) == ()
+    # The worker that an entry was lost behind was ended: what it held comes first.
+    held, *mended = await driver.command("LRANGE", "wait:counter:a", 0, -1)
+    assert (held < mended[0], mended) == (True, in_order)
+    assert (await driver.mapping("parked:counter"))["a"] == str(1 + len(in_order))

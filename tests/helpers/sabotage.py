@@ -135,6 +135,13 @@ async def name_twice(driver: ServerDriver, body: str) -> None:
     await driver.command("HINCRBY", "parked:counter", "a", 1)
 
 
+async def mix_up(driver: ServerDriver) -> None:
+    """What is parked behind an agent stands in another order."""
+    refs = await driver.command("LRANGE", "wait:counter:a", 0, -1)
+    await driver.command("DEL", "wait:counter:a")
+    await driver.command("RPUSH", "wait:counter:a", *reversed(refs))
+
+
 async def remember_for_ever(driver: ServerDriver) -> None:
     """Idempotency ids that never expire."""
     await driver.publish(posting("topic:nobody", "x", "x", idempotency_id="id-1"))
@@ -210,6 +217,7 @@ SABOTAGES: dict[str, Sabotage] = {
         lambda s: s.driver.command("RPUSH", "ready:counter", "nobody"), "ready"
     ),
     "a wait list is deleted": Sabotage(lambda s: s.driver.command("DEL", "wait:counter:a"), "pending"),
+    "parked entries are mixed up": Sabotage(lambda s: mix_up(s.driver), "order"),
     "a parked entry is named twice": Sabotage(lambda s: name_twice(s.driver, "a2"), "parked"),
     "a running entry is parked as well": Sabotage(lambda s: name_twice(s.driver, "a1"), "parked"),
     "a parked entry is deleted": Sabotage(lambda s: delete_entry(s.driver, "a3"), "parked", lost=("a3",)),

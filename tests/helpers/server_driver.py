@@ -186,6 +186,16 @@ class DrivenWorker:
         """Takes entries."""
         return (await self.turn(count=count, types=types)).deliveries
 
+    async def take_all(self, count: int) -> list[Delivery]:
+        """Takes up to `count` entries in as many turns as it needs."""
+        taken: list[Delivery] = []
+        while len(taken) < count:
+            turn = await self.turn(count=count - len(taken))
+            taken += turn.deliveries
+            if not turn.more:
+                break
+        return taken
+
     async def finish(self, *deliveries: Delivery, accept: bool = False) -> list[Delivery]:
         """Commits these without effects; returns what was handed over."""
         return (await self.turn(*plain(deliveries, self.held), accept=accept)).deliveries

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import redis
 
 from callboard.broker.redis.server import files as server_files, guard
 from callboard.broker.redis.server.embedded import EmbeddedServer, ServerHandle
@@ -460,3 +461,19 @@ async def test_it_starts_quickly(directory: Path, program: str) -> None:
         times.append(asyncio.get_running_loop().time() - begin)
         await server.release()
     assert min(times) < 2.0
+
+
+async def test_a_server_that_starts_again_forgets_the_functions_of_other_versions(
+    directory: Path, program: str
+) -> None:
+    """Its file has those of every version that ever used it; what is not Callboard's stays."""
+    for expected in ([], ["mine"]):
+        async with await EmbeddedServer.acquire(directory, binary=program) as server:
+            client = redis.Redis(unix_socket_path=str(server.socket_path))
+            found = [one[1] for one in client.function_list()]
+            assert [name.decode() for name in found] == expected
+            for name in {"callboard_0ld", "mine"} - set(expected):
+                client.function_load(
+                    f"#!lua name={name}\nredis.register_function('{name}_do', function() end)"
+                )
+            client.close()

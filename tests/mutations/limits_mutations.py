@@ -14,6 +14,13 @@ LEAVING = f"{LIMITS}test_the_consumer_of_a_worker_with_much_pending_goes_in_the_
 
 LIMITS_MUTATIONS: Final = (
     Mutation(
+        "what a turn has no room for waits for a bell",
+        "what one turn does not give comes with the next",
+        removed,
+        (f"{LIMITS}test_agents_that_a_turn_has_no_room_for_come_with_the_next{ON}",),
+        quick=False,
+    ),
+    Mutation(
         "streams that were not read count as read",
         "streams that are not read yet hold back what is newer",
         never,

@@ -101,6 +101,13 @@ def repair(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what it would mend; the default.")
     ] = False,
+    libraries: Annotated[
+        bool,
+        typer.Option(
+            "--libraries",
+            help="Instead, the functions that other versions left on the server, of all its namespaces.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Mend a namespace whose keys contradict each other, even while workers run.
@@ -110,6 +117,7 @@ def repair(
 
       callboard repair counting:app
       callboard repair counting:app --yes
+      callboard repair --libraries --yes
 
     Exit codes: 0 nothing is left, 1 something is left, 2 wrong use, 3 no server.
     """
@@ -117,6 +125,9 @@ def repair(
 
     if yes and dry_run:
         raise CommandFailed("--yes and --dry-run exclude each other", BAD_USE)
+    if libraries:
+        _show_libraries(run(_libraries(target, url, namespace, yes)), yes, as_json)
+        return
 
     async def work() -> Repair:
         from callboard.broker.redis.operations import repair as mending
@@ -133,6 +144,29 @@ def repair(
         _show_repair(done)
     if done.left:
         _explain_what_is_left(done, yes)
+
+
+async def _libraries(
+    target: str | None, url: str | None, namespace: str | None, delete: bool
+) -> tuple[str, ...]:
+    from callboard.broker.redis.operations.libraries import delete_old_libraries, old_libraries
+
+    async with observer(target, url, namespace) as transport:
+        return await (delete_old_libraries if delete else old_libraries)(transport)
+
+
+def _show_libraries(names: tuple[str, ...], deleted: bool, as_json: bool) -> None:
+    if as_json:
+        print_json({"deleted" if deleted else "there": names})
+    else:
+        for name in names:
+            say(f"{'deleted' if deleted else 'there':<7} {name}")
+        if not names:
+            say("the server has no functions of other versions")
+    if names and not deleted:
+        raise CommandFailed(
+            f"{len(names)} can be deleted when all processes have this version: --libraries --yes"
+        )
 
 
 def _fault(fault: Fault) -> dict[str, object]:

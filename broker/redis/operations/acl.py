@@ -46,6 +46,7 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "incr": (KEY,),
     "info": (),
     "lindex": (KEY, "0"),
+    "linsert": (KEY, "BEFORE", "v", "w"),
     "llen": (KEY,),
     "lpop": (KEY,),
     "lpos": (KEY, "v"),
@@ -97,7 +98,7 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
 }
 
 # Only repair and looking need these.
-BEYOND_RUNNING: Final = frozenset({"lpos", "xinfo|consumers"})
+BEYOND_RUNNING: Final = frozenset({"linsert", "lpos", "xinfo|consumers"})
 
 RUNTIME: Final = tuple(name for name in SAMPLES if name not in BEYOND_RUNNING)
 """The commands that a worker runs."""
@@ -109,6 +110,8 @@ OPERATOR: Final = (
         "acl|whoami",
         "config|get",
         "dbsize",
+        "function|delete",
+        "function|list",
         "memory|usage",
         "scan",
         "slowlog|get",

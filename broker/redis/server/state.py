@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from callboard.broker.errors import BrokerError, ConnectionLostError, ServerUnavailableError
+from callboard.broker.redis import libraries
 from callboard.broker.redis.client.blocking import BlockingWire
 from callboard.broker.redis.client.endpoint import Endpoint
 
@@ -234,7 +235,16 @@ class StateDirectory:
         record = guard.read_record(self._fd)
         if record is None or self._is_down():
             raise ServerStartError(self.path, "could not be started", self._log(begin))
+        self._delete_old_libraries(record)
         return record
+
+    def _delete_old_libraries(self, record: guard.Record) -> None:
+        """The file of the server has the functions of every version that ever used it."""
+        try:
+            for name in libraries.others(_ask(record["socket"], *libraries.LIST)):
+                _ask(record["socket"], *libraries.deletion(name))
+        except BrokerError as error:
+            logger.warning("functions of other versions stay on the server in %s: %s", self.path, error)
 
     def _ensure_guard(self, record: guard.Record | None) -> None:
         if record is None or record.get("persistent") == "1":

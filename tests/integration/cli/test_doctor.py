@@ -83,6 +83,23 @@ def test_repair_says_what_it_leaves(shop: ShopFolder, server: ServerProcess) -> 
     assert shop.run("repair", "--yes", "--dry-run").returncode == 2
 
 
+def test_libraries_of_other_versions_are_named_and_deleted_when_told(
+    shop: ShopFolder, server: ServerProcess
+) -> None:
+    shop.out("publish", "shop:app", "jobs", "Job", "name=one")
+    for name in ("callboard_0ld", "mine"):
+        text = f"#!lua name={name}\nredis.register_function('{name}_do', function() return 1 end)"
+        redis_cli(shop, server, "FUNCTION", "LOAD", text)
+    assert "callboard_0ld" in shop.run("doctor", "shop:app").stdout
+    looked = shop.run("repair", "shop:app", "--libraries")
+    assert (looked.returncode, looked.stdout) == (1, "there   callboard_0ld\n")
+    assert "--libraries --yes" in looked.stderr
+    assert shop.out("repair", "shop:app", "--libraries", "--yes") == "deleted callboard_0ld\n"
+    assert shop.out("repair", "shop:app", "--libraries") == "the server has no functions of other versions\n"
+    shop.out("publish", "shop:app", "jobs", "Job", "name=two")
+    assert "mine_do" in redis_cli(shop, server, "FUNCTION", "LIST")
+
+
 def test_acl_prints_what_a_server_takes(shop: ShopFolder, server: ServerProcess) -> None:
     for role in ("worker", "publisher", "operator"):
         words = shlex.split(shop.out("acl", role, "--namespace", "shop"))

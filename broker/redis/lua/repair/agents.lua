@@ -1,10 +1,11 @@
 -- Suspicions about agents: busy marks, what is parked, what may be taken.
 
 local PARKED = 500 -- refs of one wait list that are looked at in one call
+local FAR = 10 -- of these, such as are removed from behind in one call, where a long list is searched through
 
 function kinds.key(agent_type, key)
   local holder = call('HGET', P .. 'busy:' .. agent_type, key) or nil
-  local length = call('LLEN', P .. 'wait:' .. agent_type .. ':' .. key)
+  local length = call('LLEN', wait_list(agent_type, key))
   local counted = tonumber(call('HGET', P .. 'parked:' .. agent_type, key) or 0)
   local workers = runners_of(agent_type, key)
   local function mend() settle(agent_type, key) end
@@ -35,24 +36,27 @@ function kinds.key(agent_type, key)
 end
 
 function kinds.parked(agent_type, key)
-  local list = P .. 'wait:' .. agent_type .. ':' .. key
-  local seen_refs, drop, claim = {}, {}, {}
+  local list = wait_list(agent_type, key)
+  local seen_refs, drop, twice, claim = {}, {}, {}, {}
   for _, ref in ipairs(call('LRANGE', list, 0, PARKED - 1)) do
     local suffix, id = split_ref(ref)
     local is_ref = suffix and string.match(id, '^%d+%-%d+$')
-    if not is_ref or seen_refs[ref] or holder_of(agent_type, ref) or not entry_of(suffix, id) then
+    if seen_refs[ref] then
+      twice[#twice + 1] = ref
+    elseif not is_ref or holder_of(agent_type, ref) or not entry_of(suffix, id) then
       drop[#drop + 1] = ref
     elseif not is_urgent(suffix) and not pending_with(agent_type, suffix, id) then
       claim[#claim + 1] = ref
     end
     seen_refs[ref] = true
   end
-  if #drop == 0 and #claim == 0 then return end
-  return #drop .. ' refs to entries that are gone, held or named twice; ' .. #claim .. ' that are not pending', function()
+  if #drop + #twice + #claim == 0 then return end
+  return #drop + #twice .. ' refs to entries that are gone, held or named twice; ' .. #claim .. ' that are not pending', function()
+    for i = 1, call('LLEN', list) > SORTED and math.min(#twice, FAR) or #twice do call('LREM', list, -1, twice[i]) end
     for _, ref in ipairs(drop) do
-      call('LREM', list, -1, ref)
+      call('LREM', list, 1, ref)
       local suffix, id = split_ref(ref)
-      if suffix and not holder_of(agent_type, ref) and not is_in(list, ref) then
+      if suffix and not holder_of(agent_type, ref) and not is_parked(agent_type, key, ref) then
         redis.pcall('XACK', P .. suffix, agent_type, id)
         call('HDEL', P .. 'tries:' .. agent_type, ref)
         event('vanished', agent_type, ref)
@@ -63,6 +67,26 @@ function kinds.parked(agent_type, key)
       claim_for_none(agent_type, suffix, { id })
     end
     settle(agent_type, key)
+  end
+end
+
+-- Moves an entry in front of another, or to the end; where there is no such pair the whole list is short and is sorted.
+function kinds.order(agent_type, key, pair)
+  local list = wait_list(agent_type, key)
+  if pair == '' then
+    if call('LLEN', list) > SORTED or is_sorted(call('LRANGE', list, 0, -1)) then return end
+    return 'its entries are not in the order of publishing', function() sort_parked(agent_type, key) end
+  end
+  local ref, before = string.match(pair, '^([^|]*)|(.*)$')
+  if not is_in(list, ref) then return end
+  return 'an entry does not stand where it was published', function()
+    call('LREM', list, 0, ref) -- it may be named twice
+    if before == '' then
+      call('RPUSH', list, ref)
+    elseif call('LINSERT', list, 'BEFORE', before, ref) <= 0 then
+      call('LPUSH', list, ref) -- that one was taken, and with it all that is older
+    end
+    count_parked(agent_type, key)
   end
 end
 

@@ -14,14 +14,14 @@ function kinds.pending(agent_type, suffix, id)
   local values = entry_values(entry)
   local key = values and values[KEY] or 'default'
   if call('ZSCORE', P .. 'early:' .. agent_type, sortable(id) .. '|' .. ref) then return end
-  if is_in(P .. 'wait:' .. agent_type .. ':' .. key, ref) then return end
+  if is_parked(agent_type, key, ref) then return end
   local marked = call('HGET', P .. 'busy:' .. agent_type, key) or ''
   if call('HEXISTS', P .. 'own:' .. marked, agent_type .. ' ' .. ref) == 1 then return end
   return 'no worker holds it', function()
     -- A worker that has it in memory, alive or not, must not commit it once it is given to another.
     if may_commit(consumer) then end_worker(consumer) end
     if may_commit(marked) then end_worker(marked) end
-    call('RPUSH', P .. 'wait:' .. agent_type .. ':' .. key, ref)
+    park_in_order(agent_type, key, ref)
     settle(agent_type, key)
   end
 end

@@ -35,11 +35,6 @@ local function runners_of(agent_type, key)
   return this.runners[agent_type .. ' ' .. key] or {}
 end
 
-local function is_in(list, value)
-  local at = call('LPOS', list, value)
-  return at ~= false and at ~= nil
-end
-
 local function pending_with(agent_type, suffix, id)
   local found = redis.pcall('XPENDING', P .. suffix, agent_type, id, id, 1)
   if failure(found) or not found[1] then return nil, failure(found) end

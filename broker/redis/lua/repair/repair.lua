@@ -12,6 +12,7 @@
 --   consumer     type, suffix, name     a consumer that is no worker
 --   key          type, key              busy mark, parked entries and their number do not agree
 --   parked       type, key              a wait list names entries that are gone, held, or named twice
+--   order        type, key, pair        parked entries are not in order; pair: '<ref>|<ref that it belongs before, or ''>', or ''
 --   pending      type, suffix, id       an entry that was given out and that no worker holds
 --   early        type, member           an entry read ahead that is gone
 --   ready        type, key              a key to be taken that is not free

@@ -10,7 +10,7 @@ local function is_to_return(worker, agent_type, suffix, id, key)
   local consumer, wrong = pending_with(agent_type, suffix, id)
   local ref = suffix .. ' ' .. id
   return (consumer or wrong or may_commit(worker)) and (holder_of(agent_type, ref) or worker) == worker
-    and not is_in(P .. 'wait:' .. agent_type .. ':' .. key, ref)
+    and not is_parked(agent_type, key, ref)
 end
 
 -- Ends a worker whatever its books say: what it holds is marked as its own first, so that reaping gives it back.
@@ -37,15 +37,22 @@ local function end_worker(worker)
   this.holders = nil
 end
 
--- Whether something of the agent may be paused: a pause of any topic counts, because its entry may be of that topic.
-local function may_be_paused(agent_type, key)
-  for _, target in ipairs(call('HKEYS', P .. 'paused')) do
-    local kind, name = string.match(target, '^(%S+) (.*)$')
-    if kind == 'topic' or kind == 'type' and name == agent_type or kind == 'key' and name == agent_type .. '/' .. key then
-      return true
+-- Whether some topic is paused: looked up once in a call, for there may be many pauses.
+local function is_any_topic_paused()
+  if this.any_topic_paused == nil then
+    this.any_topic_paused = false
+    for _, target in ipairs(call('HKEYS', P .. 'paused')) do
+      if string.sub(target, 1, 6) == 'topic ' then this.any_topic_paused = true end
     end
   end
-  return false
+  return this.any_topic_paused
+end
+
+-- Whether something of the agent may be paused: a pause of any topic counts, because its entry may be of that topic.
+local function may_be_paused(agent_type, key)
+  return call('HEXISTS', P .. 'paused', 'type ' .. agent_type) == 1
+    or call('HEXISTS', P .. 'paused', 'key ' .. agent_type .. '/' .. key) == 1
+    or is_any_topic_paused()
 end
 
 -- Whether a worker will take what is parked behind the agent.
@@ -57,11 +64,8 @@ local function is_scheduled(agent_type, key)
     and (may_be_paused(agent_type, key) or call('HEXISTS', P .. 'resumed', agent_type) == 1)
 end
 
--- A reset is parked before everything else, in a stream that no group reads: see control.lua.
-local function is_urgent(suffix) return string.sub(suffix, 1, 7) == 'urgent:' end
-
 local function count_parked(agent_type, key)
-  local length = call('LLEN', P .. 'wait:' .. agent_type .. ':' .. key)
+  local length = call('LLEN', wait_list(agent_type, key))
   if length > 0 then
     call('HSET', P .. 'parked:' .. agent_type, key, length)
   else
@@ -70,28 +74,13 @@ local function count_parked(agent_type, key)
   return length
 end
 
--- What is parked behind a key is in the order of publishing.
-local function sort_parked(agent_type, key)
-  local list = P .. 'wait:' .. agent_type .. ':' .. key
-  local refs, orders = call('LRANGE', list, 0, -1), {}
-  local is_sorted = true
-  for i = 1, #refs do
-    local suffix, id = split_ref(refs[i])
-    orders[refs[i]] = id and not is_urgent(suffix) and string.match(id, '^%d+%-%d+$') and sortable(id) or ''
-    is_sorted = is_sorted and (i == 1 or orders[refs[i - 1]] <= orders[refs[i]])
-  end
-  if is_sorted then return end
-  table.sort(refs, function(a, b) return orders[a] < orders[b] end)
-  call('DEL', list)
-  bulk('RPUSH', list, refs)
-end
-
 -- Marks an agent that no worker runs as what it is: free, or to be taken because something is parked behind it.
 local function settle(agent_type, key)
   local marked = call('HGET', P .. 'busy:' .. agent_type, key)
   -- Without a lease it still holds what it took: that goes back first, in its order.
   if marked and not is_living(marked) and may_commit(marked) then end_worker(marked) end
-  sort_parked(agent_type, key)
+  -- A longer list is put in order entry by entry, see kinds.order.
+  if call('LLEN', wait_list(agent_type, key)) <= SORTED then sort_parked(agent_type, key) end
   local holder = call('HGET', P .. 'busy:' .. agent_type, key)
   local length = count_parked(agent_type, key)
   if holder and holder ~= '' and is_living(holder) and contains(runners_of(agent_type, key), holder) then return end

@@ -72,9 +72,8 @@ local function merge_early(agent_type, list, count)
   table.sort(list, is_before)
 end
 
--- Whether an entry that was read ahead is still there; it is early no more.
-local function admit_early(agent_type, item)
-  call('ZREM', P .. 'early:' .. agent_type, item.member)
+-- Whether an entry that was read ahead is still there.
+local function is_there(agent_type, item)
   local flat = entry_of(item.suffix, item.id)
   item.values = flat and entry_values(flat)
   if item.values then return true end
@@ -85,22 +84,25 @@ end
 -- waits: an older entry of the stream that was not read to its end may be for the same agent.
 local function admit_merged(turn, agent_type, list, cutoff, count)
   merge_early(agent_type, list, turn.paused and count + ASIDE or count)
-  local chosen, paused = {}, turn.paused or {}
+  local chosen, paused, ahead, early_no_more = {}, turn.paused or {}, {}, {}
   for i = 1, #list do
     local item = list[i]
     -- guard: a gap in another stream holds back what is newer
     if count > 0 and (not cutoff or item.sort <= cutoff) then
-      if not item.member or admit_early(agent_type, item) then
+      if item.member then early_no_more[#early_no_more + 1] = item.member end
+      if not item.member or is_there(agent_type, item) then
         chosen[#chosen + 1] = item
         -- What is paused takes no place of the worker.
         if not paused[item.suffix] then count = count - 1 end
       end
     elseif not item.member then
-      -- guard: what was read ahead is kept
-      call('ZADD', P .. 'early:' .. agent_type, 0, item.sort .. '|' .. item.suffix .. ' ' .. item.id)
+      ahead[#ahead + 1], ahead[#ahead + 2] = 0, item.sort .. '|' .. item.suffix .. ' ' .. item.id
       turn.more = true
     end
   end
+  bulk('ZREM', P .. 'early:' .. agent_type, early_no_more)
+  -- guard: what was read ahead is kept
+  bulk('ZADD', P .. 'early:' .. agent_type, ahead)
   if count == 0 then turn.more = true end
   admit(turn, agent_type, chosen)
 end

@@ -4,6 +4,7 @@
 -- accept                                 parked entries that may still be handed over
 -- handed                                 entries that were
 -- bytes                                  of the bodies in `out`
+-- streams                                that were read
 -- type_names, and by agent type: wanted (entries), persistent, rate (most a second, or nil), books (see pull.lua)
 -- paused, any_cancelled, resumed  what keeps entries from being handled as usual, see exceptions.lua
 -- commits                                what is committed, see commit.lua
@@ -20,7 +21,7 @@ local DELIVERY = 11 -- values of one delivery
 local function new_turn()
   return {
     worker = ARGV[1], max_body = tonumber(ARGV[4]), held = tonumber(ARGV[6]), scan = ARGV[7] == '1',
-    accept = tonumber(ARGV[8]), handed = 0, bytes = 0,
+    accept = tonumber(ARGV[8]), handed = 0, bytes = 0, streams = 0,
     at = 9, type_names = {}, wanted = {}, persistent = {}, rate = {}, books = {}, returned = {}, returned_order = {},
     out = {}, out_n = 0, states = {}, own_new = {}, own_n = 0,
   }

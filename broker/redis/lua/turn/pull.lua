@@ -4,14 +4,19 @@
 -- ready:<type>, suspects:<type>  list    agents whose parked entries may be taken; suspects are tried alone
 -- rate:<type>                    string  `<tokens> <ms>`: what is left of the type's rate limit
 
-local STREAMS = 256 -- most streams that are read in one turn
+-- What one turn reads and gives to a worker is bounded, or it would keep the server from everybody else: streams, entries;
+-- and at least so much of a type that comes after others.
+local STREAMS, STREAMS_AT_LEAST = 192, 32
+local MOST_TAKEN, AT_LEAST = 512, 16
 
 -- The streams with the oldest unread entries. Where there are more, also the order from which on those may hold some.
-local function oldest_fresh(agent_type)
-  local found, suffixes = call('ZRANGE', P .. 'fresh:' .. agent_type, 0, STREAMS, 'WITHSCORES'), {}
-  for i = 1, math.min(#found, 2 * STREAMS), 2 do suffixes[#suffixes + 1] = found[i] end
+local function oldest_fresh(turn, agent_type)
+  local most = math.max(STREAMS_AT_LEAST, STREAMS - turn.streams)
+  local found, suffixes = call('ZRANGE', P .. 'fresh:' .. agent_type, 0, most, 'WITHSCORES'), {}
+  for i = 1, math.min(#found, 2 * most), 2 do suffixes[#suffixes + 1] = found[i] end
+  turn.streams = turn.streams + #suffixes
   -- guard: streams that are not read yet hold back what is newer
-  if #found > 2 * STREAMS then return suffixes, string.format('%016.0f', tonumber(found[#found])) end
+  if #found > 2 * most then return suffixes, string.format('%016.0f', tonumber(found[#found])) end
   return suffixes
 end
 
@@ -41,7 +46,7 @@ end
 
 local function pull_new(turn, agent_type, count)
   if turn.scan then freshen(agent_type) end
-  local suffixes, horizon = oldest_fresh(agent_type)
+  local suffixes, horizon = oldest_fresh(turn, agent_type)
   local early = call('ZCARD', P .. 'early:' .. agent_type) > 0
   -- What would have to be read ahead could be kept nowhere.
   if is_unusable('early:' .. agent_type) then return end
@@ -168,7 +173,8 @@ end
 -- What was handed over took of the room; a quarter of it is always for others, or busy agents would keep them waiting.
 local function room_for(turn, agent_type)
   local wanted = turn.wanted[agent_type]
-  return math.max(wanted - turn.handed, math.ceil(wanted / 4))
+  local room = math.max(wanted - turn.handed, math.ceil(wanted / 4))
+  return math.min(room, math.max(AT_LEAST, MOST_TAKEN - turn.out_n / DELIVERY))
 end
 
 local function is_wanted(turn, agent_type)
@@ -182,12 +188,14 @@ local function pull_all(turn)
   end
   for _, agent_type in ipairs(turn.type_names) do
     if is_wanted(turn, agent_type) then
-      local count, rate = room_for(turn, agent_type), turn.rate[agent_type]
+      local count, rate, before = room_for(turn, agent_type), turn.rate[agent_type], turn.out_n
       if rate then
         pull_limited(turn, agent_type, count, rate)
       else
         pull_type(turn, agent_type, count)
       end
+      -- guard: what one turn does not give comes with the next
+      if count < turn.wanted[agent_type] and (turn.out_n - before) / DELIVERY >= count then turn.more = true end
     end
   end
 end

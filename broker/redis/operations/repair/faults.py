@@ -13,6 +13,7 @@ Kind = Literal[
     "consumer",
     "key",
     "parked",
+    "order",
     "pending",
     "early",
     "ready",
@@ -93,6 +94,11 @@ KINDS: Final[dict[Kind, KindFacts]] = {
     "parked": KindFacts(
         "wait lists that name entries twice, or entries that are gone",
         "a message could be handled twice, or trimmed away before it is handled",
+        True,
+    ),
+    "order": KindFacts(
+        "parked entries that are not in the order of publishing",
+        "messages would be handled out of order",
         True,
     ),
     "pending": KindFacts(

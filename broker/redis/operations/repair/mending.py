@@ -20,6 +20,7 @@ from .survey import suspicions, unmendable
 
 AT_ONCE = 50  # suspicions in one call, so that it ends soon
 ENTRIES_AT_ONCE = 500  # entries of wait lists that one call looks at, and the most of one list
+SEARCHED_AT_ONCE = 400_000  # entries of long lists that one call searches through for those that it moves
 ROUNDS = 5  # mending one thing may bring another to light
 WIDTH = 4  # values of one suspicion in a call
 
@@ -118,10 +119,13 @@ def _parts(doubts: Sequence[Suspicion], shot: Snapshot) -> Iterator[list[Suspici
 
 def _weight(doubt: Suspicion, shot: Snapshot) -> int:
     """How many entries it may have a call look at."""
-    if doubt.kind != "parked":
+    if doubt.kind not in ("parked", "order"):
         return ENTRIES_AT_ONCE // AT_ONCE
-    agent_type, key = doubt.names
-    return min(len(shot.books[agent_type].wait[key]) + 1, ENTRIES_AT_ONCE)
+    agent_type, key, *pair = doubt.names
+    length = len(shot.books[agent_type].wait[key])
+    if any(pair):
+        return ENTRIES_AT_ONCE * length // SEARCHED_AT_ONCE
+    return min(length + 1, ENTRIES_AT_ONCE)
 
 
 def _arguments(doubts: Iterable[Suspicion]) -> list[Argument]:

@@ -8,6 +8,7 @@ from callboard.broker.redis.catalogue import kind_of
 from callboard.broker.redis.keys import inbox, topic
 
 from .faults import Fault, Suspicion
+from .order import misplaced
 from .snapshot import Books, Group, Snapshot
 
 
@@ -98,6 +99,8 @@ def _entries(shot: Snapshot) -> Iterator[Suspicion]:
         pending = _pending(shot, agent_type)
         # Whether the entries are there only the server can tell without sending them all.
         yield from (Suspicion("parked", (agent_type, key)) for key in books.wait)
+        for key, refs in books.wait.items():
+            yield from (Suspicion("order", (agent_type, key, pair)) for pair in misplaced(refs))
         parked = {ref for refs in books.wait.values() for ref in refs}
         early = {member.partition("|")[2]: member for member in books.early}
         for ref in sorted(pending - held - parked - set(early), key=_order):

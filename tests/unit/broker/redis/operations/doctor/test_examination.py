@@ -52,6 +52,7 @@ def test_every_file_in_the_folder_is_a_check() -> None:
             "clock",
             "latency",
             "replica",
+            "libraries",
             "workers",
             "pauses",
             "backlog",
