@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from time import monotonic
 
 from callboard.broker.delivery import Delivery
 from callboard.broker.settings import BrokerSettings
@@ -221,14 +222,16 @@ class Intake:
         """A handler has ended, and its delivery is to be committed."""
         self._load.completed += 1
         self._pace.ended += 1
-        boxes = self._boxes
-        if self._pace.blocks_others(boxes.held - len(boxes.finished) - self._places.running):
+        if monotonic() > self._pace.late_at and self._pace.blocks_others(self._unbegun()):
             # It would wait here while others may have nothing to do. Nothing of it has begun, so it counts no attempt.
-            boxes.step_back(lambda _: True)
+            self._boxes.step_back(lambda _: True)
         if self._suspects.keep_room and self._boxes.held == len(self._boxes.finished):
             self._suspects.forget()
             self.is_hungry = True
         self._wake.set()
+
+    def _unbegun(self) -> int:
+        return self._boxes.held - len(self._boxes.finished) - self._places.running
 
     def _grown(self) -> None:
         """It may hold more than before: if it could take nothing, it looks for something."""

@@ -33,6 +33,7 @@ class Pace:
     Attributes:
         width: how many deliveries the worker may hold now, without those whose handlers wait for a reply.
         ended: handlers that ended since the last look.
+        late_at: from when on (`time.monotonic()`) the loop is late.
     """
 
     def __init__(self, most: int, is_busy: Callable[[], bool], on_wider: Callable[[], None]) -> None:
@@ -43,7 +44,7 @@ class Pace:
         self._on_wider = on_wider
         self._loop = asyncio.get_running_loop()
         self._next: asyncio.Handle | None = None
-        self._due = math.inf
+        self._due = self.late_at = math.inf
 
     def begin(self) -> None:
         """A runner is about to begin with deliveries that have come; looked at is when the loop is back from there."""
@@ -51,7 +52,7 @@ class Pace:
             return
         self.end()
         self.ended = 0
-        self._due = monotonic()
+        self._expect(monotonic())
         self._next = self._loop.call_soon(self._look)
 
     def end(self) -> None:
@@ -59,7 +60,10 @@ class Pace:
         if self._next is not None:
             self._next.cancel()
             self._next = None
-        self._due = math.inf
+        self._expect(math.inf)
+
+    def _expect(self, due: float) -> None:
+        self._due, self.late_at = due, due + LATE
 
     def _look(self) -> None:
         now = monotonic()
@@ -70,9 +74,10 @@ class Pace:
             self.width = min(2 * self.width, self._most)
             self._on_wider()
         self.ended = 0
-        self._next, self._due = None, math.inf
+        self._next = None
+        self._expect(math.inf)
         if self._is_busy():
-            self._due = now + LOOK_EVERY
+            self._expect(now + LOOK_EVERY)
             self._next = self._loop.call_later(LOOK_EVERY, self._look)
 
     def blocks_others(self, unbegun: int) -> bool:
