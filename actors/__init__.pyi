@@ -29,6 +29,7 @@ from .intervention import (
     DropMessage as DropMessage,
     InterventionHandler as InterventionHandler,
 )
+from .log import Log as Log
 from .protocol import Agent as Agent, AgentMetadata as AgentMetadata, AgentRuntime as AgentRuntime
 from .proxy import AgentProxy as AgentProxy
 from .routed import RoutedAgent as RoutedAgent

@@ -173,6 +173,7 @@ class App:
         subscriptions: Topics = (),
         processes: int = 1,
         settings: AgentSettings | None = None,
+        beside: str | None = None,
     ) -> AgentDeclaration:
         """Declare an agent type by the function that makes its agents.
 
@@ -183,6 +184,8 @@ class App:
             subscriptions: Topic types or subscriptions.
             processes: How many processes `callboard up` runs for it.
             settings: Its limits; None: the defaults.
+            beside: An agent type in whose processes it runs, for example to share what these have open; None: it has
+                its own.
 
         Returns:
             The declaration.
@@ -202,6 +205,7 @@ class App:
                 settings=settings or AgentSettings(),
                 named=name_subscriptions(type, subscriptions),
                 message_types=message_types_of(expected_class),
+                beside=beside,
             )
         )
 

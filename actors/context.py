@@ -43,6 +43,7 @@ class MessageContext:
             no limit.
         recorder: What `once` records with. The runtime sets it; without one `once` just runs the function.
         scope: Namespace and agent type, part of every idempotency key. The runtime sets it.
+        run_id: The run that the message belongs to; what the handler sends belongs to it as well. None: to none.
     """
 
     sender: AgentId | None
@@ -54,6 +55,7 @@ class MessageContext:
     deadline: float | None = None
     recorder: OnceRecorder | None = field(default=None, repr=False, compare=False)
     scope: str = field(default="", repr=False, compare=False)
+    run_id: str | None = None
 
     async def once(
         self, name: str, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
@@ -87,6 +89,7 @@ class MessageContext:
 
         Raises:
             EncodeError: The result can't be recorded; the effect has been made.
+            ClaimTooLargeError: The same, because it is larger than `max_claim`.
             UnknownMessageError, DecodeError: What was recorded can't be read by this code any more, because
                 its class is gone or has changed. The effect is not made again.
         """

@@ -113,6 +113,7 @@ class AgentDeclaration:
         factory: Makes one agent; it may be async.
         agent_class: The class of its agents.
         processes: How many processes `callboard up` runs for it.
+        beside: The agent type in whose processes it runs; None: it has its own.
         settings: Its limits.
         named: The subscriptions named where it was declared.
         message_types: Returns the message classes it takes and returns, once all of them are defined.
@@ -125,6 +126,7 @@ class AgentDeclaration:
     settings: AgentSettings
     named: tuple[Subscription, ...]
     message_types: Callable[[], Iterable[MessageType]]
+    beside: str | None = None
 
     def __post_init__(self) -> None:
         _check_at_least_one("processes", self.processes)

@@ -2,21 +2,27 @@
 
 It is loaded when the agent wakes up, and stored together with everything else that handling a message did.
 
-The state is stored as JSON, so that a person can read it with redis-cli.
+The state is stored as JSON, so that a person can read it with redis-cli. Its logs lie apart, see log.py: an agent has one
+object for each of them, which stays the same whatever is loaded, so that others may keep hold of it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from callboard.broker.outcome import LogChange
 
 from .errors import AgentAttributeError, StateError
+from .log import Log, Savepoint
+from .state_facts import NO_FACTS, StateFacts, facts_of
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
 _STATE = "_persistent_state"
+_LOGS = "_persistent_logs"  # field -> the log as the last commit left it, and what was done to it since
 _ADVICE = (
     "Give each field what it declares; set ser_json_bytes and val_json_bytes to 'base64' for bytes, "
     "and ser_json_inf_nan to 'constants' for NaN."
@@ -34,6 +40,18 @@ def find_state_model(agent_class: type[Any]) -> type[BaseModel] | None:
     # Told by its methods and not by issubclass: importing pydantic costs more than the rest of this package.
     declared = vars(agent_class).get("State")
     return declared if isinstance(declared, type) and hasattr(declared, "model_validate_json") else None
+
+
+def _facts(agent: Any) -> StateFacts:
+    model = state_model(type(agent))
+    return NO_FACTS if model is None else facts_of(model)
+
+
+class Snapshot(NamedTuple):
+    """The state of an agent in the middle of a handler, for `go_back`."""
+
+    data: bytes
+    logs: Mapping[str, tuple[Log[Any], Savepoint]]
 
 
 def default_state(agent: Any) -> Any:
@@ -62,7 +80,9 @@ def get_state(agent: Any) -> Any:
     try:
         return agent.__dict__[_STATE]
     except KeyError:
-        return default_state(agent)
+        state = default_state(agent)
+        _keep_logs(agent, state)
+        return state
 
 
 def set_state(agent: Any, state: Any) -> None:
@@ -75,11 +95,20 @@ def set_state(agent: Any, state: Any) -> None:
     if model is not None and not isinstance(state, model):
         given = type(state).__name__
         raise StateError(type(agent).__name__, f"it must be a {model.__qualname__}, not {given}.")
+    if model is not None:
+        get_state(agent)
     agent.__dict__[_STATE] = state
 
 
-def dump_state(agent: Any) -> bytes | None:
-    """The state of an agent as the bytes to store.
+# What is stored
+
+
+def dump_state(agent: Any, known: bytes | None = None) -> bytes | None:
+    """The state of an agent as the bytes to store, without its logs.
+
+    Args:
+        agent: An agent, of whatever class.
+        known: What is known to be readable, such as what is stored: it is not tried again.
 
     Returns:
         JSON, of the default when nothing has touched it yet; None when the class declares no state.
@@ -91,44 +120,139 @@ def dump_state(agent: Any) -> bytes | None:
         return None
     state = get_state(agent)
     try:
-        data: bytes = type(state).__pydantic_serializer__.to_json(state, round_trip=True, warnings="error")
-        if b"null" in data:
-            # JSON has no NaN: pydantic writes null, which a field may not take back.
+        data: bytes = type(state).__pydantic_serializer__.to_json(
+            state, round_trip=True, warnings="error", exclude=_facts(agent).names
+        )
+        # pydantic writes NaN as null, and None whatever the type: a field may not take it back.
+        if b"null" in data and data != known:
             type(state).__pydantic_validator__.validate_json(data, by_alias=True, by_name=True)
     except ValueError as error:
-        reason = f"{_bad_fields(error)} can't be stored. {_ADVICE}"
-        raise StateError(type(agent).__name__, reason) from error
+        raise _not_storable(agent, _bad_fields(error)) from error
     return data
 
 
-def restore_state(agent: Any, data: bytes | None) -> None:
+def dump_logs(agent: Any) -> dict[str, Sequence[bytes]]:
+    """All items of each log of an agent, as the bytes to store.
+
+    Raises:
+        StateError: An item does not fit the type of the log, or can't be written as JSON.
+    """
+    state = get_state(agent)
+    return {name: _dump_items(agent, name, log) for name, log in _logs_of(agent, state).items()}
+
+
+def has_logs(agent: Any) -> bool:
+    """Whether the state of an agent has logs; False when it has no state."""
+    return state_model(type(agent)) is not None and _facts(agent).names is not None
+
+
+def log_changes(agent: Any, is_changed: bool) -> list[LogChange] | None:
+    """What was done to the logs of an agent since its last commit.
+
+    Args:
+        agent: An agent of a class that declares a state.
+        is_changed: Something else of the state has changed.
+
+    Returns:
+        A change for each log that has any; None when nothing of the state has changed.
+
+    Raises:
+        StateError: An item does not fit the type of the log, or can't be written as JSON.
+    """
+    logs = _logs_of(agent, get_state(agent))
+    stored: Mapping[str, Log[Any]] = agent.__dict__[_LOGS]
+    if not is_changed and not any(log is not stored[name] or log.has_changed for name, log in logs.items()):
+        return None
+    return [change for name, log in logs.items() if (change := _change_of(agent, name, log, stored[name]))]
+
+
+def _change_of(agent: Any, name: str, log: Log[Any], stored: Log[Any]) -> LogChange | None:
+    if log is not stored:  # the handler has put another one in its place
+        return LogChange(name, stored.stored_count, _dump_items(agent, name, log))
+    # guard: a commit carries what was appended
+    return LogChange(name, log.dropped, _dump_items(agent, name, log.appended)) if log.is_unsaved else None
+
+
+def settle_logs(agent: Any) -> None:
+    """What the logs of an agent hold is committed."""
+    logs = _logs_of(agent, get_state(agent))
+    for log in logs.values():
+        log.settle()
+    agent.__dict__[_LOGS] = logs
+
+
+def _dump_items(agent: Any, name: str, items: Sequence[Any]) -> Sequence[bytes]:
+    try:
+        return _facts(agent).logs[name].dump(items)
+    except ValueError as error:
+        raise _not_storable(agent, f"an item of {name}") from error
+
+
+def _not_storable(agent: Any, what: str) -> StateError:
+    return StateError(type(agent).__name__, f"{what} can't be stored. {_ADVICE}")
+
+
+# What comes back
+
+
+def restore_state(agent: Any, data: bytes | None, logs: Mapping[str, Sequence[bytes]] | None = None) -> None:
     """Give an agent a stored state back.
 
     Args:
         agent: An agent of a class that declares a state.
         data: What `dump_state` returned; None goes back to the default.
+        logs: The stored items of its logs; None: those that are in memory go back to what the last commit left.
 
     Raises:
         StateError: The model has changed so that the stored state does not fit it any more.
     """
-    if data is None:
+    if data is None and not logs and not has_logs(agent):
         agent.__dict__.pop(_STATE, None)
         return
+    state = default_state(agent) if data is None else _read(agent, data)
+    if logs is None:
+        _roll_back_logs(agent, state)
+    else:
+        _fill_logs(agent, state, logs)
+    agent.__dict__[_STATE] = state
+
+
+def _read(agent: Any, data: bytes) -> Any:
     model = state_model(type(agent))
     if model is None:
         raise StateError(type(agent).__name__, "it has one stored, but the class declares none any more.")
     try:
-        state = model.__pydantic_validator__.validate_json(data, by_alias=True, by_name=True)
+        return model.__pydantic_validator__.validate_json(data, by_alias=True, by_name=True)
     except ValueError as error:
-        reason = (
-            f"what is stored does not fit it; look at {_bad_fields(error)}. Keep old fields or give defaults."
-        )
-        raise StateError(type(agent).__name__, reason) from error
+        raise _unfit(agent, _bad_fields(error)) from error
+
+
+def _unfit(agent: Any, fields: str) -> StateError:
+    reason = f"what is stored does not fit it; look at {fields}. Keep old fields or give defaults."
+    return StateError(type(agent).__name__, reason)
+
+
+def snapshot(agent: Any) -> Snapshot:
+    """The state of an agent now, in the middle of a handler.
+
+    Raises:
+        StateError: A value does not fit its field, or can't be written as JSON.
+    """
+    logs = _logs_of(agent, get_state(agent))
+    return Snapshot(dump_state(agent) or b"", {name: (log, log.savepoint()) for name, log in logs.items()})
+
+
+def go_back(agent: Any, before: Snapshot) -> None:
+    """Give an agent the state again that it had at a snapshot; nothing was committed since."""
+    state = _read(agent, before.data)
+    for name, (log, point) in before.logs.items():
+        log.go_back(point)
+        state.__dict__[name] = log
     agent.__dict__[_STATE] = state
 
 
 def state_to_mapping(agent: Any) -> Mapping[str, Any]:
-    """The state of an agent as plain data that fits into JSON."""
+    """The state of an agent as plain data that fits into JSON, its logs as lists."""
     dumped: dict[str, Any] = get_state(agent).model_dump(mode="json", round_trip=True)
     return dumped
 
@@ -138,7 +262,69 @@ def state_from_mapping(agent: Any, state: Mapping[str, Any]) -> None:
     # Through JSON, where a model in strict mode still takes a date that is written as text.
     from pydantic_core import to_json
 
-    restore_state(agent, to_json(dict(state)))
+    loaded = _read(agent, to_json(dict(state)))
+    logs = _logs_of(agent, get_state(agent))
+    for name, log in logs.items():
+        log.clear()
+        log.extend(getattr(loaded, name))
+        loaded.__dict__[name] = log
+    agent.__dict__[_STATE] = loaded
+
+
+# The logs of an agent
+
+
+def _logs_of(agent: Any, state: Any) -> dict[str, Log[Any]]:
+    """The logs that a state holds now, by field.
+
+    Raises:
+        StateError: There is something else in the place of one.
+    """
+    logs = {name: getattr(state, name) for name in _facts(agent).logs}
+    for name, log in logs.items():
+        if not isinstance(log, Log):
+            reason = f"{name} has to stay a Log: assign Log(...), or use clear() and extend()."
+            raise StateError(type(agent).__name__, reason)
+    return logs
+
+
+def _keep_logs(agent: Any, state: Any) -> None:
+    """The logs of the first state that an agent has are its own for good."""
+    logs = agent.__dict__[_LOGS] = _logs_of(agent, state)
+    for log in logs.values():
+        log.fill(log, is_stored=False)
+
+
+def _roll_back_logs(agent: Any, state: Any) -> None:
+    """Puts the agent's own logs into a state that was read without them, as the last commit left them."""
+    get_state(agent)  # for the first time: then there are none yet
+    for name, log in agent.__dict__[_LOGS].items():
+        # guard: a failed handler appends nothing
+        log.roll_back()
+        state.__dict__[name] = log
+
+
+def _fill_logs(agent: Any, state: Any, stored: Mapping[str, Sequence[bytes]]) -> None:
+    """Puts what is stored into the agent's own logs, and these into the state.
+
+    A log that is not stored holds what the field had before it was one, as far as the data has that, or its default.
+    """
+    facts = _facts(agent)
+    for name in stored:
+        if name in type(state).model_fields and name not in facts.logs:
+            reason = (
+                f"{name} is stored as a log, and its field is none: declare it as {name}: Log[...] again."
+            )
+            raise StateError(type(agent).__name__, reason)
+    own: dict[str, Log[Any]] = agent.__dict__.setdefault(_LOGS, {})
+    for name, items in facts.logs.items():
+        log = own.setdefault(name, getattr(state, name))
+        is_stored = name in stored
+        try:
+            log.fill(items.load(stored[name]) if is_stored else getattr(state, name), is_stored=is_stored)
+        except ValueError as error:
+            raise _unfit(agent, f"the items of {name}") from error
+        state.__dict__[name] = log
 
 
 def _bad_fields(error: ValueError) -> str:

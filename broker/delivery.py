@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from .encoding.limits import DEFAULT, Limits
 from .envelope import Envelope, Fence, decode
 from .errors import DecodeError
+from .outages import waited_in
 
 RECEIPT: Final = 4  # values of a delivery before those of its entry: agent type, stream, entry id, tries
 NAME, KEY, AT = 0, 2, 4  # places among the values of an entry
@@ -74,6 +75,12 @@ class Receipt:
         """When it was tried first, or may have been, server ms as text; "" when this is the first attempt."""
         return self.tries.split(b" ", 2)[1].decode() if self.tries else ""
 
+    @property
+    def waited(self) -> float:
+        """Seconds that it has waited so far for an outage to end."""
+        reason = self.tries.split(b" ", 3)[3:]
+        return waited_in(reason[0].decode(errors="replace")) if reason else 0.0
+
 
 class Delivery(Receipt):
     """An entry as a worker got it. It is a receipt itself: an object less for every message.
@@ -83,12 +90,22 @@ class Delivery(Receipt):
         broken: why it can't be decoded, or None.
         state: data of a persistent agent before this message; None when this worker wrote it last.
         state_version: number of commits that the state has seen.
+        has_logs: the state has logs, which did not come along.
         state_unknown: the state has to be asked for (after a lost connection).
         claim: key suffix of the bytes that the body points to, once they were read.
         mailbox: what holds it in this worker.
     """
 
-    __slots__ = ("broken", "claim", "envelope", "mailbox", "state", "state_unknown", "state_version")
+    __slots__ = (
+        "broken",
+        "claim",
+        "envelope",
+        "has_logs",
+        "mailbox",
+        "state",
+        "state_unknown",
+        "state_version",
+    )
 
     def __init__(
         self,
@@ -111,6 +128,7 @@ class Delivery(Receipt):
         self.broken = broken
         self.state: bytes | None = None
         self.state_version = 0
+        self.has_logs = False
         self.state_unknown = False
         self.claim: str | None = None
         self.mailbox: Holder | None = None

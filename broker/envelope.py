@@ -52,6 +52,7 @@ class Envelope(NamedTuple):
         claimed: the body is a pointer to bytes beside the stream, see claims.py.
         routes: agents of the chain that let requests in while they wait -> the message that each of them handles,
             and the request that it waits for.
+        run: id of the run that it belongs to; what its handler sends carries it on.
     """
 
     id: str
@@ -73,6 +74,7 @@ class Envelope(NamedTuple):
     error: bool = False
     claimed: bool = False
     routes: Mapping[str, Route] | None = None
+    run: str | None = None
 
 
 class Fence(NamedTuple):
@@ -138,6 +140,7 @@ def event(
     expires_in: int | None = None,
     version: int = 1,
     claimed: bool = False,
+    run: str | None = None,
 ) -> Envelope:
     """An event that is about to be sent.
 
@@ -149,7 +152,7 @@ def event(
     # fmt: off
     return tuple.__new__(Envelope, (
         id, type, key, sender, 0, body,
-        "event", None, None, False, cause, (), None, expires_in, False, version, False, claimed, None,
+        "event", None, None, False, cause, (), None, expires_in, False, version, False, claimed, None, run,
     ))
     # fmt: on
 
@@ -168,6 +171,7 @@ def request(
     version: int,
     claimed: bool,
     routes: Mapping[str, Route] | None,
+    run: str | None = None,
 ) -> Envelope:
     """A request that is about to be sent.
 
@@ -178,7 +182,7 @@ def request(
     # fmt: off
     return tuple.__new__(Envelope, (
         id, type, key, sender, 0, body,
-        "request", None, reply_to, recorded, None, chain, deadline, None, cancellable, version, False, claimed, routes,
+        "request", None, reply_to, recorded, None, chain, deadline, None, cancellable, version, False, claimed, routes, run,
     ))
     # fmt: on
 
@@ -188,7 +192,7 @@ def reply(id: str, type: str, sender: str, body: bytes, version: int, claimed: b
     # fmt: off
     return tuple.__new__(Envelope, (
         id, type, "", sender, 0, body,
-        "reply", None, None, False, None, (), None, None, False, version, False, claimed, None,
+        "reply", None, None, False, None, (), None, None, False, version, False, claimed, None, None,
     ))
     # fmt: on
 
@@ -210,6 +214,7 @@ SHORT: Final = {
     "error": "e",
     "claimed": "b",
     "routes": "w",
+    "run": "u",
 }
 FIRST_OF_HEAD: Final = Envelope._fields.index("kind")
 DEFAULTS: Final = Envelope("", "", "", None, 0, b"")[FIRST_OF_HEAD:]
@@ -258,6 +263,7 @@ def head_of(envelope: Envelope) -> bytes:  # noqa: C901 - one `if` per field
         error,
         claimed,
         routes,
+        run,
     ) = envelope[FIRST_OF_HEAD:]
     if kind != "event":
         head["k"] = kind
@@ -285,6 +291,8 @@ def head_of(envelope: Envelope) -> bytes:  # noqa: C901 - one `if` per field
         head["b"] = True
     if routes is not None:
         head["w"] = routes
+    if run is not None:
+        head["u"] = run
     try:
         packed = pack_head(head) if head else b""
     except UnicodeEncodeError as broken:
@@ -318,7 +326,7 @@ def decode(values: Sequence[bytes], limits: Limits = DEFAULT) -> Envelope:
         raise DecodeError("the field `at` of the entry has to be a number of milliseconds") from error
     if sender and b"/" not in sender:
         raise DecodeError("the field `from` has to be an agent, as type/key")
-    # Envelope(*plain) would go through its own __new__ with thirteen defaults, which takes twice as long.
+    # Envelope(*plain) would go through its own __new__ with fourteen defaults, which takes twice as long.
     special = (PLAIN.get(head) or _read_head(head, limits)) if head else DEFAULTS
     return tuple.__new__(Envelope, plain + special)
 
@@ -402,5 +410,6 @@ READERS: Final[dict[str, tuple[int, Callable[[Any, str], Any]]]] = {
         "error": _flag,
         "claimed": _flag,
         "routes": _routes,
+        "run": _text,
     }.items()
 }

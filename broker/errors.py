@@ -13,6 +13,7 @@ CallboardError
     ├── NotReplicatedError                      no replica confirmed a message in time
     ├── OverloadedError                         the server's memory is full
     │   └── BacklogError                        too much waits in a topic, or for one agent
+    ├── StateDamagedError                       what is stored of an agent's state does not fit together
     ├── FencedError                             this worker lost its lease
     ├── DeadLetterError                         a request became a dead letter
     ├── DecodeError                             a message can't be read
@@ -182,6 +183,15 @@ class NotReplicatedError(BrokerError):
     )
 
     seconds: float
+
+
+class StateDamagedError(BrokerError):
+    """What is stored of an agent's state does not fit together: somebody changed it by hand, or the server lost a part."""
+
+    template = "the state of {agent} can't be read: {reason}. `callboard doctor` tells more, `callboard reset` begins anew"
+
+    agent: str
+    reason: str
 
 
 class FencedError(BrokerError):

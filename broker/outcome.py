@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -17,12 +18,27 @@ class ErrorInfo:
     traceback: str = ""
 
 
+class LogChange(NamedTuple):
+    """What a commit does to one log of a persistent agent.
+
+    Attributes:
+        field: its name in the state.
+        dropped: how many of its oldest items are removed.
+        appended: items that come to its end, as JSON.
+    """
+
+    field: str
+    dropped: int
+    appended: Sequence[bytes]
+
+
 class Commit(NamedTuple):
     """It was handled. A NamedTuple: a frozen dataclass takes three times as long to make, and most messages have one.
 
     Attributes:
         reply: the answer to a request; None when no process waits for one.
         state: new version and data of a persistent agent; None when it did not change.
+        logs: of one whose state has logs, the new version and what is done to them; None when nothing of the state changed.
         outgoing: messages that leave with this commit.
         once_of: id of the message whose results of ctx.once are no longer needed.
         unless_cancelled: id of the request; when it was cancelled in the meantime, nothing of this is written.
@@ -37,6 +53,7 @@ class Commit(NamedTuple):
     unless_cancelled: str | None = None
     alone: bool = False
     dropped: str = ""
+    logs: tuple[int, Sequence[LogChange]] | None = None
 
 
 NOTHING = Commit()
@@ -45,11 +62,20 @@ NOTHING = Commit()
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """It failed and is tried again after `delay` seconds; its key waits, others go on."""
+    """It failed and is tried again after `delay` seconds; its key waits, others go on.
+
+    Attributes:
+        delay: seconds.
+        reason: the error as one line.
+        error: what went wrong.
+        waited: seconds, `delay` included, that it waits in all for an outage to end; then this was no attempt. None:
+            it was one.
+    """
 
     delay: float
     reason: str
     error: ErrorInfo | None = None
+    waited: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

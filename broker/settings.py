@@ -104,6 +104,11 @@ class BrokerSettings:
         default=0.1, description="Pause before the second attempt; it doubles with each further one."
     )
     retry_cap: Seconds = Field(default=30.0, description="Longest pause between attempts.")
+    retry_outage: SecondsOrZero = Field(
+        default=600.0,
+        description="How long, in pauses all together, a message is tried again without using up an attempt while its "
+        "handler's errors are outages, such as a server that can't be reached. 0: an outage is an error like any other.",
+    )
     request_timeout: Seconds = Field(default=30.0, description="How long a request waits for its reply.")
     max_payload: Bytes = Field(default=1_048_576, description="Largest body of a message.")
     claim_check: bool = Field(
@@ -141,6 +146,11 @@ class BrokerSettings:
         default=10_000,
         description="Idle agents without State that one process keeps of each type. Beyond, those that were idle longest "
         "leave the memory, with all that a handler left in their attributes.",
+    )
+    log_error_texts: bool = Field(
+        default=True,
+        description="The log shows the first 200 characters of what a handler's error says, which may hold data of "
+        "messages. False: its class and its place only; the dead letter has all of it in any case.",
     )
     max_memory: BytesOrZero = Field(
         default=0,

@@ -12,6 +12,7 @@ from .embedders.default import (
 )
 from .embedders.function import FunctionEmbedder as FunctionEmbedder
 from .embedders.hashing import HashingEmbedder as HashingEmbedder
+from .embedders.limit import TextLimit as TextLimit
 from .embedders.numpy_bert import NumpyEmbedder as NumpyEmbedder
 from .embedders.sentence_transformer import SentenceTransformerEmbedder as SentenceTransformerEmbedder
 from .errors import LongTermMemoryError as LongTermMemoryError

@@ -12,13 +12,16 @@ CallboardError
 │   ├── EmbeddingModelNotFoundError  it is not on this machine (LookupError)
 │   ├── ModelUnsupportedError        numpy can't run it
 │   ├── StoreLockedError             another process has the store
-│   ├── StoreUnavailableError        the store can't be reached
+│   ├── StoreUnavailableError        the store can't be reached       an outage
+│   ├── StoreFullError               its disk is nearly full          an outage
 │   ├── StoreClosedError             it was closed (RuntimeError)
 │   └── StoreError                   it refused or failed
 ├── ImageError                       no image that a model could be sent (ValueError)
 ├── ContextTooSmallError             the newest messages alone do not fit (ValueError)
 └── SummaryError                     a model gave no summary (ValueError)
 ```
+
+An outage (`is_outage`) says nothing about the message that was handled: it waits, and uses up no attempt.
 """
 
 from __future__ import annotations
@@ -165,7 +168,7 @@ class StoreLockedError(LongTermMemoryError):
 
 
 class StoreUnavailableError(LongTermMemoryError):
-    """The store can't be reached or opened.
+    """The store can't be reached or opened: an outage, for which messages wait.
 
     Attributes:
         where: its address or path.
@@ -173,9 +176,30 @@ class StoreUnavailableError(LongTermMemoryError):
     """
 
     template = "the memory at {where} can't be reached: {reason}"
+    is_outage = True
 
     where: str
     reason: str
+
+
+class StoreFullError(LongTermMemoryError):
+    """The disk of a store is nearly full: nothing is written to it until there is room.
+
+    Attributes:
+        path: folder of the store.
+        free: MiB that are free.
+        needed: MiB that have to be.
+    """
+
+    template = (
+        "the disk of the memory in {path} has {free} MiB left and nothing is written below {needed} MiB (min_free): "
+        "make room on it"
+    )
+    is_outage = True
+
+    path: str
+    free: int
+    needed: int
 
 
 class StoreClosedError(LongTermMemoryError, RuntimeError):

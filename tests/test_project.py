@@ -31,6 +31,7 @@ def test_one_package_is_installed_and_its_parts_are_links_to_the_three_folders()
         "actors": "callboard",
         "broker": "callboard/broker",
         "memory": "callboard/memory",
+        "examples/assistant": "callboard/cli/demo-files/assistant",
         "examples/digest": "callboard/cli/demo-files/digest",
     }
     links = {"callboard": "actors", "callboard/broker": "broker", "callboard/memory": "memory"}

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from .output import remark, say
+from .output import fitted, remark, say
+from .pane import Pane
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.live import Live
-    from rich.table import Table
-
     from callboard.broker.redis.operations.inspect import Overview
     from callboard.process.supervisor import Child
 
@@ -29,20 +27,22 @@ class Row(NamedTuple):
         type: The agent type.
         up: Processes that run.
         wanted: Processes that should.
-        queued: Messages that wait; None: not known.
-        running: Agents that workers hold.
+        waiting: Messages that wait; None: not known.
+        running: Messages that handlers run.
         done: Messages handled.
-        failed: Messages that became dead letters.
+        dead: Dead letters that are there now.
+        died: Dead letters ever written.
         rate: Messages handled per second.
     """
 
     type: str
     up: int
     wanted: int
-    queued: int | None
+    waiting: int | None
     running: int
     done: int
-    failed: int
+    dead: int
+    died: int
     rate: float
 
 
@@ -69,9 +69,9 @@ class Meter:
         up = sum(any(child.has(worker.name) for worker in view.workers) for child in children)
         one = next((one for one in view.types if one.type == name), None)
         if one is None:
-            return Row(name, up, len(children), 0, 0, 0, 0, 0.0)
+            return Row(name, up, len(children), 0, 0, 0, 0, 0, 0.0)
         rate = self._rate(name)
-        return Row(name, up, len(children), one.queued, one.running, one.done, one.died, rate)
+        return Row(name, up, len(children), one.waiting, one.running, one.done, one.dead, one.died, rate)
 
     def _rate(self, name: str) -> float:
         (since, before), (now, after) = self._past[0], self._past[-1]
@@ -126,10 +126,10 @@ class PlainBoard:
 
 
 def plain_row(row: Row) -> str:
-    """`counter 1/1 up, 0 queued, 2 running, 17 done, 0 failed, 3.4/s`."""
-    queued = "?" if row.queued is None else row.queued
-    counts = f"{queued} queued, {row.running} running, {row.done} done, {row.failed} failed"
-    return f"{row.type} {row.up}/{row.wanted} up, {counts}, {row.rate:.1f}/s"
+    """`counter 1/1 up, 0 waiting, 2 running, 17 done, 0 dead now, 0 dead ever, 3.4/s`."""
+    waiting = "?" if row.waiting is None else row.waiting
+    counts = f"{waiting} waiting, {row.running} running, {row.done} done"
+    return f"{row.type} {row.up}/{row.wanted} up, {counts}, {row.dead} dead now, {row.died} dead ever, {row.rate:.1f}/s"
 
 
 class LiveBoard:
@@ -137,41 +137,72 @@ class LiveBoard:
 
     every = 0.25
 
-    def __init__(self, live: Live, console: Console) -> None:
-        self._live = live
-        self._console = console
+    def __init__(self, pane: Pane) -> None:
+        self._pane = pane
+        self._rows: Sequence[Row] = ()
 
     def show(self, rows: Sequence[Row]) -> None:
         """Draws the table anew."""
-        self._live.update(_table(rows), refresh=True)
+        self._rows = rows
+        self._draw()
 
     def output(self, child: Child, line: str) -> None:
         """Above the table, with the name of the process in front."""
-        self._console.print(f"{child.plan.name} | {line}", markup=False, highlight=False, soft_wrap=True)
+        self._draw(f"{child.plan.name} | {line}")
 
     def notice(self, text: str) -> None:
         """Above the table."""
-        self._console.print(f"callboard: {text}", markup=False, highlight=False, soft_wrap=True)
+        self._draw(f"callboard: {text}")
+
+    def _draw(self, *above: str) -> None:
+        lines = table(self._rows, self._pane.size().columns) if self._rows else []
+        self._pane.draw(lines, above)
 
 
-def _table(rows: Sequence[Row]) -> Table:
-    from rich.table import Table
+DEAD_NOW: Final = "DEAD NOW"
+COLUMNS: Final = ("TYPE", "PROCESSES", "WAITING", "RUNNING", "DONE", "RATE", DEAD_NOW, "DEAD EVER")
+DROPPED: Final = ("DEAD EVER", "RATE", "PROCESSES", "DONE", DEAD_NOW)
+"""Columns that a narrow terminal goes without, the first one first."""
+RED, DIM, PLAIN = "\x1b[31m", "\x1b[2m", "\x1b[0m"
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("TYPE")
-    for name in ("PROCESSES", "QUEUED", "RUNNING", "DONE", "FAILED", "RATE"):
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(
-            row.type,
-            f"{row.up}/{row.wanted}",
-            "?" if row.queued is None else f"{row.queued:,}",
-            f"{row.running:,}",
-            f"{row.done:,}",
-            f"[red]{row.failed:,}[/red]" if row.failed else "0",
-            f"{row.rate:,.1f}/s",
-        )
-    return table
+
+def table(rows: Sequence[Row], width: int) -> list[str]:
+    """The rows as a table that is no wider than `width`: without its less important columns, or with two lines per row."""
+    lines = fitted(COLUMNS, [_cells(row) for row in rows], width, DROPPED, numbers=COLUMNS[1:])
+    if lines:
+        return _coloured(lines, rows)
+    return [
+        line
+        for row in rows
+        for line in (row.type[:width], f"  {row.waiting} waiting"[:width], f"  {row.running} running"[:width])
+    ]
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    waiting = "?" if row.waiting is None else f"{row.waiting:,}"
+    counts = (
+        waiting,
+        f"{row.running:,}",
+        f"{row.done:,}",
+        f"{row.rate:,.1f}/s",
+        f"{row.dead:,}",
+        f"{row.died:,}",
+    )
+    return (row.type, f"{row.up}/{row.wanted}", *counts)
+
+
+def _coloured(lines: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    """The table with a dim header, and with dead letters in red where there are some."""
+    header, *others = lines
+    begin = header.find(DEAD_NOW)
+    if os.environ.get("NO_COLOR"):
+        return list(lines)
+    coloured = [f"{DIM}{header}{PLAIN}"]
+    for line, row in zip(others, rows, strict=True):
+        end = begin + len(DEAD_NOW)
+        is_red = begin >= 0 and row.dead > 0
+        coloured.append(f"{line[:begin]}{RED}{line[begin:end]}{PLAIN}{line[end:]}" if is_red else line)
+    return coloured
 
 
 @contextlib.contextmanager
@@ -184,10 +215,8 @@ def board(*, to_stderr: bool = False) -> Iterator[Board]:
     if not (sys.stderr.isatty() and (to_stderr or sys.stdout.isatty())):
         yield PlainBoard(remark if to_stderr else say)
         return
-    from rich.console import Console
-    from rich.live import Live
-
-    console = Console(stderr=True)
-    # Redirecting would send our own plain lines through the table's console a second time.
-    with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
-        yield LiveBoard(live, console)
+    pane = Pane(sys.stderr)
+    try:
+        yield LiveBoard(pane)
+    finally:
+        pane.close()

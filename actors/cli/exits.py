@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import NoReturn
 
 from callboard.errors import ActorError
@@ -14,6 +13,9 @@ UNREACHABLE = 3
 TIMED_OUT = 4
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+
+ROLES = {"up": "worker", "worker": "worker", "demo": "worker", "publish": "publisher", "ask": "publisher"}
+"""The role of `callboard acl` that a command needs; the others need an operator."""
 
 
 class CommandFailed(ActorError):
@@ -75,8 +77,21 @@ def code_of(error: BaseException) -> int:
     return FAILED
 
 
-def sentence_of(error: BaseException) -> str:
-    """The sentence that tells a person what went wrong: our own errors as they are, others with their class."""
+def sentence_of(error: BaseException, command: str = "") -> str:
+    """The sentence that tells a person what went wrong: our own errors as they are, others with their class.
+
+    Args:
+        error: What ended the command.
+        command: Its name, such as `status`: a user of the server who may not do what it does is told which role may.
+    """
+    from callboard.broker.errors import CommandError, is_refused_right
+
+    if isinstance(error, CommandError) and is_refused_right(str(error)):
+        role = ROLES.get(command, "operator")
+        return (
+            f"the user that you log in as may not do what `callboard {command}` does: it needs the role {role}, and "
+            f"`callboard acl {role} --namespace NAME` prints its rules. The server says: {error}"
+        )
     if isinstance(error, CallboardError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
@@ -85,5 +100,7 @@ def sentence_of(error: BaseException) -> str:
 
 
 def complain(text: str) -> None:
-    """One line on stderr."""
-    print(f"callboard: {' '.join(text.split())}", file=sys.stderr, flush=True)
+    """One line on stderr; on a terminal as many as it takes, which end between words."""
+    from .output import hint
+
+    hint(" ".join(text.split()))

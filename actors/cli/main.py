@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from .commands import add_commands
+from .commands import GROUPS, add_commands
 from .exits import BAD_USE, BROKEN_PIPE, INTERRUPTED, code_of, complain, sentence_of
 from .options import help_of
 from .output import OutputClosedError
@@ -93,11 +93,11 @@ def _run(arguments: list[str], debug: bool) -> int:
         from callboard.process.printing import unhindered
 
         with unhindered():
-            return _explain(error, debug)
+            return _explain(error, debug, arguments)
     return result if isinstance(result, int) else 0
 
 
-def _explain(error: Any, debug: bool) -> int:
+def _explain(error: Any, debug: bool, arguments: Sequence[str]) -> int:
     # What typer raises for wrong use can show itself; where its class lives depends on the version of typer.
     if isinstance(error, _USAGE_ERRORS):
         error.show()
@@ -106,8 +106,15 @@ def _explain(error: Any, debug: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
-    complain(sentence_of(error))
+    complain(sentence_of(error, _command_of(arguments)))
     return code_of(error)
+
+
+def _command_of(arguments: Sequence[str]) -> str:
+    """The name of the command, such as `status` or `dead list`."""
+    words = [word for word in arguments if not word.startswith("-")][:2]
+    is_group = bool(words) and words[0] in GROUPS
+    return " ".join(words if is_group else words[:1])
 
 
 def _forget_stdout() -> None:

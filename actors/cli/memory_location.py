@@ -14,6 +14,7 @@ from .sessions import publisher
 if TYPE_CHECKING:
     from callboard.app import App
     from callboard.memory.embedders.base import Embedder
+    from callboard.memory.embedders.limit import TextLimit
     from callboard.memory.stores.chroma.memory import ChromaDBVectorMemory
     from callboard.memory_service.client import MemoryServiceClient
 
@@ -72,6 +73,19 @@ class MemoryLocation:
         finally:
             await memory.close()
 
+    async def limit(self) -> TextLimit | None:
+        """The longest text that the embedding model reads whole; None: any. The model itself is not loaded."""
+        from callboard.memory.embedders.limit import limit_of
+
+        if self.target is None:
+            return await limit_of(embedder_of(self.model, quick=True))
+        from callboard.memory_service.service import embedder_of_service
+        from callboard.process.loading import load_app
+
+        app = load_app(self.target)
+        embedder = embedder_of_service(app[service_of(app)])
+        return None if embedder is None else await limit_of(embedder)
+
     @contextlib.asynccontextmanager
     async def _through_service(self) -> AsyncIterator[MemoryServiceClient]:
         from callboard.memory_service.client import MemoryServiceClient
@@ -120,6 +134,11 @@ class LazyEmbedder:
     async def embed(self, texts: Any) -> Any:
         return await self._embedder().embed(texts)
 
+    async def limit(self) -> TextLimit | None:
+        from callboard.memory.embedders.limit import limit_of
+
+        return await limit_of(self._embedder())
+
     def _embedder(self) -> Embedder:
         if self._chosen is None:
             self._chosen = embedder_of(self._model, quick=self._quick)
@@ -140,7 +159,11 @@ def service_of(app: App) -> str:
     """The agent type of an app's memory service."""
     from callboard.memory_service.service import MemoryService
 
-    types = [one.type for one in app.declarations if issubclass(one.agent_class, MemoryService)]
+    types = [
+        one.type
+        for one in app.declarations
+        if issubclass(one.agent_class, MemoryService) and one.beside is None
+    ]
     if not types:
         bad_use(f"the app {app.name} has no memory: give it one with memory_service(app), or use --path")
     return types[0]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import logging
+import math
+import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -13,6 +17,35 @@ from .exits import bad_use
 if TYPE_CHECKING:
     from callboard.app import App
     from callboard.broker import BrokerSettings
+
+UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_AMOUNT = r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)"
+
+
+def duration(text: str) -> float:
+    """Seconds of a duration such as `90s`, `1h30m`, `2d` or `500ms`; a plain number is seconds.
+
+    Raises:
+        BadParameter: It is something else.
+    """
+    text = str(text).strip().lower()
+    with contextlib.suppress(ValueError):
+        if math.isfinite(plain := float(text)) and plain >= 0:
+            return plain
+    if not re.fullmatch(rf"(?:{_AMOUNT}\s*)+", text):
+        raise typer.BadParameter(
+            f"{text!r} is no duration: write 90s, 1h30m, 2d or 500ms; a plain number is seconds"
+        )
+    return sum(float(number) * UNITS[unit] for number, unit in re.findall(_AMOUNT, text))
+
+
+def positive_duration(text: str) -> float:
+    """As `duration`, but longer than nothing."""
+    seconds = duration(text)
+    if seconds <= 0:
+        raise typer.BadParameter(f"{text!r} has to be longer than 0")
+    return seconds
+
 
 Target = Annotated[
     str,
@@ -39,12 +72,15 @@ Namespace = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Body = Annotated[
+    str | None, typer.Option("--body", metavar="JSON", help="The message as JSON, instead of fields.")
+]
 Grace = Annotated[
     float | None,
     typer.Option(
-        metavar="SECONDS",
-        min=0,
-        help="How long running handlers may take to finish when it stops. Default: drain_grace, 30.",
+        metavar="DURATION",
+        parser=duration,
+        help="How long running handlers may take to finish when it stops. Default: drain_grace, 30 s.",
     ),
 ]
 MaxMemory = Annotated[
@@ -125,6 +161,7 @@ def with_limits(settings: BrokerSettings, max_memory: str | None, max_messages: 
     return replace(settings, max_memory=memory, max_messages=messages)
 
 
-def limit_options(settings: BrokerSettings) -> tuple[str, ...]:
-    """These limits as options of `callboard worker`."""
-    return ("--max-memory", str(settings.max_memory), "--max-messages", str(settings.max_messages))
+def worker_options(settings: BrokerSettings) -> tuple[str, ...]:
+    """What the processes of `callboard up` are told besides their type: these limits, and --debug where it was given."""
+    debug = ("--debug",) if logging.getLogger().isEnabledFor(logging.DEBUG) else ()
+    return ("--max-memory", str(settings.max_memory), "--max-messages", str(settings.max_messages), *debug)

@@ -6,14 +6,17 @@ import asyncio
 import contextlib
 import errno
 import json
+import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TextIO
 
 from callboard.errors import ActorError
 from callboard.process.printing import CATCH_UP, Outlet
 
 LOOK_EVERY = 0.02  # seconds between two looks at whether a slow reader has read
+
+USUAL_WIDTH: Final = 80  # characters in a line of a terminal that does not say
 
 
 class OutputClosedError(ActorError):
@@ -60,6 +63,12 @@ def remark(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def hint(sentence: str) -> None:
+    """What a person should know while a command goes on, on stderr."""
+    for line in wrapped(f"callboard: {sentence}", terminal_width(sys.stderr), indent="  "):
+        remark(line)
+
+
 def print_json(value: Any, *, indent: int | None = 2) -> None:
     """A value as JSON; what JSON lacks becomes text."""
     say(to_json(value, indent=indent))
@@ -80,20 +89,59 @@ def plain(value: Any) -> Any:
         return pydantic_core.to_jsonable_python(value, fallback=str, bytes_mode="base64")
 
 
-def columns(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
-    """Lines of a table: numbers to the right, the rest to the left.
+def columns(
+    header: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    width: int | None = None,
+    optional: Sequence[str] = (),
+) -> list[str]:
+    """Lines of a table: numbers to the right, the rest to the left. Where it is too wide, each row is a block of lines.
 
     Args:
         header: One name per column.
         rows: Values; None is shown as `-`.
+        width: Characters in a line at most; None: as many as it takes.
+        optional: Columns that a narrow table goes without, the first one first. Blocks have all of them.
     """
     listed = [list(row) for row in rows]
-    cells = [["-" if value is None else str(value) for value in row] for row in listed]
-    right = [
-        listed and all(isinstance(row[i], int | float | None) for row in listed) for i in range(len(header))
+    lines = fitted(header, listed, width, optional)
+    return lines or [
+        line for row in listed for line in _block(header, [_cell(value) for value in row], width or 0)
     ]
-    table = [list(header), *cells]
+
+
+def fitted(
+    header: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    width: int | None,
+    optional: Sequence[str] = (),
+    numbers: Collection[str] = (),
+) -> list[str]:
+    """The lines of a table that is no wider than `width`; none, if it can't be.
+
+    Args:
+        header: One name per column.
+        rows: Values; None is shown as `-`.
+        width: Characters in a line at most; None: as many as it takes.
+        optional: Columns that a narrow table goes without, the first one first.
+        numbers: Columns that go to the right whatever they hold.
+    """
+    for dropped in range(len(optional) + 1):
+        chosen = [i for i, name in enumerate(header) if name not in optional[:dropped]]
+        names = [header[i] for i in chosen]
+        lines = _aligned(names, [[row[i] for i in chosen] for row in rows], numbers)
+        if width is None or max(map(len, lines)) <= width:
+            return lines
+    return []
+
+
+def _aligned(header: Sequence[str], rows: Sequence[Sequence[Any]], numbers: Collection[str]) -> list[str]:
+    table = [list(header), *([_cell(value) for value in row] for row in rows)]
     widths = [max(len(row[i]) for row in table) for i in range(len(header))]
+    right = [
+        name in numbers or (rows and all(isinstance(row[i], int | float | None) for row in rows))
+        for i, name in enumerate(header)
+    ]
     return [
         "  ".join(
             cell.rjust(width) if number else cell.ljust(width)
@@ -103,9 +151,67 @@ def columns(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
     ]
 
 
-def say_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Prints `columns`."""
-    for line in columns(header, rows):
+def _cell(value: Any) -> str:
+    return "-" if value is None else str(value)
+
+
+def _block(header: Sequence[str], row: Sequence[str], width: int) -> list[str]:
+    """One row of a table that is too wide: its first cell, and below it the others with their names."""
+    lines = wrapped(row[0], width)
+    line = ""
+    for name, cell in zip(header[1:], row[1:], strict=True):
+        pair = f"  {name} {cell}"
+        if line and len(line) + len(pair) > width:
+            lines.append(line)
+            line = ""
+        line += pair
+        if len(line) > width:
+            lines += wrapped(line.strip(), width, indent="    ", first="  ")
+            line = ""
+    return [*lines, line] if line else lines
+
+
+def wrapped(text: str, width: int | None, *, indent: str = "", first: str = "") -> list[str]:
+    """A text in lines that end between words; a word that is longer than a line stays whole.
+
+    Args:
+        text: One paragraph.
+        width: Characters in a line; None: one line.
+        indent: In front of every line but the first.
+        first: In front of the first line.
+    """
+    if width is None:
+        return [f"{first}{text}"]
+    import textwrap
+
+    return textwrap.wrap(
+        text,
+        max(width, 20),
+        initial_indent=first,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [first]
+
+
+def terminal_width(stream: TextIO) -> int | None:
+    """Characters in a line of the terminal that a stream writes to; None: it is no terminal."""
+    if not stream.isatty():
+        return None
+    with contextlib.suppress(OSError, ValueError):
+        return os.get_terminal_size(stream.fileno()).columns or USUAL_WIDTH
+    return USUAL_WIDTH
+
+
+def say_table(header: Sequence[str], rows: Iterable[Sequence[Any]], optional: Sequence[str] = ()) -> None:
+    """Prints `columns`, as wide as the terminal at most."""
+    for line in columns(header, rows, terminal_width(sys.stdout), optional):
+        say(line)
+
+
+def say_text(text: str) -> None:
+    """A sentence for people on stdout; on a terminal its lines end between words."""
+    for line in wrapped(text, terminal_width(sys.stdout)):
         say(line)
 
 
@@ -118,6 +224,29 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def ago(since: int | None, now: int) -> str | None:
+    """The time since a moment, for people; both in ms of the server's clock. None: there was no such moment."""
+    return None if since is None else duration(max(0, now - since) / 1000)
+
+
+def size(number: int) -> str:
+    """Bytes for people, in units of 1,000."""
+    value, unit = float(number), "B"
+    for larger in ("kB", "MB", "GB"):
+        if value >= 1000:
+            value, unit = value / 1000, larger
+    return f"{value:.1f} {unit}" if unit != "B" else f"{number} B"
+
+
+def say_facts(facts: Mapping[str, str]) -> None:
+    """Prints one line for each name, or several where a terminal is too narrow."""
+    widest = max(map(len, facts), default=0)
+    width = terminal_width(sys.stdout)
+    for name, text in facts.items():
+        for line in wrapped(text, width, first=f"  {name:<{widest}} ", indent=" " * (widest + 3)):
+            say(line)
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from callboard.memory.stores.records import record_of
 
 from .changes import GatheredChanges, HandlerChanges, additions_of
 from .messages import (
+    QUERIES,
     Change,
     Clear,
     Delete,
@@ -40,8 +41,12 @@ class MemoryServiceClient(MemoryStore):
 
     Inside a handler, additions, deletions and `clear` belong to the handler's commit: they leave with it, in order and
     as one message, or not at all when the handler fails; they are carried out once although the handler, or the
-    service, runs again. Queries are requests and see what was stored before they came. Outside of handlers everything
-    is a request, which returns when it is done; additions at the same time go together.
+    service, runs again. Outside of handlers everything is a request, which returns when it is done; additions at the
+    same time go together.
+
+    Queries are requests and go before changes that wait: they see what is stored when they come, which is at least
+    every change whose call has returned outside of a handler. With `in_order` a query waits for all changes that were
+    sent to this memory before it, those of earlier commits among them.
 
     Args:
         owner: The agent whose memory it is, or a runtime.
@@ -51,6 +56,7 @@ class MemoryServiceClient(MemoryStore):
         k: Most results of a query; None: as the service is configured.
         score_threshold: Lowest score; None: as the service is configured.
         ttl: Seconds after which additions are forgotten; None: as the service is configured.
+        in_order: Whether queries wait for the changes that were sent before them.
 
     Raises:
         MemorySettingError: A value can't work (a ValueError).
@@ -65,6 +71,7 @@ class MemoryServiceClient(MemoryStore):
         k: int | None = None,
         score_threshold: float | None = None,
         ttl: float | None = None,
+        in_order: bool = False,
     ) -> None:
         register_memory_errors()
         self._owner = owner
@@ -73,6 +80,7 @@ class MemoryServiceClient(MemoryStore):
         self._k = check_k(k)
         self._score_threshold = check_threshold(score_threshold)
         self._ttl = check_ttl(ttl)
+        self._in_order = in_order
         self._gathered = GatheredChanges(self._ask)
 
     @property
@@ -105,11 +113,11 @@ class MemoryServiceClient(MemoryStore):
             else search.score_threshold,
             where=_plain(search.where),
         )
-        found = await self._ask(message)
+        found = await self._look(message)
         return list(found.results)
 
     async def ids(self, where: Filter | None = None) -> list[str]:
-        found = await self._ask(MemoryIdsQuery(where=_plain(where)))
+        found = await self._look(MemoryIdsQuery(where=_plain(where)))
         return list(found.ids)
 
     async def delete(self, ids: Sequence[str] = (), *, where: Filter | None = None) -> None:
@@ -119,13 +127,13 @@ class MemoryServiceClient(MemoryStore):
         await self._change([Clear()], self._of_handler())
 
     async def stats(self) -> MemoryStats:
-        found = await self._ask(MemoryStatsQuery())
+        found = await self._look(MemoryStatsQuery())
         stats: MemoryStats = found.collections[0]
         return stats
 
     async def all_stats(self) -> list[MemoryStats]:
         """The stats of every collection of the service's store, by name."""
-        found = await self._ask(MemoryStatsQuery(everything=True))
+        found = await self._look(MemoryStatsQuery(everything=True))
         return list(found.collections)
 
     async def close(self) -> None:
@@ -152,12 +160,18 @@ class MemoryServiceClient(MemoryStore):
         else:
             pending.changes += changes
 
-    async def _ask(self, message: Any) -> Any:
+    async def _look(self, message: Any) -> Any:
+        """Ask without waiting for changes, unless they are to be waited for."""
+        return await self._ask(message, "" if self._in_order else QUERIES)
+
+    async def _ask(self, message: Any, side: str = "") -> Any:
         from callboard.runtime.execution import current
 
         execution = current.get()
         sender = None if execution is None or execution.is_over else execution.agent_id
-        return await self._runtime.send_message(message, AgentId(self._service, self.agent), sender=sender)
+        return await self._runtime.send_message(
+            message, AgentId(f"{self._service}{side}", self.agent), sender=sender
+        )
 
 
 def _plain(where: Filter | None) -> dict[str, Any] | None:

@@ -16,6 +16,9 @@ from callboard.memory.stores.base import MemoryStats
 TOPIC = "memory"
 """The topic of changes, behind the service's type: `<type>:memory`."""
 
+QUERIES = ".queries"
+"""Behind the service's type, the type of the agents that look things up while the service works off changes."""
+
 
 class _Message(BaseModel):
     model_config = ConfigDict(frozen=True)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from callboard.context import MessageContext
+from callboard.declaration import AgentOptions, AgentSettings
 from callboard.handlers import event, rpc
 from callboard.memory.embedders.base import Embedder
 from callboard.memory.embedders.batching import BatchingEmbedder
@@ -23,6 +24,7 @@ from callboard.memory.stores.chroma.memory import ChromaDBVectorMemory
 from callboard.routed import RoutedAgent
 
 from .messages import (
+    QUERIES,
     TOPIC,
     Add,
     Change,
@@ -36,6 +38,7 @@ from .messages import (
     MemoryStatsQuery,
     register_memory_errors,
 )
+from .shared_stores import SharedStores
 
 if TYPE_CHECKING:
     from callboard.app import App
@@ -43,23 +46,27 @@ if TYPE_CHECKING:
 
 DEFAULT_TYPE = "memory"
 DEFAULT_PATH = Path(".callboard/memory")
+MOST_AT_ONCE = 32  # memories that one process changes at once
 LOCK_PATIENCE = 30.0  # seconds that a service waits for the one it replaces to let go of the folder
 
 
 class MemoryService(RoutedAgent):
     """The agent that remembers and finds for another agent, which its key names, such as "writer/default".
 
-    Changes of one agent are carried out in the order in which they were sent. Every change can be carried out twice
+    Changes of one memory are carried out in the order in which they were sent. Every change can be carried out twice
     without harm, because records have ids: a service that dies after it has written, and before its commit, handles the
     message again and writes the same records.
 
+    A memory has a second agent of this class, of the type `<type>.queries`, in the same process. It looks things up while
+    the first one works off changes: a query waits neither behind them nor for a place among them.
+
     Args:
-        open_store: Makes the store of an agent.
+        stores: The stores of this process.
     """
 
-    def __init__(self, open_store: Callable[[str], MemoryStore]) -> None:
+    def __init__(self, stores: SharedStores) -> None:
         super().__init__("remembers and finds for other agents")
-        self._open_store = open_store
+        self._stores = stores
         self._opened: MemoryStore | None = None
 
     @event
@@ -96,7 +103,7 @@ class MemoryService(RoutedAgent):
         """Let go of the store."""
         opened, self._opened = self._opened, None
         if opened is not None:
-            await opened.close()
+            await self._stores.give_back(self.id.key)
 
     async def _apply(self, changes: Sequence[Change]) -> list[str]:
         added: list[str] = []
@@ -113,8 +120,29 @@ class MemoryService(RoutedAgent):
     def _memory(self) -> MemoryStore:
         if self._opened is None:
             # Made here and not with the agent, which has its key only now.
-            self._opened = self._open_store(self.id.key)
+            self._opened = self._stores.take(self.id.key)
         return self._opened
+
+
+class ServiceFactory:
+    """Makes the agents of a memory service.
+
+    Attributes:
+        embedder: Returns what makes the vectors; None: the service has a store of its own kind.
+
+    Args:
+        open_store: Makes the store of a memory.
+        embedder: As the attribute.
+    """
+
+    def __init__(
+        self, open_store: Callable[[str], MemoryStore], embedder: Callable[[], Embedder] | None = None
+    ) -> None:
+        self.embedder = embedder
+        self._stores = SharedStores(open_store)
+
+    def __call__(self) -> MemoryService:
+        return MemoryService(self._stores)
 
 
 def memory_service(
@@ -125,6 +153,7 @@ def memory_service(
     embedder: Embedder | None = None,
     store: Callable[[str], MemoryStore] | None = None,
     type: str = DEFAULT_TYPE,
+    **settings: Unpack[AgentOptions],
 ) -> AgentDeclaration:
     """Give an app a memory: declare the agent type that owns the store.
 
@@ -138,11 +167,14 @@ def memory_service(
         embedder: Makes the vectors; None: the default model, loaded when it is first needed.
         store: Makes the store of an agent such as "writer/default", instead of all of the above; None: Chroma's.
         type: The agent type.
+        **settings: The fields of AgentSettings, such as `retry=RetryPolicy(outage=3600.0)`: for how long changes wait
+            for a Chroma server that can't be reached.
 
     Returns:
         The declaration.
 
     Raises:
+        AgentDeclarationError: There is no such setting (a TypeError).
         DuplicateAgentTypeError: The app has that type already (a ValueError).
         MemorySettingError: Two arguments are given that exclude each other (a ValueError).
     """
@@ -151,32 +183,41 @@ def memory_service(
     if store is not None and any(given is not None for given in (path, config, embedder)):
         raise MemorySettingError("store", repr(store), "given without path, config and embedder")
     register_memory_errors()
-    open_store = store or _chroma(app, path, config, embedder)
-    topics = [f"{type}:{TOPIC}"]
-    return app.register(
-        type, lambda: MemoryService(open_store), expected_class=MemoryService, subscriptions=topics
+    factory = ServiceFactory(store) if store is not None else _chroma(app, path, config, embedder)
+    # Fewer than all places of a process: the others are for queries.
+    limits = AgentSettings.of({"concurrency": MOST_AT_ONCE, **settings})
+    declaration = app.register(
+        type, factory, expected_class=MemoryService, subscriptions=[f"{type}:{TOPIC}"], settings=limits
     )
+    app.register(f"{type}{QUERIES}", factory, expected_class=MemoryService, settings=limits, beside=type)
+    return declaration
+
+
+def embedder_of_service(declaration: AgentDeclaration) -> Embedder | None:
+    """What makes the vectors of a memory service; None: it is not known."""
+    factory = declaration.factory
+    return factory.embedder() if isinstance(factory, ServiceFactory) and factory.embedder else None
 
 
 def _chroma(
     app: App, path: str | Path | None, config: ChromaDBVectorMemoryConfig | None, embedder: Embedder | None
-) -> Callable[[str], MemoryStore]:
-    """A function that makes an agent's store in Chroma."""
+) -> ServiceFactory:
+    """Makes agents whose stores are in Chroma."""
     settings = config or PersistentChromaDBVectorMemoryConfig(
         persistence_path=path or DEFAULT_PATH, lock_patience=LOCK_PATIENCE
     )
     settings = replace(settings, collection_name=None, namespace=_namespace(settings, app))
 
     @cache
-    def shared() -> Embedder:
+    def shared() -> BatchingEmbedder:
         # One for all agents of this type, and made in the process that runs them: the default one may not be there in
         # the process that only declares the service.
         return BatchingEmbedder(embedder or default_embedder())
 
     def open_chroma(agent: str) -> MemoryStore:
-        return ChromaDBVectorMemory(replace(settings, agent=agent), shared())
+        return ChromaDBVectorMemory(replace(settings, agent=agent), shared(), query_embedder=shared().queries)
 
-    return open_chroma
+    return ServiceFactory(open_chroma, shared)
 
 
 def _namespace(config: ChromaDBVectorMemoryConfig, app: App) -> str:

@@ -119,6 +119,10 @@ class ChatCompletionClient(ABC):
         """Tokens that an answer may have as this client was set up; None: only the model's own limit."""
         return None
 
+    def most_answers(self, **options: Unpack[CreateOptions]) -> int:
+        """How many answers one request may make it ask for, one after the other, when those before can't be used."""
+        return 1
+
     def fingerprint(self) -> Mapping[str, Any]:
         """All that decides the answer besides the request: class, model, address, create arguments.
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 
 from callboard.errors import SettingValueError
+from callboard.memory.llm_messages import AssistantMessage
 
 from .base import ChatCompletionClient
-from .errors import BudgetExceededError, UnknownPriceError
+from .charges import charged
+from .errors import BudgetExceededError, ModelError, UnknownPriceError
 from .request import ModelRequest, WrappedChatCompletionClient
+from .stores import Limit, Refusal
 from .types import CreateResult, RequestUsage
 from .usage import TOTAL, Spent, UsageLedger, scopes
 
 KINDS: Final = (TOTAL, "client", "agent", "run")
+NOTHING: Final = RequestUsage(0, 0)
+TOKENS_OF_CORRECTION: Final = 100  # of what is said about an answer that can't be used, at most about so many
 LIMITS_OF_ANSWERS: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
 
@@ -54,6 +60,11 @@ class Budget:
         """Whether it limits a scope."""
         return scope == self.scope or scope.partition(":")[0] == self.scope
 
+    def limits_of(self, scope: str) -> list[Limit]:
+        """Its limits on a scope, as a store takes them."""
+        given = (("tokens", self.tokens), ("usd", self.usd)) if self.covers(scope) else ()
+        return [(scope, unit, float(most)) for unit, most in given if most is not None]
+
 
 class MeteredChatCompletionClient(WrappedChatCompletionClient):
     """A client whose usage is added up, and which makes no request that a budget might not cover.
@@ -63,7 +74,12 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
     processes with one store, stay within the budget together. Without a limit on answers
     `assumed_completion_tokens` of the ledger's settings stands in, and a longer answer can exceed the budget once.
 
-    A stream that ends early is counted by the pieces that came.
+    What was paid for is counted, whatever became of the answer: also when it could not be used, when a stream broke off
+    or its reader stopped, when a request was cancelled or took too long after the model had read it. Where the server
+    does not say how much that was, the client's own count stands in.
+
+    Inside a run (`usage_run`, and whatever its messages lead to) a limit that `UsageLedger.limit` set for the run counts
+    as well.
 
     Args:
         client: asked for every answer.
@@ -86,60 +102,67 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
         self._budgets = tuple(budgets)
 
     async def _create(self, request: ModelRequest) -> CreateResult:
-        where = scopes(self.name)
-        async with self._set_aside(request, where):
-            result = await request.create(self.client)
-            # Counted before the hold ends: in between, another request would find the money of this one free.
-            await self._count(where, result.usage, cached=result.cached)
+        async with self._drawn(request) as draft:
+            try:
+                result = await request.create(self.client)
+            except (ModelError, asyncio.CancelledError) as error:
+                draft.used = charged(error)
+                raise
+            draft.end(result, self._estimate(request, result))
         return result
 
     async def _create_stream(self, request: ModelRequest) -> AsyncGenerator[str | CreateResult, None]:
-        where = scopes(self.name)
-        pieces = 0
-        async with self._set_aside(request, where), aclosing(request.create_stream(self.client)) as items:
+        async with self._drawn(request) as draft, aclosing(request.create_stream(self.client)) as items:
+            said: list[str] = []
             try:
                 async for item in items:
                     if isinstance(item, CreateResult):
-                        pieces = 0
-                        await self._count(where, item.usage, cached=item.cached)
+                        draft.end(item, self._estimate(request, item))
                     else:
-                        pieces += 1
+                        said.append(item)
                     yield item
-            finally:
-                # The stream ended before its result, or its reader stopped; servers send about one token in a piece.
-                if pieces:
-                    await self._count(where, RequestUsage(self._tokens_of(request), pieces))
+            except BaseException as error:
+                if not draft.has_ended:
+                    # The stream ended before its result, or its reader stopped.
+                    draft.used = max(charged(error), self._of_pieces(request, said), key=_total)
+                raise
 
-    async def _count(self, where: tuple[str, ...], usage: RequestUsage, *, cached: bool = False) -> None:
-        await self.ledger.add(where, self.ledger.spending(self.model, usage, cached=cached))
+    def _of_pieces(self, request: ModelRequest, said: Sequence[str]) -> RequestUsage:
+        """What pieces of an answer cost; servers send about one token in a piece."""
+        return RequestUsage(self._tokens_of(request), len(said)) if said else NOTHING
+
+    def _estimate(self, request: ModelRequest, result: CreateResult) -> RequestUsage:
+        """The usage of an answer; by the client's own count where the server has counted nothing."""
+        if result.cached or result.usage.total_tokens:
+            return result.usage
+        said = AssistantMessage(content=result.content, thought=result.thought, source="assistant")
+        return RequestUsage(self._tokens_of(request), self.client.count_tokens([said]))
 
     def _tokens_of(self, request: ModelRequest) -> int:
         return self.client.count_tokens(request.messages, tools=request.tools)
 
     @asynccontextmanager
-    async def _set_aside(self, request: ModelRequest, where: tuple[str, ...]) -> AsyncIterator[None]:
-        """Set the most that a request may need aside in every budget that covers it.
+    async def _drawn(self, request: ModelRequest) -> AsyncIterator[_Draft]:
+        """Set the most that a request may need aside, and count what it used in its place.
 
         Raises:
-            BudgetExceededError: one of them has less left.
+            BudgetExceededError: a budget that covers it has less left.
             UnknownPriceError: one of them is in money, and the model's price is not known.
         """
-        covering = [(budget, scope) for scope in where for budget in self._budgets if budget.covers(scope)]
-        if not covering:
-            yield
-            return
-        most = self._most(request, any(budget.usd is not None for budget, _ in covering))
-        hold_id = os.urandom(8).hex()
+        where, hold_id, draft = scopes(self.name), os.urandom(8).hex(), _Draft()
+        limits = [limit for scope in where for budget in self._budgets for limit in budget.limits_of(scope)]
+        most = self._most(request, any(unit == "usd" for _, unit, _ in limits))
         try:
-            for budget, scope in covering:
-                # Set aside first, and looked at after. The other way round, two requests at once could both find room
-                # for one, and then both take it. So each sees the other; at worst both are refused.
-                await self.ledger.hold(scope, hold_id, most)
-                await self._check(budget, scope, hold_id, most)
-            yield
+            refused = await self.ledger.hold(where, hold_id, most, limits)
+            if refused is not None:
+                self._refuse(refused, most)
+            yield draft
         finally:
-            for scope in {scope for _, scope in covering}:
-                await self.ledger.release(scope, hold_id)
+            # In one step: in between, another request would find the money of this one free.
+            spent = (
+                self.ledger.spending(self.model, draft.used, cached=draft.cached) if draft.counts else Spent()
+            )
+            await self.ledger.settle(where, hold_id, spent)
 
     def _most(self, request: ModelRequest, in_money: bool) -> Spent:
         price = self.ledger.price(self.model)
@@ -148,18 +171,49 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
         limits = [request.extra_create_args.get(name) for name in LIMITS_OF_ANSWERS]
         given = [limit for limit in (*limits, self.client.max_completion_tokens) if isinstance(limit, int)]
         longest = given[0] if given else self.ledger.settings.assumed_completion_tokens
-        usage = RequestUsage(self._tokens_of(request), longest)
-        return Spent(1, usage.prompt_tokens, usage.completion_tokens, price.of(usage) if price else 0.0)
+        times, prompt = self.client.most_answers(**request.options), self._tokens_of(request)
+        # Each further answer to the same question comes with the one before it in its prompt.
+        before = sum(range(times)) * (longest + TOKENS_OF_CORRECTION)
+        usage = RequestUsage(prompt * times + before, longest * times)
+        return Spent(times, usage.prompt_tokens, usage.completion_tokens, price.of(usage) if price else 0.0)
 
-    async def _check(self, budget: Budget, scope: str, hold_id: str, most: Spent) -> None:
-        spent = await self.ledger.spent(scope)
-        held_tokens, held_usd = await self.ledger.held(scope, besides=hold_id)
-        if budget.tokens is not None and spent.tokens + held_tokens + most.tokens > budget.tokens:
-            used = spent.tokens + held_tokens
-            raise BudgetExceededError(
-                self.model, unit="tokens", limit=budget.tokens, spent=used, needed=most.tokens
-            )
-        if budget.usd is not None and spent.usd + held_usd + most.usd > budget.usd:
-            raise BudgetExceededError(
-                self.model, unit="USD", limit=budget.usd, spent=spent.usd + held_usd, needed=most.usd
-            )
+    def _refuse(self, refused: Refusal, most: Spent) -> NoReturn:
+        scope, unit, limit, used = refused
+        if unit == "usd" and self.ledger.price(self.model) is None:
+            raise UnknownPriceError(self.model)
+        raise BudgetExceededError(
+            self.model,
+            unit="USD" if unit == "usd" else unit,
+            limit=limit,
+            spent=used,
+            needed=most.usd if unit == "usd" else most.tokens,
+            scope=scope,
+        )
+
+
+@dataclass(slots=True)
+class _Draft:
+    """What a request used, as far as is known by now.
+
+    Attributes:
+        used: tokens.
+        cached: the answer comes from a cache.
+        has_ended: there is an answer.
+    """
+
+    used: RequestUsage = NOTHING
+    cached: bool = False
+    has_ended: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether there is anything to count."""
+        return self.has_ended or self.used.total_tokens > 0
+
+    def end(self, result: CreateResult, used: RequestUsage) -> None:
+        """There is an answer."""
+        self.used, self.cached, self.has_ended = used, result.cached, True
+
+
+def _total(usage: RequestUsage) -> int:
+    return usage.total_tokens

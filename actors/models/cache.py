@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from pydantic import BaseModel, ValidationError
+
+from callboard.memory.cancelling import cancellable
 
 from .base import ChatCompletionClient
 from .request import ModelRequest, WrappedChatCompletionClient
@@ -33,8 +36,9 @@ class CachedChatCompletionClient(WrappedChatCompletionClient):
     and the fingerprint of the client (model, address, its own arguments), which AutoGen's ChatCompletionCache leaves out,
     so that two models with one store answer for each other there. Errors are not kept, nor streams that ended early.
 
-    Two equal requests at the same time both ask the model, and the later answer takes the place of the earlier one: the
-    cache saves money, it does not wait.
+    Of equal requests at the same time in one process the first asks the model, and the others wait for its answer; when it
+    fails or is cancelled, the next one asks. Streams, and requests of several processes, do not wait for each other: the
+    later answer takes the place of the earlier one.
 
     A stream gives the pieces that it gave first; of an answer that was no stream, its text in one piece.
 
@@ -55,12 +59,24 @@ class CachedChatCompletionClient(WrappedChatCompletionClient):
         self.store = store or InMemoryStore()
         self._seconds = seconds
         self._saved = RequestUsage(0, 0)
+        self._asking: dict[str, asyncio.Event] = {}
 
     def total_usage(self) -> RequestUsage:
         return self.client.total_usage() + self._saved
 
     async def _create(self, request: ModelRequest) -> CreateResult:
         name = self._name(request)
+        while (under_way := self._asking.get(name)) is not None:
+            await cancellable(_ended(under_way), request.cancellation_token)
+        # Nothing is awaited in between: of those that waited for one that failed, one asks.
+        self._asking[name] = done = asyncio.Event()
+        try:
+            return await self._found_or_asked(name, request)
+        finally:
+            del self._asking[name]
+            done.set()
+
+    async def _found_or_asked(self, name: str, request: ModelRequest) -> CreateResult:
         found = await self._find(name)
         if found is not None:
             return found.result
@@ -106,3 +122,7 @@ class CachedChatCompletionClient(WrappedChatCompletionClient):
 def pieces_of(result: CreateResult) -> list[str]:
     """The pieces of a stream whose answer is there already: the text in one piece."""
     return [result.content] if isinstance(result.content, str) and result.content else []
+
+
+async def _ended(request: asyncio.Event) -> None:
+    await request.wait()

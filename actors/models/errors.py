@@ -21,13 +21,18 @@ ModelError(model, reason, status, retry_after)
 ```
 
 `permanent`: another attempt would end the same way, so a message that fails with it becomes a dead letter at once.
+`is_outage`: the server, or the way to it, does not work at the moment; the first four of them. It says nothing about the
+request, which may work once the outage is over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from callboard.errors import ActorError, did_you_mean
+
+from .types import RequestUsage
 
 
 class ModelError(ActorError):
@@ -38,16 +43,34 @@ class ModelError(ActorError):
         reason: what the server said, or what is wrong.
         status: HTTP status; None when there was no answer.
         retry_after: seconds that the server asks to wait; None when it does not say.
+        prompt_tokens: tokens that the server read for it and may charge, as far as is known.
+        completion_tokens: tokens that it wrote before the request failed, as far as is known.
         hint: what to do about it.
+        is_outage: the server, or the way to it, does not work at the moment.
     """
 
     template = "{model}: {reason}{ending}"
     hint = ""
+    is_outage: ClassVar[bool] = False
 
     model: str
     reason: str
     status: int | None = None
     retry_after: float | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    @property
+    def usage(self) -> RequestUsage:
+        """Tokens that are paid for although there is no answer."""
+        return RequestUsage(self.prompt_tokens, self.completion_tokens)
+
+    def charge(self, usage: RequestUsage) -> None:
+        """Say that the request used these tokens, too."""
+        self.prompt_tokens += usage.prompt_tokens
+        self.completion_tokens += usage.completion_tokens
+        # Kept in `args` as well, so that a process that gets the error as a reply knows it.
+        self.args = tuple(getattr(self, name) for name in self.field_names)
 
     @property
     def ending(self) -> str:
@@ -59,22 +82,27 @@ class ModelError(ActorError):
 class RateLimitError(ModelError):
     """Too many requests or tokens in a while."""
 
+    is_outage = True
     hint = "Send less at once, or give the client more attempts"
 
 
 class ModelOverloadedError(ModelError):
     """The server has too much to do, or fails at the moment (HTTP 5xx)."""
 
+    is_outage = True
+
 
 class ModelConnectionError(ModelError):
     """There is no connection, or it broke before the answer was complete."""
 
+    is_outage = True
     hint = "Check the base_url and that the server runs"
 
 
 class ModelTimeoutError(ModelError, TimeoutError):
     """No answer came in time. The server may have worked, and charged, nevertheless."""
 
+    is_outage = True
     hint = "A longer time is the client's timeout"
 
 
@@ -106,7 +134,12 @@ class AuthenticationError(ModelError):
     """The key is missing or wrong, or may not do this."""
 
     permanent = True
-    hint = "Set OPENAI_API_KEY, or give the client its api_key"
+    hint = "Check api_key, or the variable that it comes from, such as OPENAI_API_KEY"
+
+    @property
+    def ending(self) -> str:
+        """What to do, unless it was not the server that refused: then the reason says it."""
+        return "" if self.status is None else super().ending
 
 
 class BadRequestError(ModelError):
@@ -155,10 +188,11 @@ class BudgetExceededError(ModelError):
         limit: what may be spent.
         spent: what is spent or set aside for requests under way.
         needed: what the request might cost at most.
+        scope: what is limited, such as "total" or "run:42".
     """
 
     template = (
-        "{model}: the request may need {needed:,.6g} {unit}, and of {limit:,.6g} "
+        "{model}: the request may need {needed:,.6g} {unit}, and of {limit:,.6g} for {scope} "
         "{spent:,.6g} are spent or set aside. Raise the budget, or ask for less (max_tokens)"
     )
     permanent = True
@@ -168,6 +202,7 @@ class BudgetExceededError(ModelError):
     limit: float = 0.0
     spent: float = 0.0
     needed: float = 0.0
+    scope: str = "total"
 
 
 class UnknownPriceError(ModelError, LookupError):

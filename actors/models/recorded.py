@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Final, ParamSpec
+from typing import Final
 
-from callboard.context import MessageContext
-from callboard.runtime.execution import Execution, current
+from callboard.runtime.steps import NumberedStep
 
 from .cache import pieces_of
 from .errors import BadResponseError
 from .request import ModelRequest, WrappedChatCompletionClient
 from .types import CreateResult
 
-P = ParamSpec("P")
 DIGITS: Final = 32  # of the request's hash
 
 
@@ -83,34 +80,6 @@ class RecordedChatCompletionClient(WrappedChatCompletionClient):
                 pieces.put_nowait(item)
         raise BadResponseError(self.model, "the stream ended without a result")
 
-    def _step(self, request: ModelRequest) -> _Step | None:
+    def _step(self, request: ModelRequest) -> NumberedStep | None:
         """The step that records the answer; None outside a handler, and when it is over."""
-        execution = current.get()
-        if execution is None or execution.is_over or execution.context is None:
-            return None
-        name = f"model:{request.digest(self.client)[:DIGITS]}"
-        # Taken before anything is awaited: of equal requests at once each has its own number, in the order of the calls.
-        return _Step(execution, execution.context, name, execution.take_number(name))
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """One recorded request of one run of a handler."""
-
-    execution: Execution
-    context: MessageContext
-    name: str
-    number: int
-
-    async def run(
-        self, function: Callable[P, Awaitable[CreateResult]], *args: P.args, **kwargs: P.kwargs
-    ) -> CreateResult:
-        """The recorded answer, else that of the function."""
-        try:
-            return await self.context.once(f"{self.name}:{self.number}", function, *args, **kwargs)
-        except BaseException:
-            # Nothing is recorded under this number. Were it not given back, the handler's own second try would be
-            # recorded as number 2, and in the next attempt at the message, where the first try may succeed, number 1
-            # would find no answer and ask the model again.
-            self.execution.give_back(self.name, self.number)
-            raise
+        return NumberedStep.begin(f"model:{request.digest(self.client)[:DIGITS]}")

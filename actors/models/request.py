@@ -125,5 +125,8 @@ class WrappedChatCompletionClient(RequestClient):
     def max_completion_tokens(self) -> int | None:
         return self.client.max_completion_tokens
 
+    def most_answers(self, **options: Unpack[CreateOptions]) -> int:
+        return self.client.most_answers(**options)
+
     def fingerprint(self) -> Mapping[str, Any]:
         return self.client.fingerprint()

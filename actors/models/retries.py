@@ -16,7 +16,8 @@ from callboard.cancellation import CancellationToken
 from callboard.memory.cancelling import cancellable
 
 from .base import ChatCompletionClient
-from .errors import ModelConnectionError, ModelError, ModelOverloadedError, ModelTimeoutError, RateLimitError
+from .charges import Charges
+from .errors import ModelError
 from .request import ModelRequest, WrappedChatCompletionClient
 from .settings import DEFAULTS, ModelSettings
 from .types import CreateResult
@@ -25,7 +26,6 @@ T = TypeVar("T")
 
 logger = logging.getLogger("callboard.models")
 
-RETRIED: Final = (RateLimitError, ModelOverloadedError, ModelConnectionError, ModelTimeoutError)
 FULL_JITTER: Final = 1.0  # a pause is anything from 0 to its upper bound
 
 
@@ -49,7 +49,7 @@ class ModelRetries:
     def pause(self, attempt: int, error: ModelError) -> float | None:
         """Seconds to wait after attempt number `attempt` (from 1) ended with `error`; None: give up."""
         settings = self.settings
-        if not isinstance(error, RETRIED) or (error.retry_after or 0.0) > settings.longest_retry_after:
+        if not error.is_outage or (error.retry_after or 0.0) > settings.longest_retry_after:
             return None
         policy = RetryPolicy(settings.max_attempts, settings.retry_base, settings.retry_cap, FULL_JITTER)
         outcome = policy.decide(attempt, error, random=self.random)
@@ -121,7 +121,16 @@ class RetryingChatCompletionClient(WrappedChatCompletionClient):
         self.retries = retries or ModelRetries()
 
     async def _create(self, request: ModelRequest) -> CreateResult:
-        return await self.retries.call(lambda: request.create(self.client), request.cancellation_token)
+        charges = Charges()
+        return await self.retries.call(
+            lambda: charges.of(request.create(self.client)), request.cancellation_token
+        )
 
-    def _create_stream(self, request: ModelRequest) -> AsyncGenerator[str | CreateResult, None]:
-        return self.retries.stream(lambda: request.create_stream(self.client), request.cancellation_token)
+    async def _create_stream(self, request: ModelRequest) -> AsyncGenerator[str | CreateResult, None]:
+        charges = Charges()
+        items = self.retries.stream(
+            lambda: charges.of_stream(request.create_stream(self.client)), request.cancellation_token
+        )
+        async with aclosing(items):
+            async for item in items:
+                yield item

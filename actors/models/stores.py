@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.store import RedisStore
@@ -15,6 +15,11 @@ from callboard.errors import OutsideContextError
 from callboard.runtime.execution import current
 
 MAX_NAMES = 10_000
+FORGOTTEN = 86_400.0  # seconds behind its end after which the hold of a process that died is removed
+
+Amounts: TypeAlias = Mapping[str, float]
+Limit: TypeAlias = tuple[str, str, float]
+Refusal: TypeAlias = tuple[str, str, float, float]
 
 
 class Store(Protocol):
@@ -42,6 +47,36 @@ class Store(Protocol):
 
     async def remove(self, name: str, field: str) -> None:
         """Remove one field of a table."""
+        ...
+
+    async def hold(
+        self, hold_id: str, scopes: Sequence[str], amounts: Amounts, limits: Sequence[Limit], seconds: float
+    ) -> Refusal | None:
+        """Set an amount aside in every scope of a request, or in none of them: when it does not fit into a limit.
+
+        Atomic, so that of two requests at once neither overlooks the other, and safe to repeat.
+
+        Args:
+            hold_id: names it.
+            scopes: such as "total" and "run:42"; the tables `usage:<scope>` and `held:<scope>` belong to them.
+            amounts: "tokens" and "usd".
+            limits: scope, "tokens" or "usd", and the most; those that a scope carries itself count as well.
+            seconds: how long it counts when it is not settled, because its process died.
+
+        Returns:
+            None, or of the first limit that is too small: scope, unit, limit, and what is used or held by others.
+        """
+        ...
+
+    async def settle(self, hold_id: str, scopes: Sequence[str], amounts: Amounts, seconds: float) -> None:
+        """End a hold: add what was used to every scope. Atomic, and safe to repeat: without the hold it does nothing.
+
+        Args:
+            hold_id: names it.
+            scopes: those of the hold.
+            amounts: fields of `usage:<scope>` and what is added to them.
+            seconds: how long the sums are kept from now.
+        """
         ...
 
 
@@ -92,6 +127,45 @@ class InMemoryStore:
         if found is not None:
             found.table.pop(field, None)
 
+    async def hold(
+        self, hold_id: str, scopes: Sequence[str], amounts: Amounts, limits: Sequence[Limit], seconds: float
+    ) -> Refusal | None:
+        for scope, unit, most in (*limits, *self._own_limits(scopes)):
+            used = self._used(scope, unit) + self._held(scope, unit, hold_id)
+            if used + amounts[unit] > most:
+                return scope, unit, most, used
+        value = f"{self._clock() + seconds} {amounts['tokens']} {amounts['usd']}".encode()
+        for scope in scopes:
+            self._renewed(f"held:{scope}", seconds + FORGOTTEN).table[hold_id] = value
+        return None
+
+    async def settle(self, hold_id: str, scopes: Sequence[str], amounts: Amounts, seconds: float) -> None:
+        for scope in scopes:
+            held = self._find(f"held:{scope}")
+            if held is not None and held.table.pop(hold_id, None) is not None:
+                await self.add(f"usage:{scope}", amounts, seconds)
+
+    def _own_limits(self, scopes: Sequence[str]) -> list[Limit]:
+        tables = ((scope, self._find(f"usage:{scope}")) for scope in scopes)
+        return [
+            (scope, unit, float(found.table[f"limit_{unit}"]))
+            for scope, found in tables
+            for unit in ("tokens", "usd")
+            if found is not None and f"limit_{unit}" in found.table
+        ]
+
+    def _used(self, scope: str, unit: str) -> float:
+        found = self._find(f"usage:{scope}")
+        fields = ("prompt_tokens", "completion_tokens") if unit == "tokens" else (unit,)
+        return 0.0 if found is None else sum(float(found.table.get(name, b"0")) for name in fields)
+
+    def _held(self, scope: str, unit: str, hold_id: str) -> float:
+        found = self._find(f"held:{scope}")
+        others = (value for name, value in found.table.items() if name != hold_id) if found else ()
+        return sum(
+            amount for ends, amount in (read_hold(value, unit) for value in others) if ends > self._clock()
+        )
+
     def _find(self, name: str) -> _Named | None:
         found = self._named.get(name)
         if found is None or found.ends <= self._clock():
@@ -106,6 +180,12 @@ class InMemoryStore:
         while len(self._named) > self._max_names:
             self._named.popitem(last=False)
         return found
+
+
+def read_hold(value: bytes, unit: str) -> tuple[float, float]:
+    """When a hold of a table `held:<scope>` ends, by the store's clock in its own unit, and its tokens or USD."""
+    ends, tokens, usd = value.split()
+    return float(ends), float(tokens if unit == "tokens" else usd)
 
 
 class RuntimeStore:
@@ -131,6 +211,14 @@ class RuntimeStore:
 
     async def remove(self, name: str, field: str) -> None:
         await _of_handler().remove(name, field)
+
+    async def hold(
+        self, hold_id: str, scopes: Sequence[str], amounts: Amounts, limits: Sequence[Limit], seconds: float
+    ) -> Refusal | None:
+        return await _of_handler().hold(hold_id, scopes, amounts, limits, seconds)
+
+    async def settle(self, hold_id: str, scopes: Sequence[str], amounts: Amounts, seconds: float) -> None:
+        await _of_handler().settle(hold_id, scopes, amounts, seconds)
 
 
 def _of_handler() -> RedisStore:

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
 from typing import Self
 
 from callboard.context import MessageHandlerContext
 from callboard.errors import OutsideContextError
+from callboard.runtime.runs import run_id as run_id, usage_run as usage_run  # noqa: PLC0414 - passed on
 
 from .info import Price, price_of
 from .settings import DEFAULTS, ModelSettings
-from .stores import InMemoryStore, Store
+from .stores import InMemoryStore, Limit, Refusal, Store
 from .types import RequestUsage
 
 TOTAL = "total"
-
-_run: ContextVar[str | None] = ContextVar("callboard_usage_run", default=None)
-
-
-@contextmanager
-def usage_run(name: str) -> Iterator[None]:
-    """Count everything that is used in the `with` block for the run `name` as well.
-
-    Args:
-        name: such as the id of a team's run. The same name may be used again, also in other processes.
-    """
-    token = _run.set(name)
-    try:
-        yield
-    finally:
-        _run.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +45,16 @@ class Spent:
     def __add__(self, other: Spent) -> Spent:
         return Spent(*(mine + yours for mine, yours in zip(astuple(self), astuple(other), strict=True)))
 
+    @property
+    def amounts(self) -> dict[str, float]:
+        """What is not nothing, by the name of its field."""
+        return {spec.name: amount for spec in fields(self) if (amount := getattr(self, spec.name))}
+
     @classmethod
     def read(cls, table: Mapping[str, bytes]) -> Self:
         """An amount from the table that a store keeps."""
-        numbers = {name: float(value) for name, value in table.items()}
+        names = {spec.name for spec in fields(cls)}
+        numbers = {name: float(value) for name, value in table.items() if name in names}
         whole = {spec.name: round(numbers.get(spec.name, 0)) for spec in fields(cls) if spec.name != "usd"}
         return cls(**whole, usd=numbers.get("usd", 0.0))
 
@@ -80,7 +68,7 @@ def scopes(client: str) -> tuple[str, ...]:
     found = [TOTAL, f"client:{client}"]
     with suppress(OutsideContextError):  # outside a handler no agent is charged
         found.append(f"agent:{MessageHandlerContext.agent_id()}")
-    run = _run.get()
+    run = run_id()
     return (*found, f"run:{run}") if run is not None else tuple(found)
 
 
@@ -96,18 +84,15 @@ class UsageLedger:
     Args:
         store: keeps the sums; an InMemoryStore for this process, a RedisStore or RuntimeStore for all processes together.
         settings: see above.
-        clock: Unix time in seconds.
     """
 
     def __init__(
         self,
         store: Store | None = None,
         settings: ModelSettings = DEFAULTS,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store or InMemoryStore()
         self.settings = settings
-        self._clock = clock
 
     def price(self, model: str) -> Price | None:
         """The price of a model; None: it is not in the settings."""
@@ -123,34 +108,45 @@ class UsageLedger:
 
     async def add(self, where: tuple[str, ...], spent: Spent) -> None:
         """Add an amount to every scope of `where`."""
-        changed = {spec.name: amount for spec in fields(spent) if (amount := getattr(spent, spec.name))}
         for scope in where:
-            await self._store.add(f"usage:{scope}", changed, self.settings.usage_seconds)
+            await self._store.add(f"usage:{scope}", spent.amounts, self.settings.usage_seconds)
 
     async def spent(self, scope: str = TOTAL) -> Spent:
         """The amount that was used in a scope such as "total", "client:gpt-4o", "agent:writer/ada" or "run:42"."""
         return Spent.read(await self._store.table(f"usage:{scope}"))
 
-    # Amounts set aside for requests under way
+    # Limits, and amounts set aside for requests under way
 
-    async def hold(self, scope: str, hold_id: str, amount: Spent) -> None:
-        """Set an amount aside."""
-        ends = self._clock() + self.settings.hold_seconds
-        value = json.dumps([ends, amount.tokens, amount.usd]).encode()
-        await self._store.put(f"held:{scope}", hold_id, value, self.settings.hold_seconds)
+    async def limit(self, scope: str, *, tokens: int | None = None, usd: float | None = None) -> None:
+        """Limit a scope, such as "run:42", for every client whose usage is added up here, whatever its own budgets.
 
-    async def held(self, scope: str, *, besides: str = "") -> tuple[int, float]:
-        """Tokens and USD that are set aside, except by the hold with the id `besides`.
+        Args:
+            scope: see `spent`.
+            tokens: most that may be used from the beginning of the scope; None: as it was.
+            usd: most that may be spent, USD; None: as it was.
+        """
+        for unit, most in (("tokens", tokens), ("usd", usd)):
+            if most is not None:
+                value = repr(most).encode()
+                await self._store.put(f"usage:{scope}", f"limit_{unit}", value, self.settings.usage_seconds)
+
+    async def hold(
+        self, where: tuple[str, ...], hold_id: str, most: Spent, limits: Sequence[Limit] = ()
+    ) -> Refusal | None:
+        """Set the most that a request may need aside in every scope, or in none: when a limit would not cover it.
 
         The hold of a process that died counts until `hold_seconds` are over.
-        """
-        tokens, usd = 0, 0.0
-        for hold_id, value in (await self._store.table(f"held:{scope}")).items():
-            ends, more_tokens, more_usd = json.loads(value)
-            if hold_id != besides and ends > self._clock():
-                tokens, usd = tokens + more_tokens, usd + more_usd
-        return tokens, usd
 
-    async def release(self, scope: str, hold_id: str) -> None:
-        """End a hold."""
-        await self._store.remove(f"held:{scope}", hold_id)
+        Returns:
+            None, or of the limit that is too small: scope, "tokens" or "usd", the limit, and what is used or held.
+        """
+        amounts = {"tokens": float(most.tokens), "usd": most.usd}
+        return await self._store.hold(hold_id, where, amounts, limits, self.settings.hold_seconds)
+
+    async def settle(self, where: tuple[str, ...], hold_id: str, spent: Spent) -> None:
+        """End a hold, and add what was used to every scope: together, and once however often it is asked for."""
+        await self._store.settle(hold_id, where, spent.amounts, self.settings.usage_seconds)
+
+    async def holds(self, scope: str = TOTAL) -> int:
+        """How many holds there are in a scope: requests under way, and those of processes that died."""
+        return len(await self._store.table(f"held:{scope}"))

@@ -276,6 +276,7 @@ class Executions:
             None if envelope.deadline is None else envelope.deadline / 1000,
             recorder,
             f"{self.settings.namespace}/{agent_type}",
+            envelope.run,
         )
 
     def _topic_type(self, stream: bytes) -> str:

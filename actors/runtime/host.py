@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
@@ -22,24 +21,34 @@ from callboard.broker.errors import (
     UnknownMessageError,
     UnsupportedVersionError,
 )
-from callboard.broker.outcome import NOTHING, Commit, DeadLetter, ErrorInfo, Outcome, Release, Retry, Wait
+from callboard.broker.outcome import (
+    NOTHING,
+    Commit,
+    DeadLetter,
+    ErrorInfo,
+    LogChange,
+    Outcome,
+    Release,
+    Retry,
+    Wait,
+)
 from callboard.broker.redis.client.nested import Place
+from callboard.broker.redis.client.states import StoredState
 from callboard.broker.retry import RetryPolicy, decided
 from callboard.broker.telemetry import is_watched
 from callboard.context import MessageContext
-from callboard.state import dump_state
+from callboard.state import dump_state, has_logs, log_changes, settle_logs
 
 from .cancelling import CancellableRequests, is_being_cancelled
 from .errors import MaxRuntimeError
 from .execution import Execution, Executions
+from .failures import FailureLog
 from .limits import RunningLimits
 from .local_agents import LocalAgents
 from .reentry import Journal, Outer, Reentry
 from .registration import LiveAgent, LocalAgentType
 from .replies import error_reply_to, reply_to
 from .watching import tell_started, watched
-
-logger = logging.getLogger("callboard.actors")
 
 RESET = "callboard.reset"
 
@@ -77,6 +86,8 @@ class AgentHost:
         self._settings = executions.settings
         self._transport = executions.transport
         self._requests = CancellableRequests()
+        namespace = executions.transport.keys.namespace
+        self._failures = FailureLog(namespace, with_texts=self._settings.log_error_texts)
         self.cancel = self._requests.cancel
         self._by_raw_type: dict[bytes, LocalAgentType] = {}
         self.limits = RunningLimits()
@@ -165,10 +176,12 @@ class AgentHost:
         version, data = delivery.state_version, delivery.state
         # What is handed over in a turn that asks for nothing more comes without state and with version 0.
         # guard: a state that did not come along is asked for
-        if delivery.state_unknown or (data is None and (live.version != version or not version)):
-            version, data = await self._transport.load_state(live.agent_id.type, live.agent_id.key)
-        if data is not None:
-            self.agents.bring_to(live, version, data)
+        is_missing = delivery.state_unknown or (data is None and (live.version != version or not version))
+        if is_missing or (data is not None and delivery.has_logs):
+            stored = await self._transport.load_state(live.agent_id.type, live.agent_id.key)
+            self.agents.bring_to(live, stored)
+        elif data is not None:
+            self.agents.bring_to(live, StoredState(version, data))
         live.mailbox = delivery.mailbox
 
     async def _run(
@@ -212,25 +225,40 @@ class AgentHost:
                 self._requests.end(request)
 
     def _succeeded(self, kind: LocalAgentType, live: LiveAgent, execution: Execution, result: Any) -> Outcome:
-        envelope, reply, state = execution.envelope, None, None
+        envelope, reply, state, logs = execution.envelope, None, None, None
         if envelope.kind == "request":
             limits = self._executions.limits
             reply = reply_to(envelope, execution.agent_id, result, self._registry, self._settings, limits)
         if kind.persistent:
-            data = dump_state(live.agent)
-            if data is not None and data != live.saved:
-                live.version += 1
-                live.saved = data
-                state = (live.version, data)
+            state, logs = self._changed(live)
         self.handled += 1
         record_of = execution.record_of
-        if reply is None and state is None and record_of is None and not execution.outgoing:
+        if not (reply or state or logs or record_of or execution.outgoing):
             return NOTHING
         outgoing = tuple(execution.outgoing)
         if envelope.cancellable:
             # The server may find that it was cancelled: then the state that this process has is not the stored one.
-            return Commit(reply, state, outgoing, record_of, envelope.id, alone=state is not None)
-        return Commit(reply, state, outgoing, record_of)
+            is_alone = state is not None or logs is not None
+            return Commit(reply, state, outgoing, record_of, envelope.id, alone=is_alone, logs=logs)
+        return Commit(reply, state, outgoing, record_of, logs=logs)
+
+    @staticmethod
+    def _changed(
+        live: LiveAgent,
+    ) -> tuple[tuple[int, bytes] | None, tuple[int, Sequence[LogChange]] | None]:
+        """What a commit writes of the state of a persistent agent and of its logs; both count as written from now on."""
+        data = dump_state(live.agent, live.saved)
+        is_changed = data != live.saved
+        changes = log_changes(live.agent, is_changed) if has_logs(live.agent) else None
+        if not is_changed and changes is None:
+            return None, None
+        is_first = not live.version
+        live.version += 1
+        live.saved = data
+        if changes is not None:
+            settle_logs(live.agent)
+        state = (live.version, data) if data is not None and (is_changed or is_first) else None
+        return state, None if changes is None else (live.version, changes)
 
     def _failed(
         self, kind: LocalAgentType, delivery: Delivery, error: BaseException, once_of: str | None = None
@@ -241,25 +269,20 @@ class AgentHost:
         if isinstance(error, FencedError):
             return Release("another worker has it")
         info = ErrorInfo(type(error).__name__, text_of(error), trace_of(error)[-8000:])
-        outcome = decided(kind.settings.retry_policy(self._retry), attempt, error, info)
+        outcome = decided(kind.settings.retry_policy(self._retry), attempt, error, info, delivery.waited)
         is_request = envelope.kind == "request"
         if is_request and not (kind.settings.retry_on_request and isinstance(outcome, Retry)):
             self.failed += 1
+            self._failures.answered(kind.type, envelope, error)
             return Commit(error_reply_to(envelope, error), once_of=once_of)
-        where = f"{kind.type}/{envelope.key}"
-        if isinstance(outcome, Retry):
-            logger.warning(
-                "%s failed on %s (attempt %d): %s; trying again in %.1f s",
-                where,
-                envelope.type,
-                attempt,
-                info.type,
-                outcome.delay,
-            )
+        if isinstance(outcome, Retry) and outcome.waited is not None:
+            self._failures.waits(kind.type, envelope, delivery.waited, outcome.delay, error)
+        elif isinstance(outcome, Retry):
+            self._failures.retried(kind.type, envelope, attempt, outcome.delay, error)
         else:
             self.failed += 1
             self.first_error = self.first_error or error
-            logger.error("%s failed on %s: %s; it is a dead letter now", where, envelope.type, info.type)
+            self._failures.buried(kind.type, envelope, error)
         return outcome
 
     # Around the handler
@@ -317,6 +340,7 @@ class AgentHost:
         self.failed += 1
         if isinstance(error, UnknownMessageError):  # a newer application may know it
             return Wait(envelope.type, envelope.version, letter)
+        self._failures.buried(delivery.raw_type.decode(), envelope, error)
         return letter
 
     def _called_off(self, envelope: Envelope) -> Outcome:
@@ -341,7 +365,7 @@ class AgentHost:
             return Commit(alone=True)
         version, data = delivery.state_version, delivery.state
         if delivery.state_unknown or data is None:
-            version, _ = await self._transport.load_state(agent_id.type, agent_id.key)
+            version = (await self._transport.load_state(agent_id.type, agent_id.key)).version
         return Commit(state=(version + 1, b""), alone=True)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from callboard.broker import AgentId
+from callboard.broker.redis.client.states import StoredState
 from callboard.broker.retry import RetryPolicy
 from callboard.declaration import AgentSettings
 from callboard.errors import DuplicateAgentTypeError, UnknownAgentTypeError
@@ -25,7 +26,7 @@ logger = logging.getLogger("callboard.actors")
 
 UNKNOWN = -1  # version of an agent whose state has to be loaded, whatever the server says of it
 
-LoadState = Callable[[str, str], Awaitable[tuple[int, bytes]]]
+LoadState = Callable[[str, str], Awaitable[StoredState]]
 
 
 class LocalAgents:
@@ -133,19 +134,19 @@ class LocalAgents:
         kind = self.kind(agent_id.type)
         live = await self.get(kind, agent_id)
         if kind.persistent and not _has_work(live):
-            version, data = await load(agent_id.type, agent_id.key)
+            stored = await load(agent_id.type, agent_id.key)
             # While it was loaded, a handler of this agent may have begun: it works on the state that is here. And this
             # process's own commit may still be on its way: then what is here is newer than what was loaded.
-            if not _has_work(live) and (live.mailbox is None or version > live.version):
-                self.bring_to(live, version, data)
+            if not _has_work(live) and (live.mailbox is None or stored.version > live.version):
+                self.bring_to(live, stored)
         return live
 
     @staticmethod
-    def bring_to(live: LiveAgent, version: int, data: bytes) -> None:
-        """Gives a persistent agent a committed state; b"" is the default."""
-        restore_state(live.agent, data or None)
-        live.saved = data or dump_state(live.agent)
-        live.version = version
+    def bring_to(live: LiveAgent, stored: StoredState) -> None:
+        """Gives a persistent agent a committed state."""
+        restore_state(live.agent, stored.data or None, stored.logs)
+        live.saved = stored.data or dump_state(live.agent)
+        live.version = stored.version
 
     @staticmethod
     def roll_back(live: LiveAgent) -> None:
@@ -220,7 +221,11 @@ class LocalAgents:
 
     def settings_of_types(self, retry: RetryPolicy) -> dict[str, Mapping[str, Any]]:
         """The settings of each type that other processes need; `retry` is the policy of types without their own."""
-        return {kind.type: {"max_attempts": kind.settings.retry_policy(retry).max_attempts} for kind in self}
+        return {
+            kind.type: {"max_attempts": kind.settings.retry_policy(retry).max_attempts}
+            | ({"reentrant": True} if kind.reentrant else {})
+            for kind in self
+        }
 
 
 def _last_use(pair: tuple[str, LiveAgent]) -> float:

@@ -115,8 +115,10 @@ class LocalWorker:
         # guard: a worker that is cut off lets its lease end
         if self.consumer.is_cut_off:
             return Pulse("", 0, 0, 0)
-        held, running = self.consumer.held, self.consumer.running
-        return Pulse(*self.consumer.incarnation, held=held, running=running, blocked=blocked)
+        runs = self.consumer.running_by_type()
+        by_type = " ".join(f"{name} {number}" for name, number in runs.items())
+        held, running = self.consumer.held, sum(runs.values())
+        return Pulse(*self.consumer.incarnation, held=held, running=running, runs=by_type, blocked=blocked)
 
     def _who(self, task: asyncio.Task[object]) -> str:
         """Called in the heartbeat's thread, while `task` blocks the loop."""

@@ -18,7 +18,7 @@ import msgpack
 from callboard.broker import MessageRegistry
 from callboard.broker.delivery import Receipt
 from callboard.broker.encoding.limits import Limits
-from callboard.broker.errors import EncodeError
+from callboard.broker.errors import ClaimTooLargeError, EncodeError
 from callboard.broker.redis.client.transport import RedisTransport
 
 
@@ -104,7 +104,13 @@ class Recorder:
 
     def _encode(self, result: Any) -> bytes:
         entry = self._registry.entry_for(result)
-        packed: bytes = msgpack.packb([entry.name, entry.version, entry.encode(result, self._limits())])
+        limits = self._limits()
+        body = entry.encode(result, limits)
+        # Kept all the same, it would make a dead letter of the message in its next attempt, which can't read it.
+        # guard: what no attempt could read is not recorded
+        if len(body) > limits.max_bytes:
+            raise ClaimTooLargeError(len(body), limits.max_bytes)
+        packed: bytes = msgpack.packb([entry.name, entry.version, body])
         return packed
 
     def _decode(self, data: bytes, call: Callable[[], Awaitable[Any]]) -> Any:
@@ -117,7 +123,8 @@ class Recorder:
         return self._registry.decode(name, version, body, self._limits())
 
     def _limits(self) -> Limits:
-        return Limits.of(self._transport.settings)
+        # A record lies beside its stream, as what is sent by claim check does.
+        return Limits.of_claims(self._transport.settings)
 
 
 def _result_classes(call: Callable[[], Awaitable[Any]]) -> Iterator[type[Any]]:

@@ -21,7 +21,7 @@ from callboard.broker.envelope import Envelope, Posting, decode
 from callboard.broker.errors import DecodeError, FencedError
 from callboard.broker.redis.client.nested import Place
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.state import dump_state, restore_state
+from callboard.state import go_back, snapshot
 
 from .cancelling import is_being_cancelled
 from .execution import Execution, Executions
@@ -167,7 +167,7 @@ class Reentry:
     async def _run(self, nested: Execution) -> Posting:
         outer = self.outer
         executions = outer.executions
-        before = dump_state(outer.live.agent) if outer.is_persistent else None
+        before = snapshot(outer.live.agent) if outer.is_persistent else None
         door = Reentry(outer, nested)
         nested.door = door
         try:
@@ -178,7 +178,7 @@ class Reentry:
             )
         except BaseException as error:
             if before is not None:
-                restore_state(outer.live.agent, before)
+                go_back(outer.live.agent, before)
             if isinstance(error, asyncio.CancelledError) and not is_being_cancelled():
                 raise RuntimeError("the handler of a nested request raised CancelledError") from error
             raise

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from callboard.broker import AgentId, AgentType, BrokerSettings, TopicId
+from callboard.broker.redis.client.states import StoredState
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.retry import RetryPolicy
 from callboard.broker.settings import variable
@@ -17,7 +18,7 @@ from callboard.errors import NotAccessibleError
 from callboard.intervention import InterventionHandler
 from callboard.protocol import Agent, AgentMetadata
 from callboard.send_options import USUAL, PublishOptions, RequestOptions, SendOptions
-from callboard.state import dump_state
+from callboard.state import dump_logs, dump_state
 
 from .control import Control
 from .errors import WrongAgentClassError
@@ -94,7 +95,8 @@ class RedisAgentRuntime(RuntimeLifecycle):
             namespace: None: that of `settings`, else the one that the app was made with, else CALLBOARD_NAMESPACE, else the
                 app's name.
             settings: instead of the app's.
-            types: agent types that this process runs: None all, () none (to publish only).
+            types: agent types that this process runs, and with them those declared `beside` them: None all, () none
+                (to publish only).
             intervention_handlers: as for the class.
             exit_when_stuck: as for the class.
 
@@ -109,7 +111,9 @@ class RedisAgentRuntime(RuntimeLifecycle):
             or variable("namespace")
             or app.namespace,
             settings=settings or app.settings,
-            types=types,
+            types=None
+            if types is None
+            else {*types, *(one.type for one in app.declarations if one.beside in types)},
             intervention_handlers=intervention_handlers,
             retry=app.retry,
             exit_when_stuck=exit_when_stuck,
@@ -312,8 +316,9 @@ class RedisAgentRuntime(RuntimeLifecycle):
         await live.agent.load_state(state)
         data = dump_state(live.agent) if self._agents.kind(agent.type).persistent else None
         if data is not None:
-            await self.transport.save_state(agent.type, agent.key, live.version + 1, data)
-            self._agents.bring_to(live, live.version + 1, data)
+            logs = dump_logs(live.agent)
+            version = await self.transport.save_state(agent.type, agent.key, data, logs)
+            self._agents.bring_to(live, StoredState(version, data, logs))
 
     async def save_state(self) -> Mapping[str, Any]:
         """States by `type/key`: of the agents in this process, and of every persistent agent of its types."""

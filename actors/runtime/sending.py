@@ -24,6 +24,7 @@ from callboard.send_options import USUAL, SendOptions
 
 from .errors import ChainTooDeepError, DeadlockError, ScheduleError
 from .execution import Execution, running
+from .runs import run_of
 
 logger = logging.getLogger("callboard.actors")
 
@@ -119,9 +120,18 @@ class Sender:
         else:
             name, cause = options.message_id or execution.next_id(), execution.envelope.id
         author = None if sender is None else str(sender)
-        is_aside = claim is not None
+        is_aside, run = claim is not None, run_of(execution)
         envelope = event(
-            name, kind.name, topic_id.source, author, body, cause, expires_in, kind.version, is_aside
+            name,
+            kind.name,
+            topic_id.source,
+            author,
+            body,
+            cause,
+            expires_in,
+            kind.version,
+            is_aside,
+            run,
         )
         idempotency_id = "" if options.message_id is None else _global(options.message_id)
         if execution is not None:
@@ -276,6 +286,7 @@ class Sender:
             kind.version,
             claim is not None,
             routes,
+            run_of(execution),
         )
         waiting = self._transport.process if idempotency_id else ""
         fence = None if execution is None else execution.fence

@@ -13,7 +13,13 @@ from callboard.broker.redis.client.transport import RedisTransport
 from callboard.runtime.runtime import RedisAgentRuntime
 
 #: Settings under which a test that fails does so soon.
-QUICK: Final = {"retry_base": 0.01, "retry_cap": 0.05, "request_timeout": 10.0, "drain_grace": 5.0}
+QUICK: Final = {
+    "retry_base": 0.01,
+    "retry_cap": 0.05,
+    "retry_outage": 1.0,
+    "request_timeout": 10.0,
+    "drain_grace": 5.0,
+}
 
 
 class Harness:

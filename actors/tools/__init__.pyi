@@ -24,7 +24,9 @@ from .results import (
     TextResultContent as TextResultContent,
     ToolResult as ToolResult,
 )
+from .running import ToolEvent as ToolEvent, run_tools as run_tools
 from .schema import ParametersSchema as ParametersSchema, ToolSchema as ToolSchema
+from .sizes import ResultLimits as ResultLimits
 from .static import StaticStreamWorkbench as StaticStreamWorkbench, StaticWorkbench as StaticWorkbench
 from .tool_agent import ToolAgent as ToolAgent
 from .workbench import StreamWorkbench as StreamWorkbench, Workbench as Workbench

@@ -7,17 +7,24 @@ import logging
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
+from callboard.broker.errors import FencedError, ServerUnavailableError
 from callboard.cancellation import CancellationToken
+from callboard.memory.llm_messages import FunctionCall
 
+from .asked import name_of_call, read_call
 from .base import StreamTool, Tool
 from .errors import ToolError
 from .limits import run_limited, stream_limited
 from .results import ToolResult, error_result, result_of
+from .sizes import DEFAULT_LIMITS, ResultLimits
 from .workbench import StreamWorkbench, Workbench
 
 logger = logging.getLogger("callboard.actors")
+
+PASSED_ON: Final = (asyncio.CancelledError, GeneratorExit, FencedError, ServerUnavailableError)
+"""Errors that are no result: whoever waits for the tool has gone, or can't use or keep what it returns."""
 
 
 class CallingWorkbench(Workbench):
@@ -25,27 +32,47 @@ class CallingWorkbench(Workbench):
 
     Args:
         timeout: Seconds until a call is given up, for tools without a limit of their own; None: no limit.
+        limits: How large results may be.
     """
 
-    def __init__(self, timeout: float | None) -> None:
+    def __init__(self, timeout: float | None, limits: ResultLimits = DEFAULT_LIMITS) -> None:
         self._timeout = timeout
+        self._limits = limits
 
     @abstractmethod
-    def _find(self, name: str) -> Tool | ToolError:
-        """The tool that models know by this name, or the reason why they can't call it."""
+    def _find(self, name: str) -> Tool:
+        """The tool that models know by this name.
+
+        Raises:
+            UnknownToolError: They can't call it (a LookupError).
+        """
 
     async def call_tool(
         self,
-        name: str,
+        name: str | FunctionCall,
         arguments: Mapping[str, Any] | None = None,
         cancellation_token: CancellationToken | None = None,
         call_id: str | None = None,
     ) -> ToolResult:
-        """Call a tool; see `Workbench.call_tool`."""
-        tool = self._find(name)
-        if isinstance(tool, ToolError):
-            return error_result(name, tool)
-        return await call(tool, name, arguments, cancellation_token, call_id, self._timeout)
+        """Call a tool; see `Workbench.call_tool`.
+
+        Args:
+            name: As `list_tools` has it; or a whole call as it comes from a model, whose arguments are JSON text.
+            arguments: By name, as plain data; None: none, or those of the model's call.
+            cancellation_token: Ends the tool when it is cancelled.
+            call_id: The id of the call; None: none, or that of the model's call.
+
+        Returns:
+            The result; also of broken JSON, which becomes an error that the model reads.
+        """
+        try:
+            asked = read_call(name, arguments, call_id)
+            tool = self._find(asked.name)
+        except ToolError as error:
+            return error_result(name_of_call(name), error)
+        return await call(
+            tool, asked.name, asked.arguments, cancellation_token, asked.call_id, self._timeout, self._limits
+        )
 
 
 class CallingStreamWorkbench(CallingWorkbench, StreamWorkbench):
@@ -53,17 +80,21 @@ class CallingStreamWorkbench(CallingWorkbench, StreamWorkbench):
 
     async def call_tool_stream(
         self,
-        name: str,
+        name: str | FunctionCall,
         arguments: Mapping[str, Any] | None = None,
         cancellation_token: CancellationToken | None = None,
         call_id: str | None = None,
     ) -> AsyncGenerator[Any, None]:
         """Call a tool; what it yields on the way, and the ToolResult at the end."""
-        tool = self._find(name)
-        if isinstance(tool, ToolError):
-            yield error_result(name, tool)
+        try:
+            asked = read_call(name, arguments, call_id)
+            tool = self._find(asked.name)
+        except ToolError as error:
+            yield error_result(name_of_call(name), error)
             return
-        async for item in call_stream(tool, name, arguments, cancellation_token, call_id, self._timeout):
+        async for item in call_stream(
+            tool, asked.name, asked.arguments, cancellation_token, asked.call_id, self._timeout, self._limits
+        ):
             yield item
 
 
@@ -74,6 +105,7 @@ async def call(
     token: CancellationToken | None,
     call_id: str | None,
     timeout: float | None,
+    limits: ResultLimits = DEFAULT_LIMITS,
 ) -> ToolResult:
     """Run a tool.
 
@@ -84,23 +116,26 @@ async def call(
         token: Ends it when it is cancelled.
         call_id: The id that the model gave to the call.
         timeout: Seconds until it is given up, unless the tool has a limit of its own; None: no limit.
+        limits: How large the result may be.
 
     Returns:
-        The result; an error of any kind is one too.
+        The result; an error is one too.
 
     Raises:
         asyncio.CancelledError: The token, or the caller, was cancelled.
+        FencedError: This worker has lost the message that it handles.
+        ServerUnavailableError: The server of the bus was lost in the middle of it.
     """
     given = {} if arguments is None else arguments
     try:
         value = await run_limited(
             name, lambda inner: tool.run_json(given, inner, call_id), token, limit_of(tool, timeout)
         )
-        return result_of(tool, name, value)
-    except asyncio.CancelledError:
+        return limits.within(result_of(tool, name, value))
+    except PASSED_ON:
         raise
     except BaseException as error:  # noqa: BLE001 - the model is told of any error
-        return _failed(name, error)
+        return failed_result(name, error)
 
 
 async def call_stream(
@@ -110,10 +145,11 @@ async def call_stream(
     token: CancellationToken | None,
     call_id: str | None,
     timeout: float | None,
+    limits: ResultLimits = DEFAULT_LIMITS,
 ) -> AsyncIterator[Any]:
     """Run a tool; yields what it yields, its last item as the result at the end. Otherwise as `call`."""
     if not isinstance(tool, StreamTool):
-        yield await call(tool, name, arguments, token, call_id, timeout)
+        yield await call(tool, name, arguments, token, call_id, timeout, limits)
         return
     work = partial(_stream, tool, {} if arguments is None else arguments, call_id)
     last: list[Any] = []
@@ -122,13 +158,13 @@ async def call_stream(
             if last:
                 yield last.pop()
             last.append(item)
-        result = result_of(tool, name, last.pop() if last else None)
-    except (asyncio.CancelledError, GeneratorExit):
+        result = limits.within(result_of(tool, name, last.pop() if last else None))
+    except PASSED_ON:
         raise
     except BaseException as error:  # noqa: BLE001 - as in `call`
         if last:
             yield last.pop()
-        result = _failed(name, error)
+        result = failed_result(name, error)
     yield result
 
 
@@ -144,7 +180,8 @@ def limit_of(tool: Tool, timeout: float | None) -> float | None:
     return timeout if own is None else own
 
 
-def _failed(name: str, error: BaseException) -> ToolResult:
+def failed_result(name: str, error: BaseException) -> ToolResult:
+    """The result for a tool that raised; its text goes to the model, and to the log at DEBUG only."""
     if isinstance(error, KeyboardInterrupt | SystemExit):
         raise error
     logger.info("the tool %s failed with %s", name, type(error).__name__)

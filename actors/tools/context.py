@@ -19,17 +19,22 @@ class ToolContext:
     Attributes:
         message: The context of the message being handled; None outside of a handler.
         runtime: The runtime by which tools in other processes are reached; None: not known.
+        idempotency_key: The same whenever this call is made for this message; None: it may differ.
     """
 
     message: MessageContext | None = None
     runtime: AgentRuntime | None = None
+    idempotency_key: str | None = None
 
 
 _current: ContextVar[ToolContext] = ContextVar("callboard_tool_context", default=ToolContext())  # noqa: B039 - frozen
 
 
 def tool_context(
-    ctx: MessageContext | None = None, *, runtime: AgentRuntime | None = None
+    ctx: MessageContext | None = None,
+    *,
+    runtime: AgentRuntime | None = None,
+    idempotency_key: str | None = None,
 ) -> ContextScope[ToolContext]:
     """For the length of a `with` block tools get `ctx` and send by `runtime`.
 
@@ -41,8 +46,9 @@ def tool_context(
     Args:
         ctx: Given to tools that have a parameter of the class MessageContext.
         runtime: The runtime by which tools in other processes are reached, unless their workbench has its own.
+        idempotency_key: Given to tools that have a parameter of this name; `run_tools` makes one for each call.
     """
-    return ContextScope(_current, ToolContext(ctx, runtime))
+    return ContextScope(_current, ToolContext(ctx, runtime, idempotency_key))
 
 
 def current_tool_context() -> ToolContext:

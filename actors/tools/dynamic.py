@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from .base import Tool
 from .calling import CallingStreamWorkbench
@@ -12,15 +12,19 @@ from .documentation import document
 from .errors import (
     DuplicateToolError,
     NotAToolError,
-    ToolError,
     ToolLimitError,
     ToolStateError,
     UnknownToolError,
 )
+from .meaning import ToolVectors, joined
 from .names import check_description, check_name
-from .ranking import rank
+from .ranking import ToolIndex
 from .schema import ToolSchema
+from .sizes import DEFAULT_LIMITS, ResultLimits
 from .static import STATE_VERSION, states_of
+
+if TYPE_CHECKING:
+    from callboard.memory.embedders.base import Embedder
 
 MAX_TOOLS: Final = 1000
 MAX_ENABLED: Final = 128  # what OpenAI's API takes in one request
@@ -39,6 +43,9 @@ class DynamicWorkbench(CallingStreamWorkbench):
         max_tools: The most tools that it may hold.
         max_enabled: The most tools that may be enabled at a time.
         timeout: Seconds until a call is given up, for tools without a limit of their own; None: no limit.
+        limits: How large results may be.
+        embedder: Makes vectors of texts, such as `quick_embedder()`, for `search` and `search_for_context`; None: they
+            go by words alone.
 
     Raises:
         NotAToolError, ToolDeclarationError, DuplicateToolError, ToolLimitError: As `add_tool`.
@@ -51,10 +58,14 @@ class DynamicWorkbench(CallingStreamWorkbench):
         max_tools: int = MAX_TOOLS,
         max_enabled: int = MAX_ENABLED,
         timeout: float | None = None,
+        limits: ResultLimits = DEFAULT_LIMITS,
+        embedder: Embedder | None = None,
     ) -> None:
-        super().__init__(timeout)
+        super().__init__(timeout, limits)
         self._tools: dict[str, Tool] = {}
         self._enabled: set[str] = set()
+        self._index = ToolIndex()
+        self._vectors = None if embedder is None else ToolVectors(embedder)
         self._max_tools = max_tools
         self._max_enabled = max_enabled
         for tool in tools:
@@ -99,11 +110,13 @@ class DynamicWorkbench(CallingStreamWorkbench):
         self._tool(name)
         del self._tools[name]
         self._enabled.discard(name)
+        self._index.remove(name)
 
     def remove_all_tools(self) -> None:
         """Remove every tool, and what was known of it."""
         self._tools.clear()
         self._enabled.clear()
+        self._index = ToolIndex()
 
     def enable_tool(self, name: str) -> None:
         """Show a tool to models again.
@@ -158,16 +171,31 @@ class DynamicWorkbench(CallingStreamWorkbench):
         return name in self._enabled
 
     def get_tool_names_for_query(self, query: str, limit: int = 10) -> list[str]:
-        """Names of the tools that fit a text best, disabled ones among them, the best first.
+        """Names of the tools whose words fit a text best, disabled ones among them, the best first; see `search`.
 
         Args:
-            query: Words to look for in names, descriptions and arguments; rare words count more.
+            query: Words to look for in names, descriptions and arguments, in all their forms; rare words count more, and
+                of everyday words also those that stand for them, such as rain for weather.
             limit: The most that are returned.
 
         Returns:
             The names; empty when no word of the query is found.
         """
-        return rank(query, [tool.schema for tool in self.tools])[:limit]
+        return self._ranked(query)[:limit]
+
+    async def search(self, query: str, limit: int = 10) -> list[str]:
+        """Names of the tools that fit a question best, disabled ones among them, the best first.
+
+        With an embedder by meaning and by words together, so that always some are found; without one by words.
+
+        Args:
+            query: A question or a task, in any words.
+            limit: The most that are returned.
+
+        Raises:
+            EmbeddingError: The model failed.
+        """
+        return (await self._found(query, self.tools))[:limit]
 
     def get_tools_for_context(self, messages: Sequence[Any], limit: int = 10) -> list[Tool]:
         """The enabled tools that fit a conversation best.
@@ -182,9 +210,32 @@ class DynamicWorkbench(CallingStreamWorkbench):
         enabled = self.enabled_tools
         if len(enabled) <= limit:
             return enabled
-        by_name = {tool.name: tool for tool in enabled}
-        names = rank(_last_text(messages), [tool.schema for tool in enabled])
-        return [by_name[name] for name in names][:limit] or enabled[:limit]
+        names = self._ranked(_last_text(messages), self._enabled)
+        return [self._tools[name] for name in names][:limit] or enabled[:limit]
+
+    async def search_for_context(self, messages: Sequence[Any], limit: int = 10) -> list[Tool]:
+        """As `get_tools_for_context`, with the ranking of `search`.
+
+        Raises:
+            EmbeddingError: The model failed.
+        """
+        enabled = self.enabled_tools
+        if len(enabled) <= limit:
+            return enabled
+        names = await self._found(_last_text(messages), enabled)
+        return [self._tools[name] for name in names if name in self._tools][:limit] or enabled[:limit]
+
+    async def _found(self, query: str, tools: Sequence[Tool]) -> list[str]:
+        by_words = self._ranked(query, {tool.name for tool in tools})
+        if self._vectors is None or not query.strip():
+            return by_words
+        return joined(await self._vectors.rank(query, [tool.schema for tool in tools]), by_words)
+
+    def _ranked(self, query: str, among: Container[str] | None = None) -> list[str]:
+        for name, tool in self._tools.items():
+            if name not in self._index:
+                self._index.add(tool.schema)
+        return self._index.rank(query, among)
 
     def get_tool_documentation(self, name: str) -> str:
         """The purpose and the arguments of a tool, as Markdown for a person or a model that plans.
@@ -201,12 +252,10 @@ class DynamicWorkbench(CallingStreamWorkbench):
         """The schemas of the enabled tools."""
         return [tool.schema for tool in self.enabled_tools]
 
-    def _find(self, name: str) -> Tool | ToolError:
+    def _find(self, name: str) -> Tool:
         if name in self._enabled:
             return self._tools[name]
-        return UnknownToolError(
-            name, [tool.name for tool in self.enabled_tools], disabled=name in self._tools
-        )
+        raise UnknownToolError(name, [tool.name for tool in self.enabled_tools], disabled=name in self._tools)
 
     async def reset(self) -> None:
         """Nothing to reset: tools stay as they were added."""

@@ -16,6 +16,7 @@ ActorError
     ├── ToolTimeoutError         a tool did not end in time (TimeoutError)
     ├── ToolEndedError           it exited or cancelled itself (RuntimeError)
     ├── ToolContextError         it needs a MessageContext or a runtime (RuntimeError)
+    ├── UnknownOutcomeError      a call was cut off by a crash, and is not to be made again unasked
     ├── HttpToolError            a request of an HTTP tool failed
     │   ├── HttpHostError        it may not go to this host
     │   ├── HttpStatusError      the server answered with an error
@@ -245,6 +246,21 @@ class ToolContextError(ToolError, RuntimeError):
     needs: str
 
 
+class UnknownOutcomeError(ToolError):
+    """A call was under way when its process died, and may not be made again without being asked for.
+
+    Attributes:
+        tool: Its name.
+    """
+
+    template = (
+        "{tool} was called already, and its process ended before the result was kept: it may or may not have done "
+        "its work. Find out before you call it again"
+    )
+
+    tool: str
+
+
 class HttpToolError(ToolError):
     """A request of an HTTP tool failed."""
 
@@ -303,9 +319,19 @@ class McpConnectionError(ToolError, ConnectionError):
     Attributes:
         server: Its command or address.
         reason: What happened.
+        exit_status: Of a process that ended before it was connected, negative for a signal; None: not known.
+        stderr: The end of what that process said on its standard error.
     """
 
-    template = "the MCP server {server} can't be reached: {reason}"
+    template = "the MCP server {server} can't be reached: {reason}{ending}"
 
     server: str
     reason: str
+    exit_status: int | None = None
+    stderr: str = ""
+
+    @property
+    def ending(self) -> str:
+        """The end of the sentence: how the process ended, and what it said."""
+        status = "" if self.exit_status is None else f"; its process ended with status {self.exit_status}"
+        return status + (f"; it said:\n{self.stderr}" if self.stderr else "")

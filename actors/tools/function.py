@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import functools
 import inspect
+import secrets
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -45,11 +46,13 @@ class FunctionToolConfig(BaseModel):
 class FunctionTool(BaseTool[BaseModel, Any]):
     """A typed function as a tool.
 
-    Its parameters become the arguments: their types, defaults and ``Annotated`` descriptions; pydantic models,
-    dataclasses, enums and unions are checked and made. A parameter of the class CancellationToken, or named
-    ``cancellation_token``, and one of the class MessageContext are given by us and not shown to the model. An ordinary
-    function runs in a thread of its own, so that it does not hold up the event loop; it can't be stopped from outside,
-    so one that runs long has to look at its token.
+    Its parameters become the arguments: their types, defaults and descriptions, from ``Annotated`` or else the
+    ``Args:`` of the docstring; pydantic models, dataclasses, enums and unions are checked and made. A parameter of
+    the class CancellationToken, or named ``cancellation_token``, one of the class MessageContext, and one named
+    ``idempotency_key`` are given by us and not shown to the model. The key is the same whenever this call is made
+    again for the same message, as after a crash (see `run_tools`), and another one for every other call. An ordinary
+    function runs in a thread of its own, so that it does not hold up the event loop; it can't be stopped from
+    outside, so one that runs long has to look at its token.
 
     Args:
         func: An ordinary or async function, a method, a partial, or an object with ``__call__``.
@@ -108,14 +111,16 @@ class FunctionTool(BaseTool[BaseModel, Any]):
             ToolContextError: It takes a MessageContext, and there is none here (a RuntimeError).
             Exception: Any error of the function.
         """
-        ctx = current_tool_context().message
+        around = current_tool_context()
+        ctx = around.message
         if ctx is None and self._signature.needs_context:
             raise ToolContextError(
                 self.name,
                 "needs the MessageContext of a handler: call it inside `with tool_context(ctx):`, or write "
                 "`ctx: MessageContext | None`",
             )
-        positional, named = self._signature.arguments(args, cancellation_token, ctx)
+        key = around.idempotency_key or secrets.token_hex(16)
+        positional, named = self._signature.arguments(args, cancellation_token, ctx, key)
         call = functools.partial(self._func, *positional, **named)
         result = call() if self._is_async else await _in_thread(self.name, call)
         return await result if inspect.isawaitable(result) else result

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from callboard.cancellation import CancellationToken
 from callboard.foundation.errors import MissingPackageError
+from callboard.memory.llm_messages import Image
 
 from .base import BaseTool
 from .errors import (
@@ -24,6 +25,7 @@ from .errors import (
     ToolTimeoutError,
 )
 from .http_addresses import addresses_of
+from .http_answer import read_answer
 from .http_request import DEFAULT_PORTS, PLACEHOLDER, HttpRequest, build_target
 from .json_model import given_arguments, model_from_schema
 from .schema import ParametersSchema, to_parameters
@@ -99,7 +101,8 @@ class HttpTool(BaseTool[BaseModel, Any]):
         path: The path of the request; ``{name}`` stands for an argument.
         scheme: http or https.
         method: GET, POST, PUT, PATCH or DELETE.
-        return_type: "text" returns the answer's text, "json" what it says as JSON.
+        return_type: "text" returns the answer's text, or an image if it is one that models take; "json" what it says
+            as JSON. Other bytes are refused with a sentence that says what they are.
         timeout: Seconds for all of it.
         query_params: Arguments that go into the query although the method has a body.
         limits: The addresses that requests may go to, and the largest answer.
@@ -164,7 +167,7 @@ class HttpTool(BaseTool[BaseModel, Any]):
         """Send the request.
 
         Raises:
-            HttpToolError: It may not go there, no server answers, or the answer is an error, too large or no JSON.
+            HttpToolError: It may not go there, no server answers, or the answer is an error, too large, binary or no JSON.
             ToolTimeoutError: It took too long (a TimeoutError).
             ToolArgumentsError: An argument can't be part of the path (a ValueError).
             MissingPackageError: httpx2 is not installed (an ImportError).
@@ -172,13 +175,15 @@ class HttpTool(BaseTool[BaseModel, Any]):
         request = self._request(given_arguments(args, self._config.json_schema))
         try:
             async with asyncio.timeout(self._config.timeout):
-                text = await self._fetch(request)
+                found = await self._fetch(request)
         except TimeoutError as error:
             raise ToolTimeoutError(self.name, self._config.timeout) from error
         if self._config.return_type == "text":
-            return text
+            return found
+        if isinstance(found, Image):
+            raise HttpAnswerError(f"it is no JSON but an image ({found.mime_type})")
         try:
-            return json.loads(text)
+            return json.loads(found)
         except (ValueError, RecursionError) as error:
             raise HttpAnswerError(f"it is no JSON ({error})") from error
 
@@ -198,12 +203,12 @@ class HttpTool(BaseTool[BaseModel, Any]):
             body=body,
         )
 
-    async def _fetch(self, request: HttpRequest) -> str:
+    async def _fetch(self, request: HttpRequest) -> str | Image:
         async with self._client() as client:
             for _ in range(self._limits.max_redirects + 1):
-                status, location, text = await self._send(client, request)
+                status, location, found = await self._send(client, request)
                 if not location:
-                    return text
+                    return found
                 request = request.redirected(status, location)
                 self._check_host(request.host)
         raise HttpAnswerError(f"there are more than {self._limits.max_redirects} redirects")
@@ -224,8 +229,8 @@ class HttpTool(BaseTool[BaseModel, Any]):
         if not any(_matches(host, pattern) for pattern in allowed):
             raise HttpHostError(host, f"requests may go to {', '.join(allowed)} only, not to {host}")
 
-    async def _send(self, client: httpx2.AsyncClient, request: HttpRequest) -> tuple[int, str, str]:
-        """Status, where it redirects to or "", and text of the answer, from the first address that takes a connection."""
+    async def _send(self, client: httpx2.AsyncClient, request: HttpRequest) -> tuple[int, str, str | Image]:
+        """Status, where it redirects to or "", and what the answer holds, from the first address that takes a connection."""
         import httpx2
 
         addresses = await addresses_of(request.host, request.port, allow_private=self._limits.allow_private)
@@ -241,7 +246,7 @@ class HttpTool(BaseTool[BaseModel, Any]):
 
     async def _send_to(
         self, client: httpx2.AsyncClient, request: HttpRequest, address: str
-    ) -> tuple[int, str, str]:
+    ) -> tuple[int, str, str | Image]:
         host = f"[{address}]" if ":" in address else address
         url = f"{request.scheme}://{host}:{request.port}{request.target}"
         headers = {**request.headers, "Host": request.authority, "Accept-Encoding": "identity"}
@@ -252,12 +257,12 @@ class HttpTool(BaseTool[BaseModel, Any]):
             location = response.headers.get("location", "")
             if response.status_code in REDIRECTS and location:
                 return response.status_code, location, ""
-            text = await self._text(response)
+            body = await self._body(response)
             if response.status_code >= ERROR:
-                raise HttpStatusError(response.status_code, response.reason_phrase, text[:SHOWN])
-            return response.status_code, "", text
+                raise HttpStatusError(response.status_code, response.reason_phrase, _said(body, response))
+            return response.status_code, "", _read(body, response)
 
-    async def _text(self, response: httpx2.Response) -> str:
+    async def _body(self, response: httpx2.Response) -> bytes:
         encoding = response.headers.get("content-encoding", "identity")
         if encoding != "identity":
             # A small compressed answer may be a huge one.
@@ -267,10 +272,21 @@ class HttpTool(BaseTool[BaseModel, Any]):
             body += chunk
             if len(body) > self._limits.max_bytes:
                 raise HttpAnswerError(f"it has more than {self._limits.max_bytes:,} bytes: ask for less")
-        try:
-            return body.decode(response.charset_encoding or "utf-8", "replace")
-        except LookupError as error:
-            raise HttpAnswerError(f"its character set is unknown ({error})") from error
+        return bytes(body)
+
+
+def _read(body: bytes, response: httpx2.Response) -> str | Image:
+    media_type = response.headers.get("content-type", "").partition(";")[0].strip()
+    return read_answer(body, media_type, response.charset_encoding)
+
+
+def _said(body: bytes, response: httpx2.Response) -> str:
+    """What the model is shown of the body of an error."""
+    try:
+        found = _read(body, response)
+    except HttpAnswerError:
+        return ""
+    return found[:SHOWN] if isinstance(found, str) else ""
 
 
 def _matches(host: str, pattern: str) -> bool:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel, ConfigDict
 
 from callboard.cancellation import CancellationToken
-from callboard.memory.llm_messages import Image
+from callboard.memory.llm_messages import FunctionCall, Image
 
+from .asked import name_of_call, read_call
 from .base import validated
 from .errors import McpConnectionError, ToolError, ToolTimeoutError, UnknownToolError
 from .limits import run_limited
@@ -21,6 +22,7 @@ from .mcp_session import McpSession
 from .overrides import Overrides, ToolOverride
 from .results import ImageResultContent, ResultContent, TextResultContent, ToolResult, error_result, texts
 from .schema import ToolSchema, to_parameters
+from .sizes import DEFAULT_LIMITS, ResultLimits
 from .workbench import Workbench
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ class McpWorkbench(Workbench):
         server_params: The server.
         tool_overrides: Other names and descriptions, by the tools' own names.
         connect_timeout: Seconds until a server must have answered for the first time.
+        limits: How large results may be.
 
     Raises:
         ToolConfigError: Two tools would have one name (a ValueError).
@@ -64,10 +67,12 @@ class McpWorkbench(Workbench):
         tool_overrides: Mapping[str, ToolOverride] | None = None,
         *,
         connect_timeout: float = 30.0,
+        limits: ResultLimits = DEFAULT_LIMITS,
     ) -> None:
         self._params = server_params
         self._overrides = Overrides(tool_overrides)
         self._connect_timeout = connect_timeout
+        self._limits = limits
         self._connecting = asyncio.Lock()
         self._session: McpSession | None = None
         self._client: Client | None = None
@@ -129,25 +134,26 @@ class McpWorkbench(Workbench):
 
     async def call_tool(
         self,
-        name: str,
+        name: str | FunctionCall,
         arguments: Mapping[str, Any] | None = None,
         cancellation_token: CancellationToken | None = None,
         call_id: str | None = None,
     ) -> ToolResult:
-        """Call a tool; see `Workbench.call_tool`."""
-        own = self._overrides.own_name(name)
+        """Call a tool, by its name or as a whole call of a model; see `CallingWorkbench.call_tool`."""
         try:
+            asked = read_call(name, arguments, call_id)
+            name, own = asked.name, self._overrides.own_name(asked.name)
             if own not in self._tools:
                 await self._refresh()
             if own not in self._tools:
                 shown = [self._overrides.shown_name(tool) for tool in self._tools]
                 return error_result(name, UnknownToolError(name, shown))
-            given = validated(_AnyArguments, {} if arguments is None else arguments, name)
+            given = validated(_AnyArguments, {} if asked.arguments is None else asked.arguments, name)
             return await self._call(name, own, given.model_dump(), cancellation_token)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - the model is told of any error
-            return error_result(name, error)
+            return error_result(name_of_call(name), error)
 
     async def _call(
         self, name: str, own: str, arguments: dict[str, Any], token: CancellationToken | None
@@ -162,7 +168,8 @@ class McpWorkbench(Workbench):
                     token,
                     self._params.read_timeout_seconds,
                 )
-                return ToolResult(name=name, result=_parts(result), is_error=result.is_error)
+                made = ToolResult(name=name, result=_parts(result), is_error=result.is_error)
+                return self._limits.within(made)
             except ToolError:
                 raise
             except Exception as error:

@@ -8,12 +8,14 @@ import importlib
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from callboard.foundation.errors import MissingPackageError
 
 from .errors import McpConnectionError
 from .mcp_params import McpServerParams, StdioServerParams, StreamableHttpServerParams
+from .mcp_stderr import StderrTail
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -21,6 +23,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger("callboard.actors")
 
 CLOSING: Final = 10.0  # seconds that a server gets to end before its task is cancelled
+
+
+@dataclass(slots=True)
+class ProcessEnd:
+    """How the process of a server ended; nothing while it runs, and of a server without one.
+
+    Attributes:
+        status: Its exit status, negative for a signal.
+        stderr: The end of what it said on its standard error.
+    """
+
+    status: int | None = None
+    stderr: str = ""
 
 
 class McpSession:
@@ -38,6 +53,7 @@ class McpSession:
         self._closing = asyncio.Event()
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[None] | None = None
+        self._end = ProcessEnd()
 
     async def open(self, timeout: float) -> Client:
         """Connect, and greet the server.
@@ -61,7 +77,9 @@ class McpSession:
                 return await asyncio.shield(self._ready)
         except TimeoutError as error:
             await self.close()
-            raise McpConnectionError(self._params.label, f"no answer within {timeout:g} s") from error
+            # Without its exit status: it is we who have ended it.
+            reason = f"no answer within {timeout:g} s"
+            raise McpConnectionError(self._params.label, reason, stderr=self._end.stderr) from error
         except BaseException:
             await self.close()
             raise
@@ -79,11 +97,15 @@ class McpSession:
             task.cancel()
             await asyncio.wait({task})
 
+    def _transport(self) -> Any:
+        params = self._params
+        return _stdio(params, self._end) if isinstance(params, StdioServerParams) else _http(params)
+
     async def _hold(self) -> None:
         from mcp import Client
 
         try:
-            async with Client(_transport(self._params)) as client:
+            async with Client(self._transport()) as client:
                 self._ready.set_result(client)
                 await self._closing.wait()
         except asyncio.CancelledError:
@@ -91,7 +113,9 @@ class McpSession:
         except Exception as error:  # noqa: BLE001 - transports raise all kinds of errors, in groups
             reason = _reason(error)
             if not self._ready.done():
-                self._ready.set_exception(McpConnectionError(self._params.label, reason))
+                self._ready.set_exception(
+                    McpConnectionError(self._params.label, reason, self._end.status, self._end.stderr)
+                )
             else:
                 logger.warning(
                     "the connection to the MCP server %s ended badly: %s", self._params.label, reason
@@ -101,12 +125,8 @@ class McpSession:
                 self._ready.cancel()
 
 
-def _transport(params: McpServerParams) -> Any:
-    return _stdio(params) if isinstance(params, StdioServerParams) else _http(params)
-
-
 @asynccontextmanager
-async def _stdio(params: StdioServerParams) -> AsyncIterator[Any]:
+async def _stdio(params: StdioServerParams, end: ProcessEnd) -> AsyncIterator[Any]:
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     server = StdioServerParameters(
@@ -117,8 +137,24 @@ async def _stdio(params: StdioServerParams) -> AsyncIterator[Any]:
         encoding=params.encoding,
         encoding_error_handler=params.encoding_error_handler,
     )
-    async with stdio_client(server) as streams:
-        yield streams
+    with StderrTail() as tail:
+        client = stdio_client(server, errlog=tail.file)
+        process: Any = None
+        try:
+            async with client as streams:
+                tail.begun()
+                process = _process_of(client)
+                yield streams
+        finally:
+            end.status = getattr(process, "returncode", None)
+            tail.begun()
+            end.stderr = await tail.text()
+
+
+def _process_of(client: Any) -> Any:
+    """The process that `stdio_client` has started; None when it can't be found, for nothing public leads there."""
+    frame = getattr(getattr(client, "gen", None), "ag_frame", None)
+    return None if frame is None else frame.f_locals.get("process")
 
 
 @asynccontextmanager

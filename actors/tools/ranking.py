@@ -1,70 +1,131 @@
-"""Ranks tools by how well they fit a text: words in names, descriptions and arguments, rare ones counting more."""
+"""Ranks tools by how well their words fit a text (BM25): those of names count more, and rare ones more than common ones."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterator, Sequence
+from typing import Any, Final
 
 from .schema import ToolSchema
+from .words import RELATED, words_of
 
-WORD: Final = re.compile(r"[^\W_]+")
-HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-NAME_WEIGHT: Final = 3
-MIN_STEM: Final = 4  # letters that two words have to begin with to count as forms of one
+NAME_WEIGHT: Final = 3  # of a word in a name, against 1 elsewhere
+SATURATION: Final = 1.2  # how soon more of the same word adds little
+LENGTH: Final = 0.3  # how much long descriptions are held back, 0 to 1
+RELATED_WEIGHT: Final = 0.4  # of a word that stands for the one that was asked for
+PREFIX_WEIGHT: Final = 0.5  # of a word that begins with it, or that it begins with
+MIN_PREFIX: Final = 4  # letters
 
-_STOP: Final = frozenset(
-    ["a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "how", "i", "in", "is", "it", "me", "my"]
-) | frozenset(["of", "on", "or", "that", "the", "to", "what", "with"])
+
+class ToolIndex:
+    """The words of tools, for searching."""
+
+    def __init__(self) -> None:
+        self._lengths: dict[str, float] = {}
+        self._found: defaultdict[str, dict[str, int]] = defaultdict(dict)  # stem -> tool -> count
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._lengths
+
+    def add(self, schema: ToolSchema) -> None:
+        """Take in a tool."""
+        counts = _counts(schema)
+        self._lengths[schema["name"]] = counts.total()
+        for word, count in counts.items():
+            self._found[word][schema["name"]] = count
+
+    def remove(self, name: str) -> None:
+        """Forget a tool."""
+        self._lengths.pop(name, None)
+        for word in [word for word, tools in self._found.items() if tools.pop(name, None) and not tools]:
+            del self._found[word]
+
+    def rank(self, query: str, among: Container[str] | None = None) -> list[str]:
+        """Names of the tools in which words of a text, or words that stand for them, are found.
+
+        Args:
+            query: The text.
+            among: Names of the tools that count; None: all.
+
+        Returns:
+            The best first, equals in the order in which they were taken in.
+        """
+        scores: defaultdict[str, float] = defaultdict(float)
+        for word in dict.fromkeys(words_of(query)):
+            for name, score in self._scores(word).items():
+                scores[name] += score
+        names = [name for name in self._lengths if name in scores and (among is None or name in among)]
+        return sorted(names, key=lambda name: -scores[name])
+
+    def _scores(self, word: str) -> dict[str, float]:
+        """Of one word of the query: the best of what it, and what stands for it, says of each tool."""
+        best: dict[str, float] = {}
+        average = sum(self._lengths.values()) / max(1, len(self._lengths))
+        for other, weight in self._meant(word):
+            tools = self._found[other]
+            rarity = math.log(1 + (len(self._lengths) - len(tools) + 0.5) / (len(tools) + 0.5))
+            for name, count in tools.items():
+                score = weight * rarity * _saturated(count, self._lengths[name] / average)
+                best[name] = max(best.get(name, 0.0), score)
+        return best
+
+    def _meant(self, word: str) -> Iterator[tuple[str, float]]:
+        if word in self._found:
+            yield word, 1.0
+        else:
+            for other in self._found:
+                if _is_form(word, other):
+                    yield other, PREFIX_WEIGHT
+        for other in RELATED.get(word, ()):
+            if other in self._found:
+                yield other, RELATED_WEIGHT
 
 
 def rank(query: str, schemas: Sequence[ToolSchema]) -> list[str]:
-    """Names of the tools in which words of a text are found, the best first; equals in their order.
+    """Names of the tools that fit a text, the best first; see `ToolIndex.rank`.
 
     Args:
         query: The text.
         schemas: The tools.
     """
-    wanted = set(_words(query)) - _STOP
-    counts = [_counts(schema) for schema in schemas]
-    spread = {word: sum(1 for count in counts if _found(word, count)) for word in wanted}
-    scores = [
-        sum(
-            _found(word, count) * math.log(1 + len(schemas) / spread[word]) for word in wanted if spread[word]
-        )
-        for count in counts
-    ]
-    order = sorted(range(len(schemas)), key=lambda i: -scores[i])
-    return [schemas[i]["name"] for i in order if scores[i] > 0]
+    index = ToolIndex()
+    for schema in schemas:
+        index.add(schema)
+    return index.rank(query)
 
 
-def _words(text: str) -> Iterator[str]:
-    for found in WORD.findall(HUMP.sub(" ", text)):
-        yield found.casefold()
+def text_of(schema: ToolSchema) -> str:
+    """What a tool is, as one text for an embedder."""
+    described = [f"{name}: {part}" for name, part in _parameters(schema)]
+    return ". ".join([schema["name"].replace("_", " "), schema.get("description", ""), *described])
 
 
 def _counts(schema: ToolSchema) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for word in _words(schema["name"]):
+    for word in words_of(schema["name"]):
         counts[word] += NAME_WEIGHT
-    counts.update(_words(schema.get("description", "")))
-    parameters = schema.get("parameters")
-    for name, part in (parameters["properties"] if parameters else {}).items():
-        counts.update(_words(name))
-        counts.update(_words(str(part.get("description", ""))) if isinstance(part, dict) else ())
+    counts.update(words_of(schema.get("description", "")))
+    for name, description in _parameters(schema):
+        counts.update(words_of(name))
+        counts.update(words_of(description))
     return counts
 
 
-def _found(word: str, counts: Counter[str]) -> float:
-    """The weight of a word in a tool. More of the same adds little; another form of it counts half."""
-    if word in counts:
-        return 1 + math.log(counts[word])
-    forms = [count for other, count in counts.items() if _same_stem(word, other)]
-    return (1 + math.log(max(forms))) / 2 if forms else 0.0
+def _parameters(schema: ToolSchema) -> Iterator[tuple[str, str]]:
+    """Name and description of each argument."""
+    parameters = schema.get("parameters")
+    properties: dict[str, Any] = parameters["properties"] if parameters else {}
+    for name, part in properties.items():
+        yield name, str(part.get("description", "")) if isinstance(part, dict) else ""
 
 
-def _same_stem(one: str, other: str) -> bool:
+def _saturated(count: int, length: float) -> float:
+    """What a word counts that is in a tool so often; `length`: of the tool's text, 1 for an average one."""
+    held_back = 1 - LENGTH + LENGTH * length
+    return count * (SATURATION + 1) / (count + SATURATION * held_back)
+
+
+def _is_form(one: str, other: str) -> bool:
     short, long = sorted((one, other), key=len)
-    return len(short) >= MIN_STEM and long.startswith(short)
+    return len(short) >= MIN_PREFIX and long.startswith(short)

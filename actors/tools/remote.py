@@ -33,6 +33,7 @@ class ToolCallRequest(BaseModel):
         name: The tool's own name.
         arguments: Its arguments by name.
         call_id: The id that the model gave to the call; None: none.
+        idempotency_key: Given to a tool that takes one; None: that of the request.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -40,6 +41,7 @@ class ToolCallRequest(BaseModel):
     name: str
     arguments: dict[str, Any]
     call_id: str | None = None
+    idempotency_key: str | None = None
 
 
 class _AnyArguments(BaseModel):
@@ -126,7 +128,8 @@ class RemoteTool(Tool):
                 "constructor, or call it inside `with tool_context(ctx, runtime=self.runtime):`",
             )
         runtime.add_message_types((ToolCallRequest, ToolResult))
-        request = ToolCallRequest(name=self.name, arguments=dict(args), call_id=call_id)
+        key = current_tool_context().idempotency_key
+        request = ToolCallRequest(name=self.name, arguments=dict(args), call_id=call_id, idempotency_key=key)
         sender = _sender()
         options = {} if self.timeout is None else {"timeout": self.timeout}
         response: ToolResult = await runtime.send_message(

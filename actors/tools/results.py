@@ -11,7 +11,7 @@ from callboard.memory.llm_messages import Image
 
 from .base import Tool
 from .errors import ToolError
-from .text import clean
+from .text import clean, cut
 
 MAX_ERROR: int = 10_000
 """Characters of an error's text that a model is shown."""
@@ -66,7 +66,8 @@ class ToolResult(BaseModel):
         """The parts as one text, a line break between them.
 
         Args:
-            replace_image: Stands for each image; None: the image itself as base64, or its address.
+            replace_image: Stands for each image; None: its format and size, or its address. AutoGen has the whole image
+                as base64 here, which fills a model's context with what it can't read.
         """
         return "\n".join(_part_text(part, replace_image) for part in self.result)
 
@@ -76,8 +77,20 @@ def _part_text(part: TextResultContent | ImageResultContent, replace_image: str 
         return part.content
     if replace_image is not None:
         return replace_image
-    image = part.content
-    return f"[Image: {image.url if image.data is None else image.data}]"
+    return f"[Image: {describe_image(part.content)}]"
+
+
+def describe_image(image: Image) -> str:
+    """An image in a few words: its address, or its format and size."""
+    if image.data is None:
+        return image.url or ""
+    return f"{image.mime_type}, {size_of_image(image):,} bytes"
+
+
+def size_of_image(image: Image) -> int:
+    """Bytes of an image that is held here; 0 for one on the web."""
+    data = image.data or ""
+    return len(data) * 3 // 4 - data[-2:].count("=")
 
 
 def result_of(tool: Tool, name: str, value: Any) -> ToolResult:
@@ -107,9 +120,7 @@ def _part(tool: Tool, value: Any) -> TextResultContent | ImageResultContent:
 
 def error_result(name: str, error: BaseException) -> ToolResult:
     """The result for a call that failed: what the model needs to know to do better."""
-    text = clean(describe(error))
-    if len(text) > MAX_ERROR:
-        text = f"{text[:MAX_ERROR]}... ({len(text):,} characters)"
+    text = cut(clean(describe(error)), MAX_ERROR)
     return ToolResult(name=name, result=[TextResultContent(content=text)], is_error=True)
 
 

@@ -36,10 +36,15 @@ class ToolSchema(TypedDict):
 
 
 class _Generator(GenerateJsonSchema):
+    """Leaves out the titles that pydantic makes of names: they tell a model nothing, and cost tokens each time."""
+
     # A default that JSON can't show is only left out; a warning about it would help no one.
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
 
 
 def parameters_of(model: type[BaseModel], tool: str, *, strict: bool = False) -> ParametersSchema:
@@ -54,6 +59,10 @@ def parameters_of(model: type[BaseModel], tool: str, *, strict: bool = False) ->
         StrictSchemaError: Strict mode asks for what the model does not have (a ValueError).
     """
     schema: dict[str, Any] = model.model_json_schema(schema_generator=_Generator)
+    for name, part in schema.get("$defs", {}).items():
+        # The name of a class; a title that somebody wrote stays.
+        if name.endswith(part.get("title", "\0")):
+            del part["title"]
     return to_parameters(schema, tool, strict=strict)
 
 

@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext
 
+from .docstrings import described_parameters
 from .errors import ToolDeclarationError
 
 NONE: Final = inspect.Parameter.empty
@@ -33,6 +34,7 @@ class Injected(Enum):
     TOKEN = "cancellation_token"  # noqa: S105 - no password
     CONTEXT = "ctx"
     OPTIONAL_CONTEXT = "ctx or None"
+    KEY = "idempotency_key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,13 @@ class FunctionSignature:
     returns: Any
 
     def arguments(
-        self, args: BaseModel, token: CancellationToken, ctx: MessageContext | None
+        self, args: BaseModel, token: CancellationToken, ctx: MessageContext | None, key: str | None = None
     ) -> tuple[list[Any], dict[str, Any]]:
         """Positional and named arguments for one call."""
         values = {name: _value(args, name, field) for name, field in self.fields.items()}
+        given = {Injected.TOKEN: token, Injected.KEY: key}
         for name, what in self.injected.items():
-            values[name] = token if what is Injected.TOKEN else ctx
+            values[name] = given.get(what, ctx)
         return [values.pop(name) for name in self.positional], values
 
     @property
@@ -89,6 +92,7 @@ def read_signature(
         ToolDeclarationError: It can't be a tool (a ValueError); the text says which parameter and what to write.
     """
     hints = _hints(function, tool, scope)
+    described = described_parameters(inspect.unwrap(plain_function(function)).__doc__)
     injected: dict[str, Injected] = {}
     fields: dict[str, str] = {}
     definitions: dict[str, Any] = {}
@@ -108,7 +112,7 @@ def read_signature(
                 tool, f"give the parameter {parameter.name!r} a type: {parameter.name}: str"
             )
         fields[parameter.name] = field = _field_name(parameter.name, len(fields))
-        definitions[field] = _definition(parameter, field, annotation)
+        definitions[field] = _definition(parameter, field, annotation, described.get(parameter.name))
     return FunctionSignature(
         name=tool,
         model=_model(tool, definitions),
@@ -167,6 +171,8 @@ def _injection(name: str, annotation: Any) -> Injected | None:
     classes = get_args(annotation) if is_union else (annotation,)
     if CancellationToken in classes or name == "cancellation_token":
         return Injected.TOKEN
+    if name == "idempotency_key":
+        return Injected.KEY
     if MessageContext in classes:
         return Injected.OPTIONAL_CONTEXT if NoneType in classes else Injected.CONTEXT
     return None
@@ -178,14 +184,16 @@ def _field_name(parameter: str, number: int) -> str:
     return f"argument_{number}" if is_taken else parameter
 
 
-def _definition(parameter: inspect.Parameter, field: str, annotation: Any) -> tuple[Any, FieldInfo]:
+def _definition(
+    parameter: inspect.Parameter, field: str, annotation: Any, described: str | None
+) -> tuple[Any, FieldInfo]:
     default = ... if parameter.default is NONE else parameter.default
-    description = _description(annotation) or parameter.name
     if isinstance(default, FieldInfo):
         return annotation, default
-    title = parameter.name.replace("_", " ").title()
+    # AutoGen gives the name as description and again as title, which tells a model nothing and costs tokens each time.
+    description = _description(annotation) or described
     alias = parameter.name if field != parameter.name else None
-    return annotation, Field(default, description=description, title=title, alias=alias)
+    return annotation, Field(default, description=description, alias=alias)
 
 
 def _description(annotation: Any) -> str:

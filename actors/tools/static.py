@@ -9,10 +9,11 @@ from callboard.protocol import AgentRuntime
 
 from .base import Tool
 from .calling import CallingStreamWorkbench, CallingWorkbench, limit_of
-from .errors import DuplicateToolError, NotAToolError, ToolError, ToolStateError, UnknownToolError
+from .errors import DuplicateToolError, NotAToolError, ToolStateError, UnknownToolError
 from .overrides import Overrides, ToolOverride
 from .remote import RemoteTool
 from .schema import ToolSchema
+from .sizes import DEFAULT_LIMITS, ResultLimits
 
 STATE_VERSION = "1.0.0"
 
@@ -24,6 +25,7 @@ class StaticWorkbench(CallingWorkbench):
         tools: The tools.
         tool_overrides: Other names and descriptions, by the tools' own names.
         timeout: Seconds until a call is given up, for tools without a limit of their own; None: no limit.
+        limits: How large results may be.
         on: Agent type that runs the tools, in processes of its own; None: they run here. See ToolAgent.
         runtime: The runtime by which that agent type is reached; see RemoteTool.
 
@@ -39,10 +41,11 @@ class StaticWorkbench(CallingWorkbench):
         tool_overrides: Mapping[str, ToolOverride] | None = None,
         *,
         timeout: float | None = None,
+        limits: ResultLimits = DEFAULT_LIMITS,
         on: str | None = None,
         runtime: AgentRuntime | None = None,
     ) -> None:
-        super().__init__(timeout)
+        super().__init__(timeout, limits)
         self._tools = tools_by_name(tools)
         self._overrides = Overrides(tool_overrides)
         self._overrides.check(self._tools)
@@ -56,10 +59,10 @@ class StaticWorkbench(CallingWorkbench):
         """The schemas of the tools, with overrides."""
         return [self._overrides.shown(tool.schema) for tool in self._tools.values()]
 
-    def _find(self, name: str) -> Tool | ToolError:
+    def _find(self, name: str) -> Tool:
         tool = self._tools.get(self._overrides.own_name(name))
         if tool is None:
-            return UnknownToolError(name, [self._overrides.shown_name(own) for own in self._tools])
+            raise UnknownToolError(name, [self._overrides.shown_name(own) for own in self._tools])
         return tool
 
     async def save_state(self) -> Mapping[str, Any]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pydantic_core
 
 from .errors import ToolReturnError
+
+SENTENCE: Final = 100
+"""Characters that the sentence on what is missing may have."""
 
 
 def to_text(value: Any, tool: str) -> str:
@@ -36,6 +39,24 @@ def to_text(value: Any, tool: str) -> str:
 def clean(text: str) -> str:
     """The text with lone surrogates, which no encoding takes, written as escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def cut(text: str, limit: int, whole: int | None = None) -> str:
+    """The beginning of a text, and a sentence that says how much is missing; a text within the limit as it is.
+
+    Both together are within the limit, so that what was cut is not cut again on its way.
+
+    Args:
+        text: The text.
+        limit: The most characters; more than SENTENCE.
+        whole: The characters of all that would have been shown; None: those of the text.
+    """
+    whole = len(text) if whole is None else whole
+    if whole <= limit:
+        return text
+    kept = text[: limit - SENTENCE]
+    missing = f"[cut here: {whole - len(kept):,} of {whole:,} characters are missing]"
+    return f"{kept}... {missing}" if kept else missing
 
 
 def _text(value: Any) -> str:

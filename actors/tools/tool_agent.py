@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -12,6 +11,7 @@ from callboard.handlers import rpc
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
 from callboard.routed import RoutedAgent
 
+from .asked import read_call
 from .base import Tool
 from .context import tool_context
 from .errors import ToolArgumentsError
@@ -87,39 +87,32 @@ class ToolAgent(RoutedAgent):
     @rpc
     async def on_request(self, message: ToolCallRequest, ctx: MessageContext) -> ToolResult:
         """Run a tool."""
-        return await self._call(message.name, message.arguments, message.call_id, ctx)
+        return await self._call(
+            message.name, message.arguments, message.call_id, ctx, message.idempotency_key
+        )
 
     @rpc
     async def on_function_call(self, message: FunctionCall, ctx: MessageContext) -> FunctionExecutionResult:
         """Run a tool for a model's call; images in the result become the text "[image]"."""
         try:
-            result = await self._call(message.name, _arguments(message), message.id, ctx)
+            asked = read_call(message)
         except ToolArgumentsError as error:
             result = error_result(message.name, error)
+        else:
+            result = await self._call(asked.name, asked.arguments, asked.call_id, ctx)
         text = result.to_text(replace_image="[image]")
         return FunctionExecutionResult(
             content=text, name=message.name, call_id=message.id, is_error=result.is_error
         )
 
     async def _call(
-        self, name: str, arguments: Mapping[str, Any], call_id: str | None, ctx: MessageContext
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        call_id: str | None,
+        ctx: MessageContext,
+        key: str | None = None,
     ) -> ToolResult:
-        with tool_context(ctx, runtime=self.runtime):
+        key = key or ctx.idempotency_key("tool")
+        with tool_context(ctx, runtime=self.runtime, idempotency_key=key):
             return await self._workbench.call_tool(name, arguments, ctx.cancellation_token, call_id)
-
-
-def _arguments(call: FunctionCall) -> Mapping[str, Any]:
-    """The arguments that a model wrote; no text at all stands for none.
-
-    Raises:
-        ToolArgumentsError: They are no JSON object (a ValueError).
-    """
-    if not call.arguments.strip():
-        return {}
-    try:
-        found = json.loads(call.arguments)
-    except (ValueError, RecursionError) as error:
-        raise ToolArgumentsError(call.name, (f"they are not valid JSON: {error}",)) from error
-    if not isinstance(found, dict):
-        raise ToolArgumentsError(call.name, (f"they have to be one JSON object, not {type(found).__name__}",))
-    return found

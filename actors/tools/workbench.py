@@ -32,7 +32,7 @@ class Workbench(ABC):
         cancellation_token: CancellationToken | None = None,
         call_id: str | None = None,
     ) -> ToolResult:
-        """Call a tool.
+        """Call a tool. All our workbenches take a whole FunctionCall of a model as `name`, too.
 
         Args:
             name: As `list_tools` has it.
@@ -41,11 +41,13 @@ class Workbench(ABC):
             call_id: The id that the model gave to the call.
 
         Returns:
-            The result. A tool that does not exist, raises, takes too long, or is given arguments that don't fit, gives
-            a result with `is_error` that says so.
+            The result. A tool that does not exist, raises, takes too long, or is given arguments that are no JSON or
+            don't fit, gives a result with `is_error` that says so.
 
         Raises:
             asyncio.CancelledError: The token, or the caller, was cancelled.
+            FencedError: This worker has lost the message that it handles; another one has it.
+            ServerUnavailableError: The server of the bus was lost in the middle of it.
         """
         ...
 

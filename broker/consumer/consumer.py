@@ -177,6 +177,15 @@ class Consumer:
         """The delivery that is handled in this task."""
         return next((box.queue[0] for box in self._boxes if box.task is task and box.queue), None)
 
+    def running_by_type(self) -> dict[str, int]:
+        """Handlers under way, by agent type. May be called from another thread."""
+        running: dict[str, int] = {}
+        for mailbox in self._boxes:
+            if mailbox.task is not None:
+                name = mailbox.key[0].decode()
+                running[name] = running.get(name, 0) + 1
+        return running
+
     @property
     def is_idle(self) -> bool:
         """Nothing is held and the last turn brought nothing."""

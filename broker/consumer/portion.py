@@ -79,6 +79,8 @@ def weight(outcome: Outcome) -> int:
     if isinstance(outcome, Commit):
         if outcome.state is not None:
             size = len(outcome.state[1])
+        if outcome.logs is not None:
+            size += sum(sum(map(len, change.appended)) for change in outcome.logs[1])
         for posting in outcome.outgoing:
             size += len(posting.envelope.body)
             if posting.claim is not None:

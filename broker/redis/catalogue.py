@@ -198,13 +198,16 @@ OF_A_TYPE = (
 
 OF_ONE_THING = (
     KeyKind(
-        "state:<type>:<key>", "hash", "an agent's state: v (version), d (data), w (worker that wrote it)"
+        "state:<type>:<key>",
+        "hash",
+        "an agent's state: v (version), d (data), w (worker that wrote it), l (its logs: field, items, field, ...)",
     ),
+    KeyKind("log:<type>:<key>:<field>", "list", "items of a log of an agent's state, as JSON, oldest first"),
     KeyKind(
         "worker:<worker>",
         "hash",
-        "host, pid, types, started, accepts, held, running, call (its last turn), blocked (what last blocked its "
-        "event loop); without it a worker is fenced",
+        "host, pid, types, started, accepts, held, running, runs (running by agent type), call (its last turn), "
+        "blocked (what last blocked its event loop); without it a worker is fenced",
     ),
     KeyKind("own:<worker>", "hash", "`<type> <reference>` -> agent key: what the worker holds"),
     KeyKind(
@@ -243,7 +246,11 @@ OF_ONE_THING = (
         "hour",
         publisher="get set",
     ),
-    KeyKind("store:<name>", "string or hash", "what an application keeps; no function touches it"),
+    KeyKind(
+        "store:<name>",
+        "string or hash",
+        "what an application keeps, each for its own time; `usage:<scope>` and `held:<scope>`: what models used",
+    ),
 )
 
 CATALOGUE = (*OF_THE_NAMESPACE, *OF_STREAMS, *OF_A_TYPE, *OF_ONE_THING)

@@ -1,12 +1,13 @@
 """The language in which a commit tells the Lua functions how a delivery ended: marks, and the arguments that they bring.
 
 A commit's mode is a text of marks, in the order in which they stand here; its arguments follow in the same order.
-`client/commits.py` writes it. `lua/turn/` reads it by the same names: they are made known to it when the library's text is
-made, so that there is no second list.
+`client/commits.py` writes it. `lua/turn/` reads it by the same names, for which the letters are put in when the library's
+text is made, so that there is no second list.
 """
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 
@@ -51,6 +52,11 @@ class Mark(StrEnum):
         "what ctx.once recorded, and what the handler sent before its commit, is forgotten",
         "message id",
     )
+    LOGS = (
+        "A",
+        "what of the agent's state is appended to; the state that it belongs to has the version before this one",
+        "version, count, then for each: field, items that are dropped, count, items",
+    )
     STATE = "S", "the agent's state", "version, data"
     CLAIMS = (
         "B",
@@ -81,7 +87,9 @@ def marks_of(mode: str) -> list[Mark]:
 _BY_LETTER = {str(mark): mark for mark in Mark}
 
 
-def lua_names() -> str:
-    """The marks as locals of the Lua functions."""
-    names, letters = ", ".join(mark.name for mark in Mark), ", ".join(f"'{mark}'" for mark in Mark)
-    return f"local {names} = {letters}"
+def with_letters(text: str) -> str:
+    """A text in Lua with letters in the place of the names of marks: as locals they would take up a part of the 200."""
+    return _NAMES.sub(lambda found: f"'{Mark[found[0]]}'", text)
+
+
+_NAMES = re.compile(rf"\b({'|'.join(mark.name for mark in Mark)})\b")

@@ -15,7 +15,7 @@ from importlib import resources
 
 from callboard.broker.envelope import MOST_HEAD, MOST_NAME, MOST_SENDER
 
-from .marks import lua_names
+from .marks import with_letters
 
 SHARED = (
     "call",
@@ -37,13 +37,14 @@ SHARED = (
     "groups",
     "layout",
     "forgetting",
+    "logs",
     "functions",
 )
 """The files of `lua/shared/`, each of which may use those before it."""
 
 PARTS = {
     "turn": ("arguments", "exceptions", "take", "effects", "commit", "read", "admit", "pull", "turn"),
-    "repair": ("order", "holders", "settle", "streams", "agents", "entries", "repair"),
+    "repair": ("order", "holders", "settle", "streams", "agents", "entries", "logs", "repair"),
 }
 """Operations that have a folder, with its files: each may use those before it, and the last one registers the function."""
 
@@ -59,12 +60,15 @@ OPERATIONS = (
     "replay",
     "record",
     "recall",
+    "ledger",
+    "restore",
     "control",
     "nest",
     "answer",
     "idle",
     "census",
     "measure",
+    "tally",
     "repair",
 )
 
@@ -95,7 +99,7 @@ def _block(operation: str) -> str:
     if operation not in PARTS:
         return _text(operation)
     text = _in_rooms([_text(f"{operation}/{part}") for part in PARTS[operation]])
-    return f"{lua_names()}\n{text}" if operation == "turn" else text
+    return with_letters(text) if operation == "turn" else text
 
 
 def _in_rooms(texts: Sequence[str], rest: str = "") -> str:

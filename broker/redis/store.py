@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from callboard.broker.errors import ConnectionLostError
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.endpoint import Endpoint
 from callboard.broker.settings import DEFAULT_NAMESPACE, BrokerSettings
@@ -62,6 +64,46 @@ class RedisStore:
     async def remove(self, name: str, field: str) -> None:
         """Removes one field of a table."""
         await self._link.command("HDEL", self._key(name), field)
+
+    async def hold(
+        self,
+        hold_id: str,
+        scopes: Sequence[str],
+        amounts: Mapping[str, float],
+        limits: Sequence[tuple[str, str, float]],
+        seconds: float,
+    ) -> tuple[str, str, float, float] | None:
+        """Sets an amount aside in all scopes or, when it does not fit into a limit, in none: `callboard.models.stores`."""
+        arguments = [
+            "hold",
+            hold_id,
+            repr(amounts["tokens"]),
+            repr(amounts["usd"]),
+            _ms(seconds),
+            len(scopes),
+            *scopes,
+        ]
+        arguments += [part for scope, unit, most in limits for part in (scope, unit, repr(most))]
+        refused = await self._run_again(arguments)
+        if not refused:
+            return None
+        scope, unit, most, used = (value.decode() for value in refused)
+        return scope, unit, float(most), float(used)
+
+    async def settle(
+        self, hold_id: str, scopes: Sequence[str], amounts: Mapping[str, float], seconds: float
+    ) -> None:
+        """Ends a hold, with what was used in its place: `callboard.models.stores`."""
+        used = [part for field, amount in amounts.items() for part in (field, repr(amount))]
+        await self._run_again(["settle", hold_id, _ms(seconds), len(scopes), *scopes, *used])
+
+    async def _run_again(self, arguments: Sequence[Any]) -> Any:
+        """Runs the ledger's function, again when the connection breaks before its answer: it is safe to repeat."""
+        try:
+            return await self._link.run("ledger", arguments)
+        except ConnectionLostError:
+            await self._link.reconnect(self._link.settings.socket_timeout)
+            return await self._link.run("ledger", arguments)
 
     async def _keep(self, name: str, seconds: float) -> None:
         await self._link.command("PEXPIRE", self._key(name), _ms(seconds))

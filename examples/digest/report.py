@@ -121,8 +121,8 @@ def type_reports(
 
 def pending_in(view: Overview) -> int:
     """Messages that are still to be handled, timers included."""
-    queued = view.totals.queued
-    return view.totals.running + view.timers + (1 if queued is None else queued)
+    waiting = view.totals.waiting
+    return view.totals.running + view.timers + (1 if waiting is None else waiting)
 
 
 def lines_of(report: Report, command: str) -> list[str]:

@@ -11,6 +11,7 @@ from .base import (
     ChatCompletionContext as ChatCompletionContext,
     ChatCompletionContextState as ChatCompletionContextState,
 )
+from .conversation import Conversation as Conversation
 from .summarising import SummarisingChatCompletionContext as SummarisingChatCompletionContext
 from .windows import (
     BufferedChatCompletionContext as BufferedChatCompletionContext,

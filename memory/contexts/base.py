@@ -11,6 +11,8 @@ from pydantic import BaseModel, Field
 from callboard.memory.errors import MemorySettingError
 from callboard.memory.llm_messages import LLMMessage
 
+from .conversation import Conversation
+
 
 class ChatCompletionContextState(BaseModel):
     """The state of a context, as `save_state` returns it.
@@ -26,11 +28,24 @@ class ChatCompletionContext(ABC):
     """A conversation, and the part of it that a model gets to see.
 
     Args:
-        initial_messages: the conversation so far.
+        initial_messages: the conversation so far; it is copied.
+        messages: where the conversation is kept, in the place of a list of the context's own: a `Log` of an agent's
+            `State` keeps it with every message that the agent handles.
+
+    Raises:
+        MemorySettingError: both are given; it is a ValueError.
     """
 
-    def __init__(self, initial_messages: Sequence[LLMMessage] | None = None) -> None:
-        self._messages: list[LLMMessage] = list(initial_messages or ())
+    def __init__(
+        self,
+        initial_messages: Sequence[LLMMessage] | None = None,
+        *,
+        messages: Conversation | None = None,
+    ) -> None:
+        if initial_messages and messages is not None:
+            raise MemorySettingError("initial_messages", "given", "left out where there are `messages`")
+        self._messages: Conversation = list(initial_messages or ()) if messages is None else messages
+        self._replaced = 0  # how often something else was put in the place of the whole conversation
 
     async def add_message(self, message: LLMMessage) -> None:
         """Add the newest message."""
@@ -42,11 +57,11 @@ class ChatCompletionContext(ABC):
 
     async def clear(self) -> None:
         """Forget everything, the initial messages included."""
-        self._messages = []
+        self._replace(())
 
     async def save_state(self) -> Mapping[str, Any]:
         """The whole conversation as plain data that fits into JSON."""
-        return ChatCompletionContextState(messages=self._messages).model_dump(mode="json")
+        return ChatCompletionContextState(messages=list(self._messages)).model_dump(mode="json")
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Replace the conversation by one that `save_state` returned.
@@ -54,7 +69,12 @@ class ChatCompletionContext(ABC):
         Raises:
             ValueError: it is not such a state.
         """
-        self._messages = ChatCompletionContextState.model_validate(state).messages
+        self._replace(ChatCompletionContextState.model_validate(state).messages)
+
+    def _replace(self, messages: Sequence[LLMMessage]) -> None:
+        self._replaced += 1
+        self._messages.clear()
+        self._messages.extend(messages)
 
 
 def at_least_one(setting: str, value: int) -> int:

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from callboard.memory.llm_messages import AssistantMessage, FunctionExecutionResultMessage, LLMMessage
 
+from .conversation import Conversation
 
-def exchanges(messages: Sequence[LLMMessage]) -> list[list[LLMMessage]]:
+
+def exchanges(messages: Iterable[LLMMessage]) -> list[list[LLMMessage]]:
     """Messages in groups: calls with their results, and every other message by itself.
 
     Results of which the call is missing are left out: no server accepts them. A call without a result stays, for the
@@ -27,12 +29,12 @@ def joined(groups: Iterable[Sequence[LLMMessage]]) -> list[LLMMessage]:
     return [message for group in groups for message in group]
 
 
-def newest(messages: Sequence[LLMMessage], number: int) -> list[LLMMessage]:
+def newest(messages: Conversation, number: int) -> list[LLMMessage]:
     """The last messages, without results at their beginning whose calls are not among them."""
     return joined(exchanges(messages[-number:]))
 
 
-def oldest(messages: Sequence[LLMMessage], number: int) -> list[LLMMessage]:
+def oldest(messages: Conversation, number: int) -> list[LLMMessage]:
     """The first messages, without a call at their end whose result is not among them."""
     kept: list[LLMMessage] = []
     for group in exchanges(messages):

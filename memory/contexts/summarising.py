@@ -17,6 +17,7 @@ from callboard.memory.llm_messages import (
 )
 
 from .base import ChatCompletionContext, at_least_one
+from .conversation import Conversation
 from .exchanges import exchanges, joined
 
 PROMPT: Final = (
@@ -52,7 +53,7 @@ class SummarisingChatCompletionContext(ChatCompletionContext):
         max_messages: how many messages there may be before the old ones are summarised.
         keep: how many of the newest stay as they are.
         prompt: the instruction for the model.
-        initial_messages: the conversation so far.
+        initial_messages, messages: see ChatCompletionContext.
 
     Raises:
         MemorySettingError: `keep` is less than 1 or not less than `max_messages`; it is a ValueError.
@@ -66,8 +67,9 @@ class SummarisingChatCompletionContext(ChatCompletionContext):
         keep: int = 10,
         prompt: str = PROMPT,
         initial_messages: Sequence[LLMMessage] | None = None,
+        messages: Conversation | None = None,
     ) -> None:
-        super().__init__(initial_messages)
+        super().__init__(initial_messages, messages=messages)
         self._model_client = model_client
         self._keep = at_least_one("keep", keep)
         if max_messages <= keep:
@@ -90,7 +92,7 @@ class SummarisingChatCompletionContext(ChatCompletionContext):
         return list(self._messages)
 
     async def _summarise(self) -> None:
-        seen, number = self._messages, len(self._messages)
+        seen, replaced = self._messages[:], self._replaced
         new: list[LLMMessage] = []
         groups = exchanges(seen)
         while groups and (not new or len(new) + len(groups[-1]) <= self._keep):
@@ -104,11 +106,11 @@ class SummarisingChatCompletionContext(ChatCompletionContext):
         )
         if not isinstance(answer.content, str) or not answer.content.strip():
             raise SummaryError(len(old))
-        # While the model answered, `clear` or `load_state` may have put another list in place: then the summary is of a
-        # conversation that is gone. `add_message` adds to the same list: those messages stay, behind the summary.
-        if self._messages is seen:
+        # While the model answered, `clear` or `load_state` may have put another conversation in place: then the summary is
+        # of one that is gone. What `add_message` added meanwhile stays, behind the summary.
+        if self._replaced == replaced:
             summary = UserMessage(content=HEADING + answer.content.strip(), source=SOURCE)
-            self._messages = [summary, *new, *seen[number:]]
+            self._replace([summary, *new, *self._messages[len(seen) :]])
 
 
 def _is_summary(message: LLMMessage) -> bool:

@@ -11,6 +11,7 @@ from callboard.memory.errors import ContextTooSmallError
 from callboard.memory.llm_messages import LLMMessage, SystemMessage, UserMessage
 
 from .base import ChatCompletionContext, at_least_one
+from .conversation import Conversation
 from .exchanges import ends, exchanges, joined, newest, oldest
 
 
@@ -38,14 +39,20 @@ class BufferedChatCompletionContext(ChatCompletionContext):
 
     Args:
         buffer_size: how many at most; fewer when the oldest of them are results whose calls are cut off.
-        initial_messages: the conversation so far.
+        initial_messages, messages: see ChatCompletionContext.
 
     Raises:
         MemorySettingError: `buffer_size` is less than 1; it is a ValueError.
     """
 
-    def __init__(self, buffer_size: int, initial_messages: Sequence[LLMMessage] | None = None) -> None:
-        super().__init__(initial_messages)
+    def __init__(
+        self,
+        buffer_size: int,
+        initial_messages: Sequence[LLMMessage] | None = None,
+        *,
+        messages: Conversation | None = None,
+    ) -> None:
+        super().__init__(initial_messages, messages=messages)
         self._buffer_size = at_least_one("buffer_size", buffer_size)
 
     async def get_messages(self) -> list[LLMMessage]:
@@ -58,16 +65,21 @@ class HeadAndTailChatCompletionContext(ChatCompletionContext):
     Args:
         head_size: how many of the first at most; one less when the last of them is a call whose result is cut off.
         tail_size: how many of the newest at most, as in BufferedChatCompletionContext.
-        initial_messages: the conversation so far.
+        initial_messages, messages: see ChatCompletionContext.
 
     Raises:
         MemorySettingError: a size is less than 1; it is a ValueError.
     """
 
     def __init__(
-        self, head_size: int, tail_size: int, initial_messages: Sequence[LLMMessage] | None = None
+        self,
+        head_size: int,
+        tail_size: int,
+        initial_messages: Sequence[LLMMessage] | None = None,
+        *,
+        messages: Conversation | None = None,
     ) -> None:
-        super().__init__(initial_messages)
+        super().__init__(initial_messages, messages=messages)
         self._head_size = at_least_one("head_size", head_size)
         self._tail_size = at_least_one("tail_size", tail_size)
 
@@ -90,7 +102,7 @@ class TokenLimitedChatCompletionContext(ChatCompletionContext):
         model_client: counts tokens.
         token_limit: most tokens; None: as many as the model's context has room for.
         tool_schema: tools that every request will carry; they count.
-        initial_messages: the conversation so far.
+        initial_messages, messages: see ChatCompletionContext.
 
     Raises:
         MemorySettingError: `token_limit` is less than 1; it is a ValueError.
@@ -103,8 +115,9 @@ class TokenLimitedChatCompletionContext(ChatCompletionContext):
         token_limit: int | None = None,
         tool_schema: Sequence[Any] | None = None,
         initial_messages: Sequence[LLMMessage] | None = None,
+        messages: Conversation | None = None,
     ) -> None:
-        super().__init__(initial_messages)
+        super().__init__(initial_messages, messages=messages)
         self._model_client = model_client
         self._token_limit = None if token_limit is None else at_least_one("token_limit", token_limit)
         self._tools = tuple(tool_schema or ())

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from callboard.memory.embedders.limit import TextLimit
 from callboard.memory.errors import MemorySettingError
 
 HEADING: Final = re.compile(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*\Z")
@@ -18,6 +19,12 @@ ABBREVIATION: Final = re.compile(
 BETWEEN: Final = " › "
 """Between the headings above a piece."""
 
+TOKENS: Final = (
+    256  # in a piece at most, unless more are asked for: a vector of more says less about each of them
+)
+
+CHARACTERS: Final = 1_000  # where there are no tokens to count
+
 Count = Callable[[str], int]
 
 
@@ -28,13 +35,13 @@ class ChunkSettings:
     Attributes:
         size: most units in a piece, its headings included.
         overlap: most units of whole sentences that a piece repeats of the one before it in the same section.
-        count: how many units a text has; default: characters. The `count_tokens` of an embedder counts tokens.
+        count: how many units a text has; default: characters. `ChunkSettings.reading(limit)` counts tokens of a model.
 
     Raises:
         MemorySettingError: a value can't work (a ValueError).
     """
 
-    size: int = 1_000
+    size: int = CHARACTERS
     overlap: int = 150
     count: Count = len
 
@@ -43,6 +50,29 @@ class ChunkSettings:
             raise MemorySettingError("size", str(self.size), "20 or more")
         if not 0 <= self.overlap <= self.size // 2:
             raise MemorySettingError("overlap", str(self.overlap), "between 0 and half of size")
+
+    @classmethod
+    def reading(
+        cls, limit: TextLimit | None, *, size: int | None = None, overlap: int | None = None
+    ) -> ChunkSettings:
+        """Pieces that a model reads whole, measured in its tokens; in characters where it has no limit.
+
+        Args:
+            limit: of the embedder, see `limit_of`.
+            size: None: as much as the model reads, but at most 256 tokens; 1,000 characters.
+            overlap: None: an eighth of the size.
+
+        Raises:
+            MemorySettingError: a value can't work, such as more tokens than the model reads (a ValueError).
+        """
+        if limit is not None and size is not None and size > limit.tokens:
+            raise MemorySettingError(
+                "size", str(size), f"at most the {limit.tokens} tokens that the model reads"
+            )
+        most = min(limit.tokens, TOKENS) if limit is not None else CHARACTERS
+        size = most if size is None else size
+        overlap = size // 8 if overlap is None else overlap
+        return cls(size=size, overlap=overlap, count=len if limit is None else limit.count)
 
 
 @dataclass(frozen=True, slots=True)

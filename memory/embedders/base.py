@@ -50,7 +50,8 @@ class Embedder(Protocol):
         """The vectors of texts.
 
         Args:
-            texts: Any number; a text longer than the model takes is cut.
+            texts: Any number. A text longer than the model reads may be cut: an embedder that does so says how much
+                it reads with a method `limit`, see limit.py, and stores give it parts of such a text.
 
         Returns:
             float32, shape (len(texts), dimension), each row of length 1.

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from .base import EmbeddingModel, Vectors, as_vectors
+from .limit import TextLimit
 
 
 class FunctionEmbedder:
@@ -16,6 +17,7 @@ class FunctionEmbedder:
         model: Its name, stored with what is remembered.
         dimension: Numbers in a row.
         batch_size: Most texts in one call.
+        limit: The longest text that it reads whole; None: any.
     """
 
     def __init__(
@@ -25,14 +27,20 @@ class FunctionEmbedder:
         model: str,
         dimension: int,
         batch_size: int = 256,
+        limit: TextLimit | None = None,
     ) -> None:
         self._function = function
         self._model = EmbeddingModel(model, dimension)
         self._batch_size = batch_size
+        self._limit = limit
 
     async def load(self) -> EmbeddingModel:
         """The model that was named."""
         return self._model
+
+    async def limit(self) -> TextLimit | None:
+        """The longest text that it reads whole; None: any."""
+        return self._limit
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """See Embedder. Errors of the function are raised as they are."""

@@ -6,6 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Any, TypeVar
 
 from .base import EmbeddingModel, Vectors, as_vectors
@@ -14,13 +15,18 @@ T = TypeVar("T")
 
 
 class LocalEmbedder(ABC):
-    """An embedder that runs a model in a thread of its own, which loads the model when it is first needed.
+    """An embedder that runs a model in threads of its own, the first of which loads the model when it is first needed.
 
-    Subclasses say how to load and how to run it. There is one thread, so that two callers never load the model twice,
-    and never run it at the same time.
+    Subclasses say how to load and how to run it. The model is loaded once. Unless a subclass says that it may run in
+    several threads, there is one, so that two callers never run it at the same time.
+
+    Args:
+        threads: In which it may run at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = 1) -> None:
+        self._threads = threads
+        self._loading = Lock()
         self._thread: ThreadPoolExecutor | None = None
         self._loaded: EmbeddingModel | None = None
 
@@ -43,7 +49,7 @@ class LocalEmbedder(ABC):
         return await self._in_thread(self._run, list(texts))
 
     def close(self) -> None:
-        """End the thread. The next use begins another one; the model stays in memory."""
+        """End the threads. The next use begins others; the model stays in memory."""
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.shutdown(wait=False)
@@ -58,14 +64,15 @@ class LocalEmbedder(ABC):
 
     async def _in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "callboard-embedder")
+            self._thread = ThreadPoolExecutor(self._threads, "callboard-embedder")
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
     def _ensure(self) -> EmbeddingModel:
-        # Runs in the thread: of two callers who both found nothing loaded, the second finds the first one's model here.
-        if self._loaded is None:
-            self._loaded = self._load()
-        return self._loaded
+        # Of two callers who both found nothing loaded, the second finds the first one's model here.
+        with self._loading:
+            if self._loaded is None:
+                self._loaded = self._load()
+            return self._loaded
 
     def _run(self, texts: list[str]) -> Vectors:
         model = self._ensure()

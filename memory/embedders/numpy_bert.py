@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from importlib import import_module
+import asyncio
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from callboard.foundation.errors import MissingPackageError
 from callboard.memory.errors import EmbeddingModelNotFoundError, ModelUnsupportedError
 
 from .base import EmbeddingModel, Vectors
+from .limit import TextLimit
 from .local import LocalEmbedder
+from .tokenizing import ENDS, file_in, load_tokenizer, longest_of, package, read_json
 from .weights import name_of_weights
 
 if TYPE_CHECKING:
     from .bert import Bert, BertShape
 
-DEFAULT_TOKENS = 512
+MOST_THREADS: Final = 4
 
 
 class NumpyEmbedder(LocalEmbedder):
@@ -29,10 +30,11 @@ class NumpyEmbedder(LocalEmbedder):
     Args:
         folder: With config.json, tokenizer.json and model.safetensors.
         batch_size: Texts that run together.
+        threads: In which it may run at once; None: one for each core, at most four.
     """
 
-    def __init__(self, folder: Path | str, *, batch_size: int = 32) -> None:
-        super().__init__()
+    def __init__(self, folder: Path | str, *, batch_size: int = 32, threads: int | None = None) -> None:
+        super().__init__(threads or min(MOST_THREADS, os.cpu_count() or 1))
         self._folder = Path(folder)
         self._batch_size = batch_size
         self._bert: Bert
@@ -52,26 +54,35 @@ class NumpyEmbedder(LocalEmbedder):
     def count_tokens(self, text: str) -> int:
         """How many tokens the model sees of a text, without the two at its ends. Loads what it needs."""
         if self._tokenizer is None:
-            self._tokenizer = _tokenizer(self._folder)
+            self._tokenizer = load_tokenizer(self._folder)
         return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    async def limit(self) -> TextLimit:
+        """The longest text that the model reads whole. Loads the tokenizer only."""
+        longest = await asyncio.to_thread(self._longest)
+        return TextLimit(longest - ENDS, self.count_tokens)
+
+    def _longest(self) -> int:
+        self.count_tokens("")
+        return longest_of(self._folder)
 
     def _load(self) -> EmbeddingModel:
         folder = self._folder
         if not folder.is_dir():
             raise EmbeddingModelNotFoundError(str(folder))
         shape = _shape(folder)
-        safetensors = _package("safetensors.numpy")
+        safetensors = package("safetensors.numpy")
         from .bert import Bert
 
-        self._bert = Bert(safetensors.load_file(_file(folder, "model.safetensors")), shape)
+        self._bert = Bert(safetensors.load_file(file_in(folder, "model.safetensors")), shape)
         if self._tokenizer is None:
-            self._tokenizer = _tokenizer(folder)
+            self._tokenizer = load_tokenizer(folder)
         return EmbeddingModel(name_of_weights(folder), self._bert.width)
 
     def _embed(self, texts: list[str]) -> Vectors:
         import numpy as np
 
-        limit = _longest(self._folder)
+        limit = longest_of(self._folder)
         encoded = [encoding.ids for encoding in self._tokenizer.encode_batch(texts)]
         encoded = [ids if len(ids) <= limit else [*ids[: limit - 1], ids[-1]] for ids in encoded]
         # Texts of one length together: a batch is as long as its longest.
@@ -99,51 +110,16 @@ def _shape(folder: Path) -> BertShape:
     """The shape that config.json tells; a model that the forward pass does not fit is refused."""
     from .bert import BertShape
 
-    config = _json(folder, "config.json")
+    config = read_json(folder, "config.json")
     for setting, wanted in (("model_type", "bert"), ("hidden_act", "gelu")):
         if config.get(setting) != wanted:
             raise ModelUnsupportedError(str(folder), f"its {setting} is {config.get(setting)}, not {wanted}")
     if config.get("position_embedding_type", "absolute") != "absolute":
         raise ModelUnsupportedError(str(folder), "its positions are relative")
-    pooling = _json(folder, "1_Pooling/config.json")
+    pooling = read_json(folder, "1_Pooling/config.json")
     modes = [name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True]
     if modes != ["pooling_mode_mean_tokens"]:
         raise ModelUnsupportedError(
             str(folder), f"its pooling is {', '.join(modes) or 'not said'}, not the mean"
         )
     return BertShape(config["num_hidden_layers"], config["num_attention_heads"], config["layer_norm_eps"])
-
-
-def _longest(folder: Path) -> int:
-    """Tokens after which a text is cut."""
-    path = folder / "sentence_bert_config.json"
-    if not path.is_file():
-        return DEFAULT_TOKENS
-    return int(_json(folder, path.name).get("max_seq_length") or DEFAULT_TOKENS)
-
-
-def _tokenizer(folder: Path) -> Any:
-    tokenizer = _package("tokenizers").Tokenizer.from_file(str(_file(folder, "tokenizer.json")))
-    # The lengths in the file are for training; sentence_bert_config.json has the limit.
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
-
-
-def _json(folder: Path, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(_file(folder, name).read_text("utf-8"))
-    return found
-
-
-def _file(folder: Path, name: str) -> Path:
-    path = folder / name
-    if not path.is_file():
-        raise ModelUnsupportedError(str(folder), f"it has no {name}")
-    return path
-
-
-def _package(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ModuleNotFoundError:
-        raise MissingPackageError(name.partition(".")[0], "memory") from None

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import copy
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from callboard.foundation.errors import MissingPackageError
 from callboard.memory.errors import EmbeddingError, EmbeddingModelNotFoundError
 
 from .base import EmbeddingModel
+from .limit import TextLimit
 from .local import LocalEmbedder
+from .tokenizing import ENDS, limit_of_folder
 from .weights import default_model_folder, name_of_weights
+
+LONGEST_KNOWN: Final = 1_000_000  # tokens; libraries have huge numbers that mean that nobody knows
 
 
 class SentenceTransformerEmbedder(LocalEmbedder):
@@ -34,8 +40,30 @@ class SentenceTransformerEmbedder(LocalEmbedder):
         self._batch_size = batch_size
         self._model: Any = None
 
+    async def limit(self) -> TextLimit | None:
+        """The longest text that the model reads whole. A folder that tells it is enough; else the model is loaded."""
+        source = self._folder()
+        if (source / "tokenizer.json").is_file() and (source / "sentence_bert_config.json").is_file():
+            return await asyncio.to_thread(limit_of_folder, source)
+        await self.load()
+        return await asyncio.to_thread(self._limit_of_model)
+
+    def _limit_of_model(self) -> TextLimit | None:
+        longest = self._model.max_seq_length
+        if longest is None or longest > LONGEST_KNOWN:
+            return None
+        # One of its own: that of the model cuts texts off, and two threads can't share it.
+        tokenizer = copy.deepcopy(self._model.tokenizer)
+        return TextLimit(
+            int(longest) - ENDS,
+            lambda text: len(tokenizer.encode(text, add_special_tokens=False, truncation=False)),
+        )
+
+    def _folder(self) -> Path:
+        return default_model_folder() if self._source is None else Path(self._source)
+
     def _load(self) -> EmbeddingModel:
-        source = default_model_folder() if self._source is None else Path(self._source)
+        source = self._folder()
         is_folder = source.is_dir()
         try:
             from sentence_transformers import SentenceTransformer

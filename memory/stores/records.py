@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +14,11 @@ from callboard.memory.errors import MetadataError
 
 RESERVED: Final = "callboard."
 MIME, IS_JSON, EXPIRES, MORE = f"{RESERVED}mime", f"{RESERVED}json", f"{RESERVED}expires", f"{RESERVED}more"
+PART_OF: Final = f"{RESERVED}part_of"
+"""Key of a part's metadata: the id of the record whose text it is a part of."""
+PART: Final = f"{RESERVED}part"
+"""Key of a part's metadata: its number, from 2; the record itself is found by its first part."""
+PART_MARK: Final = "\x1f"  # in the id of a part: behind that of its record, before its number
 FOUND: Final = ("id", "score")
 """Keys that a query adds; they are not stored among the metadata."""
 
@@ -59,6 +64,26 @@ def record_of(content: MemoryContent, expires: int | None = None) -> Record:
     return Record(_id(given), text, metadata)
 
 
+def with_parts(record: Record, texts: Sequence[str]) -> list[Record]:
+    """A record, and one for each part of its text from the second on, which are found for it.
+
+    Args:
+        record: with its whole text, which is looked for by its first part.
+        texts: the parts of its text; one alone when it is not cut.
+    """
+    return [record, *(_part(record, number, text) for number, text in enumerate(texts[1:], start=2))]
+
+
+def _part(record: Record, number: int, text: str) -> Record:
+    marks = {**record.metadata, PART_OF: record.id, PART: number}
+    return Record(f"{record.id}{PART_MARK}{number}", text, marks)
+
+
+def is_part(id: str) -> bool:
+    """Whether an id is that of a part."""
+    return PART_MARK in id
+
+
 def content_of(id: str, text: str, metadata: Mapping[str, Any] | None, score: float) -> MemoryContent:
     """The content of a record that was found, with `id` and `score` in its metadata.
 
@@ -87,6 +112,8 @@ def _id(metadata: Mapping[str, Any]) -> str:
         return uuid.uuid4().hex
     if not isinstance(given, str) or not given:
         raise MetadataError("id", "it has to be text with at least one character")
+    if PART_MARK in given:
+        raise MetadataError("id", f"the character {PART_MARK!r} is ours")
     return given
 
 

@@ -21,7 +21,8 @@ from callboard.broker.errors import FencedError
 from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.client.transport import Declared
 from callboard.broker.redis.marks import Mark
-from callboard.broker.redis.operations import deadletters, inspect
+from callboard.broker.redis.operations import agents, deadletters, inspect
+from callboard.broker.redis.operations.hottest import hottest
 from callboard.broker.redis.operations.repair import find
 from callboard.cli.sessions import run
 from tests.helpers.server_driver import LEASE, DrivenWorker, ServerDriver, plain, posting, topic
@@ -230,9 +231,13 @@ class Place:
             letters = await deadletters.list_letters(transport, "counter", 500)
             await deadletters.replay(transport, "counter", [letter.id for letter in letters[:250]])
             await deadletters.discard(transport, "counter", [letter.id for letter in letters[250:]])
-        with during("callboard doctor, top and stop_when_idle"):
-            await inspect.overview(transport)
+        with during("callboard doctor, status and stop_when_idle"):
+            await inspect.overview(transport, ages=True)
             await transport.idle()
+        with during("callboard status --keys"):
+            await hottest(transport)
+        with during("callboard inspect of an agent behind which half of all waits"):
+            await agents.agent(transport, "slow", "one", state=True)
         with during("small calls"):
             await transport.record(None, "counter", "m1", "step", b"x")
             await self.driver.run(

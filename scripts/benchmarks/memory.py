@@ -14,16 +14,25 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from callboard import App, TopicId
+from callboard.broker import BrokerSettings
 from callboard.memory import (
     ChromaDBVectorMemory,
     EmbeddingModel,
+    InMemoryChromaDBVectorMemoryConfig,
     MemoryContent,
     MemoryMimeType,
     PersistentChromaDBVectorMemoryConfig,
 )
+from callboard.memory.documents.chunking import ChunkSettings, chunk
 from callboard.memory.embedders.default import default_embedder, quick_embedder
+from callboard.memory.embedders.limit import limit_of
+from callboard.memory_service.client import MemoryServiceClient
+from callboard.memory_service.messages import Add, MemoryChanges
+from callboard.memory_service.service import memory_service
 
 if TYPE_CHECKING:
     from callboard.memory.embedders.base import Embedder, Vectors
@@ -31,6 +40,10 @@ if TYPE_CHECKING:
 DIMENSION = 384
 QUERIES = 500
 BATCH = 500
+PAGES = Path(__file__).parents[2] / "docs"
+MOST_PIECES = 150  # of the pages, evenly taken
+ENDING = 15  # words at the end of a piece
+MOST_WAITED_FOR = 400  # additions
 
 
 class RandomEmbedder:
@@ -109,12 +122,84 @@ async def measure_model(name: str, embedder: Embedder) -> list[str]:
     ]
 
 
+async def measure_recall(embedder: Embedder) -> list[str]:
+    """How many endings of pieces are found that the model does not read whole, and of the same text in pieces that fit.
+
+    The corpus is our own pages, whose paragraphs are long. Asked for are the last words of every piece of 1,000 characters
+    that is longer than the model reads; found is what is among the first five.
+    """
+    limit = await limit_of(embedder)
+    if limit is None:
+        return []
+    pages = [page.read_text("utf-8") for page in sorted(PAGES.glob("*.md"))]
+    long = [piece.text for page in pages for piece in chunk(page, ChunkSettings(size=1_000, overlap=150))]
+    long = long[:: max(1, len(long) // MOST_PIECES)]
+    asked = [" ".join(text.split()[-ENDING:]) for text in long if not limit.fits(text)]
+    short = [
+        piece.text for text in long for piece in chunk(text, ChunkSettings.reading(limit, overlap=2 * ENDING))
+    ]
+    share = f"{len(asked)} of {len(long)} pieces of 1,000 characters are longer than {limit.tokens} tokens"
+    rows = (
+        ("such pieces, cut off by the model", CutOff(embedder), long),
+        ("such pieces, as a memory takes them", embedder, long),
+        ("pieces that fit", embedder, short),
+    )
+    return [share] + [
+        f"{f'endings found among 5: {name}':<60}{await recall(made, texts, asked):8.0%}"
+        for name, made, texts in rows
+    ]
+
+
+async def recall(embedder: Embedder, texts: Sequence[str], asked: Sequence[str]) -> float:
+    """The share of these endings that a query finds among its first five results."""
+    memory = ChromaDBVectorMemory(InMemoryChromaDBVectorMemoryConfig(k=5), embedder)
+    await memory.add_many([MemoryContent(content=text, mime_type=MemoryMimeType.TEXT) for text in texts])
+    found = 0
+    for ending in asked:
+        results = (await memory.query(ending)).results
+        found += any(ending in " ".join(str(one.content).split()) for one in results)
+    await memory.close()
+    return found / max(1, len(asked))
+
+
+class CutOff:
+    """An embedder that does not say how much it reads, so that the model cuts texts off."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.load = embedder.load
+        self.embed = embedder.embed
+
+
+async def measure_waiting(embedder: Embedder, additions: int) -> list[str]:
+    """How long a query takes while so many additions of one memory wait."""
+    with tempfile.TemporaryDirectory(prefix="cbmem") as folder:
+        app = App("waiting", settings=BrokerSettings(request_timeout=600.0, drain_grace=0.0))
+        memory_service(app, folder, embedder=embedder)
+        async with app.running("memory://") as runtime:
+            memory = MemoryServiceClient(runtime, "shared")
+            await memory.add(content(0))
+            await memory.query("words")
+            for number in range(additions):
+                changes = MemoryChanges(changes=[Add(contents=[content(number)])])
+                await runtime.publish_message(changes, TopicId("memory:memory", "shared"))
+            times = await times_of(lambda _: memory.query("words"), 20)
+            lines = [line(f"query while {additions:,} additions wait", times)]
+            if additions <= MOST_WAITED_FOR:
+                in_order = MemoryServiceClient(runtime, "shared", in_order=True)
+                times = await times_of(lambda _: in_order.query("words"), 1)
+                lines.append(line("the same, in_order", times))
+    return lines
+
+
 async def measure(documents: int, models: bool) -> None:
     """Measures and prints."""
     print(f"{platform.machine()}, Python {platform.python_version()}; median and 99th percentile")
     print("\n".join(await measure_store(documents)), flush=True)
     if models:
         print("\n".join(await measure_model("numpy", quick_embedder())), flush=True)
+        print("\n".join(await measure_recall(quick_embedder())), flush=True)
+        for additions in (400, 1_600):
+            print("\n".join(await measure_waiting(quick_embedder(), additions)), flush=True)
         print("\n".join(await measure_model(type(default_embedder()).__name__, default_embedder())))
 
 

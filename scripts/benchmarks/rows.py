@@ -221,6 +221,16 @@ def many_topics(site: Site, size: Size) -> Sample:
     return {"% slower": 100 * (1 - rates[1] / rates[0])}
 
 
+def state(site: Site, size: Size) -> Sample:
+    """What a turn of a conversation costs more, at the 2,000th than at the 20th."""
+    with site.fresh() as namespace:
+        chat = site.start("chat", site.url, namespace)
+        chat.go()
+        found = chat.result()
+    early, late = found["early"], found["late"]
+    return {f"% more {name}": 100 * (late[name] / early[name] - 1) for name in ("bytes", "cpu")}
+
+
 def memory(site: Site, size: Size) -> Sample:
     """Memory of a worker."""
     count = size.of(200_000)
@@ -330,6 +340,16 @@ ROWS = (
     Row("bytes", "server bytes per queued 180-byte message", "bytes", bytes_queued, (330,), (280,), True),
     Row("keys", "100,000 agent keys against 1,000", "% slower", many_keys, (20,), (5,), True, False),
     Row("topics", "1,000 topics against 10", "% slower", many_topics, (20,), (5,), True, False),
+    Row(
+        "state",
+        "a turn of a conversation at 2,000 against 20: bytes, CPU",
+        "% more",
+        state,
+        (20, 20),
+        (5, 10),
+        True,
+        False,
+    ),
     Row("memory", "worker memory: idle, growth over 200,000 x 1 KB", "MB", memory, (60, 50), (45, 20), True),
     Row("import", "import actors, in a new interpreter", "s", imports, (0.35,), (0.2,), True),
     Row("start", "worker start to first message committed", "s", start, (1.0,), (0.4,), True),

@@ -22,6 +22,7 @@ KINDS: Final[tuple[tuple[str, Rule], ...]] = (
     (r"paused|cancelled", "stays"),  # until it is resumed; as long as requests may wait
     (r"(topic|inbox|dead|streams|fresh|bell|cursor|stats):[^:]+", "stays"),
     (r"state:[^:]+:.+", "stays"),
+    (r"log:[^:]+:.*:.+", "stays"),
     (r"worker:.+", "stays"),
     (r"dedupe|sent:.+|call:.+|once:[^:]+:.+|reply:.+|rate:.+", "expires"),
     (r"(busy|parked|ready|suspects|early|tries):[^:]+", "goes"),

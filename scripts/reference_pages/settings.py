@@ -12,6 +12,7 @@ from callboard import AgentSettings
 from callboard.broker import BrokerSettings
 from callboard.broker.settings import PREFIX, described_fields
 from callboard.models import ModelSettings
+from callboard.tools import ResultLimits
 
 HEAD = """\
 # Settings
@@ -39,6 +40,12 @@ MODEL = """
 Given to a client of a model; see [models](models.md).
 
 """
+TOOLS = """
+## Of the results of tools: `ResultLimits`
+
+Given to a workbench as `limits=`; see [tools](tools.md#large-results).
+
+"""
 
 
 def page() -> str:
@@ -49,6 +56,7 @@ def page() -> str:
     ]
     head = ("setting", "environment", "default", "unit", "meaning")
     parts = [HEAD, BROKER, _table(head, broker), AGENT, _plain(AgentSettings), MODEL, _plain(ModelSettings)]
+    parts += [TOOLS, _plain(ResultLimits)]
     return "".join(parts)
 
 

@@ -221,8 +221,8 @@ async def test_how_a_large_namespace_stands(driver: ServerDriver) -> None:
     await (await driver.worker("counter")).take_all(2500)
     view = await overview(driver.transport)
     counter, wide = view.types
-    assert (counter.running, counter.parked, counter.queued) == (2500, 2500, 2500)
-    assert (wide.queued, len(wide.streams), len(view.topics)) == (1100, 1101, 1101)
+    assert (counter.held, counter.parked, counter.waiting) == (2500, 2500, 5000)
+    assert (wide.waiting, len(wide.streams), len(view.topics)) == (1100, 1101, 1101)
     assert (await driver.transport.idle())[0] > 0
     worker = await driver.worker("wide")
     await _handle_all(worker)

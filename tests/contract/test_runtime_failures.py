@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -11,7 +12,12 @@ from callboard import AgentId, App, ClosureContext, MessageContext, RedisAgentRu
 from callboard.broker import RetryPolicy
 from callboard.broker.consumer.interfaces import ConsumedType, Pull
 from callboard.broker.redis.operations.deadletters import list_letters, replay
+from callboard.broker.redis.operations.doctor.checks import outages
+from callboard.broker.redis.operations.doctor.subject import Subject
+from callboard.broker.redis.operations.inspect import overview
+from callboard.cli.commands.status import show
 from callboard.runtime.errors import MaxRuntimeError
+from callboard.runtime.execution import current
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters, listener, stored
 
@@ -55,6 +61,102 @@ async def test_a_key_that_fails_waits_and_others_go_on(runtimes: Runtimes) -> No
     assert seen == ["b3"]
     await runtime.stop_when_idle()
     assert seen == ["b3", "a1", "a2"]
+
+
+class AwayError(Exception):
+    """Something outside is not there."""
+
+    is_outage = True
+
+
+async def test_an_outage_uses_up_no_attempt_and_keeps_the_order(
+    runtimes: Runtimes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tried: list[tuple[str, int]] = []
+    seen: list[str] = []
+    is_there = False
+
+    async def work(agent: ClosureContext, message: Note, ctx: MessageContext) -> None:
+        tried.append((message.text, ctx.attempt))
+        if agent.id.key == "a" and not is_there:
+            raise AwayError("gone fishing")
+        seen.append(message.text)
+
+    runtime = await runtimes.started(settings={"max_attempts": 2})
+    await closure(runtime, "worker", work, "work")
+    for text in ("1", "2"):
+        await runtime.publish_message(Note(text=text), TopicId("work", "a"))
+    await runtime.publish_message(Note(text="3"), TopicId("work", "b"))
+    await eventually(lambda: tried.count(("1", 1)) > 5)
+    assert seen == ["3"], "its key waits and others go on"
+    waiting = (await overview(runtime.transport)).outages[0]
+    assert (waiting.type, waiting.messages, waiting.error) == ("worker", 1, "AwayError: gone fishing")
+    show(await overview(runtime.transport))
+    shown = capsys.readouterr().out
+    assert re.search(r"waiting for an outage to end: worker, 1 for \d.*: AwayError: gone fishing", shown)
+    (finding,) = await outages.examine(Subject(runtime.transport))
+    assert str(finding.level) == "warning"
+    assert "AwayError: gone fishing" in finding.what
+    is_there = True
+    await runtime.stop_when_idle()
+    assert seen == ["3", "1", "2"]
+    assert {attempt for _, attempt in tried} == {1}
+    assert await letters(runtime, "worker") == []
+    assert (await overview(runtime.transport)).outages == ()
+
+
+async def test_an_outage_that_does_not_end_is_a_dead_letter_that_says_so(runtimes: Runtimes) -> None:
+    attempts: list[int] = []
+
+    async def work(agent: ClosureContext, message: Note, ctx: MessageContext) -> None:
+        attempts.append(ctx.attempt)
+        raise AwayError("gone fishing")
+
+    runtime = await runtimes.started(retry=RetryPolicy(2, base=0.01, cap=0.05, outage=0.2))
+    await closure(runtime, "worker", work, "work")
+    await runtime.publish_message(Note(), TopicId("work", "a"))
+    await runtime.stop_when_idle()
+    assert len(attempts) > 4
+    (letter,) = await letters(runtime, "worker")
+    assert letter["reason"] == "an outage of more than 0.2 s"
+    assert letter["error"] == "AwayError: gone fishing"
+
+
+async def test_an_attempt_after_an_outage_counts_as_before(runtimes: Runtimes) -> None:
+    attempts: list[int] = []
+
+    async def work(agent: ClosureContext, message: Note, ctx: MessageContext) -> None:
+        attempts.append(ctx.attempt)
+        raise LookupError("no") if len(attempts) in (1, 4) else AwayError("gone fishing")
+
+    runtime = await runtimes.started(settings={"max_attempts": 2})
+    await closure(runtime, "worker", work, "work")
+    await runtime.publish_message(Note(), TopicId("work", "a"))
+    await runtime.stop_when_idle()
+    assert attempts == [1, 2, 2, 2]
+    (letter,) = await letters(runtime, "worker")
+    assert letter["reason"] == "failed"
+
+
+async def test_what_was_waited_for_an_outage_outlives_the_process(runtimes: Runtimes) -> None:
+    waited: list[float] = []
+
+    async def work(agent: ClosureContext, message: Note, ctx: MessageContext) -> None:
+        delivery: Any = (current.get() or pytest.fail("no execution")).receipt
+        waited.append(delivery.waited)
+        raise AwayError("gone fishing")
+
+    app = App("away")
+    app.closure("worker", topics=["work"])(work)
+    await runtimes.of(app).publish_message(Note(), TopicId("work", "a"))
+    for _ in range(2):
+        runtime, before = runtimes.of(app), len(waited)
+        runtime.start()
+        await eventually(lambda: len(waited) - before > 3)  # noqa: B023 - it is called here
+        await runtime.close()
+    assert waited[0] == 0.0
+    assert waited == sorted(waited)
+    assert len(set(waited)) == len(waited), "it goes on where it was"
 
 
 async def test_what_can_not_work_better_is_not_tried_again(runtimes: Runtimes) -> None:

@@ -19,6 +19,7 @@ from callboard import (
     event,
     rpc,
 )
+from callboard.broker.redis.client.states import StoredState
 from callboard.runtime.errors import AgentInstanceError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, letters, stored
@@ -240,7 +241,7 @@ async def test_a_state_that_does_not_fit_is_refused(runtimes: Runtimes) -> None:
 async def test_a_stored_state_that_does_not_fit_is_a_dead_letter(runtimes: Runtimes) -> None:
     runtime = await _register(await runtimes.started())
     transport = runtime.transport
-    await transport.save_state("counter", "a", 1, b'{"total":"many"}')
+    await transport.save_state("counter", "a", b'{"total":"many"}')
     await _note(runtime, "a", "x")
     await _note(runtime, "b", "x")
     with pytest.raises(TypeError, match="total"):
@@ -249,7 +250,7 @@ async def test_a_stored_state_that_does_not_fit_is_a_dead_letter(runtimes: Runti
     (letter,) = await letters(runtime, "counter")
     assert letter["key"] == "a"
     assert "StateError" in letter["error"]
-    assert await transport.load_state("counter", "a") == (1, b'{"total":"many"}')
+    assert await transport.load_state("counter", "a") == StoredState(1, b'{"total":"many"}')
 
 
 async def test_a_factory_that_says_nothing_of_the_state_is_refused(runtimes: Runtimes) -> None:

@@ -270,7 +270,7 @@ async def _has_heard(runtime: RedisAgentRuntime, *texts: str) -> bool:
     entries = await transport.admin.command("XRANGE", transport.keys.of("topic:heard"), "-", "+")
     fields = [dict(zip(flat[::2], flat[1::2], strict=True)) for _, flat in entries]
     sent = [msgpack.unpackb(one[b"body"])["text"] for one in fields]
-    _, state = await transport.load_state("tally", "a")
+    state = (await transport.load_state("tally", "a")).data
     return sent == (json.loads(state)["heard"] if state else []) == list(texts)
 
 

@@ -67,6 +67,7 @@ KEYS: dict[str, tuple[str, list[str]]] = {
     "stats:<type>": ("stats:counter", NOBODY),
     "rate:<type>": ("rate:counter", NOBODY),
     "state:<type>:<key>": ("state:counter:c0", C0),
+    "log:<type>:<key>:<field>": ("log:counter:c0:thread", C0),
     "worker:<worker>": ("worker:<first>", ALL),
     "own:<worker>": ("own:<first>", ALL),
     "timer:<name>": ("timer:<later>", NOBODY),
@@ -111,6 +112,9 @@ class Traffic:
                 await self._turn(worker)
 
     async def _turn(self, worker: DrivenWorker) -> None:
+        is_readable = await self.driver.command("TYPE", "state:counter:c0") in (b"hash", "hash")
+        version = await self.driver.command("HGET", "state:counter:c0", "v") if is_readable else 0
+        self._versions[b"c0"] = int(version or 0)
         done = [self._ending(one) for one in plain(list(worker.held), [])]
         try:
             await worker.turn(*done, count=ANY, persistent=True, accept=True)
@@ -119,7 +123,7 @@ class Traffic:
             await worker.lane.join(worker.types)
 
     def _ending(self, done: Done) -> Done:
-        """c1 is tried again, c2 fails, c3 answers a request, c4 sends under an id of its own."""
+        """c1 is tried again, c2 fails, c0 appends to a log, c3 answers a request, c4 sends under an id of its own."""
         one = done.delivery
         name, key = one.envelope.id, one.raw_key
         more = Mark.MORE.value if Mark.MORE in done.mode else ""
@@ -133,8 +137,11 @@ class Traffic:
     def _effects(self, name: str, key: bytes) -> tuple[str, tuple[bytes | str | int, ...]]:
         self._versions[key] += 1
         effect = ("topic:effects", 0, f"did {name}", "Note", key, "", b"", name)
-        mode: str = Mark.UNLESS_CANCELLED + Mark.FORGET + Mark.STATE
-        extras: tuple[bytes | str | int, ...] = (name, name, self._versions[key], name)
+        mode: str = Mark.UNLESS_CANCELLED + Mark.FORGET
+        extras: tuple[bytes | str | int, ...] = (name, name)
+        if key == b"c0":
+            mode, extras = mode + Mark.LOGS, (*extras, self._versions[key], 1, "thread", 0, 1, name)
+        mode, extras = mode + Mark.STATE, (*extras, self._versions[key], name)
         if name.startswith("c3"):
             mode += Mark.REPLY
             extras += ("someone", "q1", f"r {name}", "Count", "counter/c3", b"", b"answer")

@@ -8,6 +8,8 @@ from typing import Any, Final
 from callboard.broker import BrokerSettings
 from callboard.broker.envelope import Envelope, Fence, Posting
 from callboard.broker.errors import FencedError
+from callboard.broker.redis.client.states import StoredState
+from callboard.broker.redis.keys import Keys
 
 NOW: Final = 1_763_700_000_000
 
@@ -23,12 +25,13 @@ class FakeTransport:
         records: results of `ctx.once` by name; `reads` says for which agent type and message they were read.
         is_down: recording fails.
         is_fenced: another worker has the message that is handled; `fences` are those that were named.
-        stored: version and bytes of the State of any agent; `loads` counts how often it was read.
+        stored: the State of any agent; `loads` counts how often it was read.
     """
 
     process = "host:1:abc"
 
     def __init__(self, max_payload: int = 1000) -> None:
+        self.keys = Keys("test")
         self.settings = BrokerSettings(max_payload=max_payload, request_timeout=5)
         self.publisher = self
         self.posted: list[Posting] = []
@@ -41,7 +44,7 @@ class FakeTransport:
         self.reads: list[tuple[str, str]] = []
         self.is_down = self.is_fenced = False
         self.fences: list[Fence | None] = []
-        self.stored: tuple[int, bytes] = (0, b"")
+        self.stored = StoredState()
         self.loads = 0
 
     def now_ms(self) -> int:
@@ -92,6 +95,6 @@ class FakeTransport:
         if self.is_fenced and fence is not None:
             raise FencedError(fence.worker)
 
-    async def load_state(self, agent_type: str, key: str) -> tuple[int, bytes]:
+    async def load_state(self, agent_type: str, key: str) -> StoredState:
         self.loads += 1
         return self.stored

@@ -15,7 +15,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from callboard import AgentId, App, MessageContext, RoutedAgent, TopicId, event, rpc
+from callboard import AgentId, App, Log, MessageContext, RoutedAgent, TopicId, event, rpc
 
 Behaviour = Literal["sleep", "block", "hold", "raise", "exit", "hang"]
 
@@ -83,9 +83,10 @@ class JobAgent(RoutedAgent):
     """Does jobs and counts them."""
 
     class State(BaseModel):
-        """How many jobs have been done."""
+        """How many jobs have been done, and which."""
 
         total: int = 0
+        done: Log[int] = Log()
 
     def __init__(self) -> None:
         super().__init__("does jobs")
@@ -95,6 +96,7 @@ class JobAgent(RoutedAgent):
         note("start", self.id.key, message.seq, ctx.attempt)
         await behave(message)
         self.state.total += 1
+        self.state.done.append(message.seq)
         effect = Effect(key=self.id.key, seq=message.seq, count=self.state.total)
         await self.publish_message(effect, TopicId("effects", self.id.key))
         note("end", self.id.key, message.seq, ctx.attempt)

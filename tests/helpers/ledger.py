@@ -75,6 +75,11 @@ class Ledger:
         data = self._redis.hget(self._prefix + f"state:{agent_type}:{key}", "d")
         return int(json.loads(data)["total"]) if data else 0
 
+    def done(self, agent_type: str, key: str) -> list[int]:
+        """What the log of an agent says."""
+        found: list[bytes] = self._redis.lrange(self._prefix + f"log:{agent_type}:{key}:done", 0, -1)
+        return [int(item) for item in found]
+
     def stats(self, agent_type: str) -> dict[str, int]:
         """The counters of a type."""
         found = self._redis.hgetall(self._prefix + f"stats:{agent_type}")
@@ -117,6 +122,9 @@ class Ledger:
         if in_order:
             assert {key: seen for key, seen in order.items() if seen != sorted(seen)} == {}, "out of order"
         assert {key: self.total(agent_type, key) for key in expected} == dict(expected), "the states differ"
+        if agent_type == "job":
+            logs = {key: self.done(agent_type, key) for key in expected}
+            assert logs == {key: order[key] for key in expected}, "the logs differ"
         assert self.left_over(agent_type) == []
         assert self.letters(agent_type) == []
 

@@ -47,6 +47,12 @@ def picture() -> Image:
     return Image(data=PIXEL, format="png")
 
 
+@server.tool()
+def large() -> str:
+    """More than a model can read."""
+    return "x" * 2_000_000
+
+
 @server.tool(name="exit")
 def end() -> str:
     """Ends the server."""

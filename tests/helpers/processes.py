@@ -23,9 +23,12 @@ class Process:
     Args:
         command: program and arguments.
         environ: added to the environment; variables of ours are not inherited.
+        cwd: its folder.
     """
 
-    def __init__(self, command: list[str], environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, command: list[str], environ: Mapping[str, str] | None = None, cwd: Path = ROOT
+    ) -> None:
         inherited = {
             name: value
             for name, value in os.environ.items()
@@ -34,7 +37,7 @@ class Process:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self._process = subprocess.Popen(
             command,
-            cwd=ROOT,
+            cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=subprocess.STDOUT,

@@ -79,6 +79,11 @@ async def scene(driver: ServerDriver) -> Scene:
     return Scene(driver, first, second)
 
 
+async def shorten_a_log(driver: ServerDriver) -> None:
+    await driver.transport.save_state("counter", "zed", b"{}", {"said": [b"1", b"2"], "heard": [b"3"]})
+    await driver.command("DEL", "log:counter:zed:said")
+
+
 class Sabotage(NamedTuple):
     """Something that a person breaks.
 
@@ -247,6 +252,10 @@ SABOTAGES: dict[str, Sabotage] = {
     "a key that never expires": Sabotage(lambda s: remember_for_ever(s.driver), "expiry"),
     "a state is a text": Sabotage(
         lambda s: s.driver.command("SET", "state:counter:zed", "1"), "type", stays=True
+    ),
+    "a log lost items": Sabotage(lambda s: shorten_a_log(s.driver), "log"),
+    "a log of a state that was deleted": Sabotage(
+        lambda s: s.driver.command("RPUSH", "log:counter:zed:said", "1"), "log"
     ),
     "an agent waits for newer code that is known": Sabotage(lambda s: wait_by_hand(s.driver), "key"),
     "a key of nobody": Sabotage(lambda s: s.driver.command("SET", "notes", "1"), "unknown", stays=True),

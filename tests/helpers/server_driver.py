@@ -222,6 +222,7 @@ class DrivenWorker:
             0,
             self.lane.incarnation.acknowledged,
             0,
+            "",
             blocked,
         )
         return answer

@@ -21,8 +21,8 @@ from tests.helpers.servers import ServerProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 OUR_FOLDERS = ("actors", "broker", "memory")
-EXAMPLE = "examples/digest/"
-DEMO_FILES = "callboard/cli/demo-files/digest/"
+EXAMPLES = ("examples/assistant/", "examples/digest/")
+DEMO_FILES = "callboard/cli/demo-files/"
 USUAL_NAMES = ("actors", "agents", "broker", "cli", "errors", "memory", "models", "process", "teams", "tools")
 
 SCRIPT = """
@@ -208,7 +208,7 @@ def test_a_wheel_holds_one_package_and_all_of_it(built: Path) -> None:
 def _sources() -> set[str]:
     """What is to be installed, as it is named in a wheel."""
     listed = subprocess.run(
-        ("git", "ls-files", "--cached", "--others", "--exclude-standard", *OUR_FOLDERS, EXAMPLE),
+        ("git", "ls-files", "--cached", "--others", "--exclude-standard", *OUR_FOLDERS, *EXAMPLES),
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -219,6 +219,6 @@ def _sources() -> set[str]:
 
 
 def _installed_name(name: str) -> str:
-    if name.startswith(EXAMPLE):
-        return f"{DEMO_FILES}{name.removeprefix(EXAMPLE)}"
+    if name.startswith(EXAMPLES):
+        return f"{DEMO_FILES}{name.removeprefix('examples/')}"
     return f"callboard/{name.removeprefix('actors/')}"

@@ -14,7 +14,8 @@ from callboard.models.errors import ContextLengthError
 from callboard.models.info import ModelInfo
 from callboard.models.openai import OpenAIChatCompletionClient
 from callboard.models.types import CreateResult
-from tests.helpers.local_model import LocalModel, missing
+from scripts.benchmarks.small_models import SmallModel
+from tests.helpers.local_model import local_model, missing
 
 pytestmark = [pytest.mark.skipif(bool(missing()), reason=missing() or "installed"), pytest.mark.slow]
 
@@ -42,13 +43,13 @@ class Speaker(BaseModel):
 
 
 @pytest.fixture(scope="module")
-def model() -> Iterator[LocalModel]:
-    with LocalModel() as running:
+def model() -> Iterator[SmallModel]:
+    with local_model() as running:
         yield running
 
 
 @pytest.fixture
-async def client(model: LocalModel) -> AsyncIterator[OpenAIChatCompletionClient]:
+async def client(model: SmallModel) -> AsyncIterator[OpenAIChatCompletionClient]:
     made = OpenAIChatCompletionClient(
         "smollm2",
         base_url=model.url,

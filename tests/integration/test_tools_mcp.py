@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from callboard import CancellationToken
+from callboard.memory.llm_messages import FunctionCall
 from callboard.tools import (
     ImageResultContent,
     McpWorkbench,
@@ -76,6 +77,13 @@ async def test_tools_are_listed_and_called(workbench: McpWorkbench, tmp_path: Pa
     (part,) = (await workbench.call_tool("picture")).result
     assert isinstance(part, ImageResultContent)
     assert part.content.mime_type == "image/png"
+
+    large = await workbench.call_tool("large")
+    assert large.to_text().endswith("xxx... [cut here: 1,950,100 of 2,000,000 characters are missing]")
+    as_asked = await workbench.call_tool(FunctionCall(id="c", name="add", arguments='{"a": 1, "b": 4}'))
+    assert as_asked.to_text() == "5"
+    broken = await workbench.call_tool(FunctionCall(id="c", name="add", arguments='{"a": 1'))
+    assert (broken.name, "not valid JSON" in broken.to_text()) == ("add", True)
 
     failed = await workbench.call_tool("fail")
     assert (failed.is_error, failed.name) == (True, "fail")
@@ -178,4 +186,22 @@ async def test_a_server_that_can_not_be_reached(
 async def test_a_server_that_never_answers() -> None:
     params = StdioServerParams(command=sys.executable, args=["-c", "import time; time.sleep(60)"])
     with pytest.raises(McpConnectionError, match="no answer within 1 s"):
+        await McpWorkbench(params, connect_timeout=1.0).start()
+
+
+async def test_a_server_that_dies_at_start_says_why() -> None:
+    code = "import sys; print('x' * 9000, file=sys.stderr); sys.exit('no licence key in LICENCE')"
+    params = StdioServerParams(command=sys.executable, args=["-c", code])
+    with pytest.raises(McpConnectionError) as caught:
+        await McpWorkbench(params, connect_timeout=CONNECT).start()
+    assert caught.value.exit_status == 1
+    assert "its process ended with status 1; it said:\nxxx" in str(caught.value)
+    assert str(caught.value).endswith("xxx\nno licence key in LICENCE")
+    assert len(str(caught.value)) < 3_000
+
+
+async def test_a_server_that_does_not_answer_has_its_last_words_shown() -> None:
+    code = "import sys, time; print('waiting for a database', file=sys.stderr, flush=True); time.sleep(600)"
+    params = StdioServerParams(command=sys.executable, args=["-c", code])
+    with pytest.raises(McpConnectionError, match=r"(?s)no answer within 1 s.*waiting for a database"):
         await McpWorkbench(params, connect_timeout=1.0).start()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from .change import becomes, never, removed, when, with_part
+from .change import always, becomes, never, removed, when, with_part
 from .mutation import ON, PUBLISH, TRIMMING, Mutation
 
 LIMITS = "contract/test_limits.py::"
 FORGETTING = f"{TRIMMING}test_a_topic_that_a_prefix_made_goes_when_it_is_over_and_comes_again{ON}"
 ADOPTING = f"{LIMITS}test_a_group_that_is_made_again_adopts_much_in_parts{ON}"
 LEAVING = f"{LIMITS}test_the_consumer_of_a_worker_with_much_pending_goes_in_the_end{ON}"
+
+LEDGER = "contract/test_ledger.py::"
 
 LIMITS_MUTATIONS: Final = (
     Mutation(
@@ -86,5 +88,17 @@ LIMITS_MUTATIONS: Final = (
         when("True"),
         (f"contract/test_throwaway.py::test_what_a_dead_process_left_is_removed{ON}",),
         quick=False,
+    ),
+    Mutation(
+        "a budget is exceeded",
+        "a request that a budget might not cover is not made",
+        never,
+        (f"{LEDGER}test_requests_at_once_hold_no_more_than_there_is{ON}",),
+    ),
+    Mutation(
+        "what a request used is counted again",
+        "what a request used is counted once",
+        always,
+        (f"{LEDGER}test_what_is_settled_twice_is_counted_once{ON}",),
     ),
 )

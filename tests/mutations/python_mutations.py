@@ -26,6 +26,7 @@ WATCH = "unit/actors/process/test_lease_watch.py::"
 LIMITS = "unit/actors/runtime/test_limits.py::"
 HOST = "unit/actors/runtime/test_host.py::"
 ONCE = "unit/actors/runtime/test_once.py::"
+TOOLS = "unit/actors/tools/test_running.py::"
 SENDING = "unit/actors/runtime/test_sending.py::"
 RUNTIME = "unit/actors/runtime/test_runtime.py::"
 OPENING = "contract/test_runtime_opening.py::"
@@ -269,6 +270,22 @@ PYTHON_MUTATIONS: Final = (
         quick=False,
     ),
     Mutation(
+        "an outage lasts for ever",
+        "an outage does not last for ever",
+        never,
+        ("unit/broker/test_retry.py::test_an_outage_ends_no_attempts_but_its_time",),
+        quick=False,
+    ),
+    Mutation(
+        "an outage uses up an attempt",
+        "an outage uses up no attempt",
+        becomes("attempts = delivery.attempt"),
+        (
+            "contract/test_runtime_failures.py::test_an_outage_uses_up_no_attempt_and_keeps_the_order[{backend}]",
+        ),
+        quick=False,
+    ),
+    Mutation(
         "the heart does not beat",
         "a worker's heart beats",
         negated,
@@ -407,6 +424,33 @@ PYTHON_MUTATIONS: Final = (
         "a type that came while the worker joined is announced",
         never,
         (f"{OPENING}test_a_type_that_comes_while_the_worker_joins_is_known_as_its_own[{{backend}}]",),
+        quick=False,
+    ),
+    Mutation(
+        "a step gets the record of an equal one before it",
+        "equal steps of a handler are told apart",
+        becomes("number = 1"),
+        (f"{TOOLS}test_results_that_were_recorded_are_not_made_again",),
+        quick=False,
+    ),
+    Mutation(
+        "the results of tools are not recorded",
+        "what a tool returned is recorded before the model reads it",
+        becomes("return await self._call(call, asked)"),
+        (f"{TOOLS}test_results_that_were_recorded_are_not_made_again",),
+    ),
+    Mutation(
+        "a tool that may have done its work is called again although the model was to be told",
+        "a call that a crash cut off is not made again unasked",
+        never,
+        (f"{TOOLS}test_the_model_is_told_of_an_unknown_outcome_where_that_is_asked_for",),
+        quick=False,
+    ),
+    Mutation(
+        "a result is recorded that no attempt can read",
+        "what no attempt could read is not recorded",
+        never,
+        (f"{ONCE}test_a_result_that_no_attempt_could_read_is_refused",),
         quick=False,
     ),
 )

@@ -16,6 +16,7 @@ from .bounds_mutations import BOUNDS_MUTATIONS
 from .commit_mutations import COMMIT_MUTATIONS
 from .guard import guards
 from .limits_mutations import LIMITS_MUTATIONS
+from .log_mutations import LOG_MUTATIONS
 from .mutation import ROOT, Mutation, Verdict, Workplace
 from .python_mutations import PYTHON_MUTATIONS
 from .subscription_mutations import SUBSCRIPTION_MUTATIONS
@@ -28,6 +29,7 @@ ALL = (
     *SUBSCRIPTION_MUTATIONS,
     *BOUNDS_MUTATIONS,
     *LIMITS_MUTATIONS,
+    *LOG_MUTATIONS,
 )
 QUICK = [mutation for mutation in ALL if mutation.quick]
 SAMPLE = QUICK[::4]  # always the same; `scripts/proof --mutations` tries all

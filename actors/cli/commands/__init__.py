@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, str] = {
     "publish": "publish",
     "ask": "ask",
     "status": "status",
+    "inspect": "inspect",
     "topics": "topics",
     "tail": "tail",
     "pause": "pause",
@@ -34,6 +35,9 @@ COMMANDS: Mapping[str, str] = {
     "server": "server",
 }
 """The module of each command, in the order of the help."""
+
+GROUPS = ("dead", "memory", "server")
+"""Those of them that are groups of commands."""
 
 
 def add_commands(app: typer.Typer, commands: Mapping[str, str] = COMMANDS, package: str = __name__) -> None:

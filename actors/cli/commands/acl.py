@@ -34,10 +34,11 @@ def acl(
     """
     from callboard.broker.redis.operations.acl import ROLES, Role, rules, user_of
     from callboard.cli.sessions import namespace_of
+    from callboard.errors import did_you_mean
 
     known: dict[str, Role] = {name: name for name in ROLES}
     if role not in known:
-        bad_use(f"there is no role {role}: choose one of {', '.join(known)}")
+        bad_use(f"there is no role {role!r}. {did_you_mean(role, known)}")
     words = [
         "reset",
         "on",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,12 +12,13 @@ import typer
 from callboard.cli.exits import FAILED, INTERRUPTED, CommandFailed, bad_use
 from callboard.cli.interrupting import interruptible
 from callboard.cli.messages import MessageForm
-from callboard.cli.options import AsJson, Fields, Namespace, Target, Url, check_types
-from callboard.cli.output import plain, print_json, remark, say, to_json
+from callboard.cli.options import AsJson, Body, Fields, Namespace, Target, Url, check_types, positive_duration
+from callboard.cli.output import hint, plain, print_json, remark, say, to_json
 from callboard.cli.sessions import publisher, run
 
 if TYPE_CHECKING:
     from callboard.cancellation import CancellationToken
+    from callboard.runtime.runtime import RedisAgentRuntime
 
 
 def ask(
@@ -26,12 +28,14 @@ def ask(
         str, typer.Argument(metavar="MESSAGE", help="The message class, such as HowMany.")
     ],
     fields: Fields = None,
-    data: Annotated[
-        str | None, typer.Option(metavar="JSON", help="The message as JSON, instead of fields.")
-    ] = None,
+    body: Body = None,
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0.001, help="How long to wait. Default: request_timeout, 30."),
+        typer.Option(
+            metavar="DURATION",
+            parser=positive_duration,
+            help="How long to wait. Default: request_timeout, 30 s.",
+        ),
     ] = None,
     as_json: AsJson = False,
     url: Url = None,
@@ -51,8 +55,8 @@ def ask(
     from callboard.process.loading import load_app
     from callboard.process.printing import unhindered
 
-    if data is not None and fields:
-        bad_use("give the fields or --data, not both")
+    if body is not None and fields:
+        bad_use("give the fields or --body, not both")
     app = load_app(target)
     agent_id = AgentId.from_str(recipient if "/" in recipient else f"{recipient}/default")
     check_types(app, [agent_id.type])
@@ -62,7 +66,8 @@ def ask(
         with interruptible(_call_off(token)):
             async with publisher(app, url, namespace) as runtime:
                 form = MessageForm(runtime.registry, message_type)
-                message = form.from_json(data) if data is not None else form.from_fields(fields or [])
+                message = form.from_json(body) if body is not None else form.from_fields(fields or [])
+                await _say_what_is_missing(runtime, target, agent_id.type)
                 asking = runtime.send_message(message, agent_id, cancellation_token=token, timeout=timeout)
                 return await _reply(asking, recipient)
 
@@ -91,6 +96,19 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
         return run(work)
     except asyncio.CancelledError:
         raise CommandFailed("the request was cancelled", INTERRUPTED) from None
+
+
+async def _say_what_is_missing(runtime: RedisAgentRuntime, target: str, agent_type: str) -> None:
+    """Says why there may be no answer: no worker runs the type."""
+    from callboard.broker.errors import CommandError
+    from callboard.broker.redis.operations.inspect import has_worker
+
+    with contextlib.suppress(CommandError):  # a publisher may not look at workers
+        if not await has_worker(runtime.transport, agent_type):
+            hint(
+                f"no worker runs {agent_type!r} now; the request waits for one: `callboard up {target}`, "
+                f"or `callboard worker {target} --type {agent_type}`"
+            )
 
 
 async def _reply(asking: Any, recipient: str) -> Any:

@@ -9,10 +9,11 @@ import typer
 
 from callboard.cli.exits import CommandFailed, bad_use
 from callboard.cli.options import AsJson, Namespace, Url, command, split_names
-from callboard.cli.output import print_json, say, say_table, to_json
-from callboard.cli.sessions import observer, run
+from callboard.cli.output import print_json, say, say_facts, say_table, to_json
+from callboard.cli.sessions import check_type, operator, run, seen
 
 if TYPE_CHECKING:
+    from callboard.broker.redis.client.transport import RedisTransport
     from callboard.broker.redis.operations.deadletters import DeadLetterRecord, Handled
 
 dead = typer.Typer(
@@ -20,6 +21,8 @@ dead = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+WRITE = "write TYPE/ID as `callboard dead list` shows them, such as counter/1763700000000-0"
 
 Letters = Annotated[
     list[str],
@@ -61,7 +64,9 @@ def list_letters_of(
         bad_use("give one agent type, or none for all of them")
 
     async def read() -> tuple[DeadLetterRecord, ...]:
-        async with observer(target, url, namespace) as transport:
+        async with seen(target, url, namespace) as transport:
+            if rest:
+                await _check_type(transport, rest[0])
             return await list_letters(transport, rest[0] if rest else None, limit)
 
     letters = run(read())
@@ -77,17 +82,23 @@ def list_letters_of(
 def show(letters: Letters, url: Url = None, namespace: Namespace = None, as_json: AsJson = False) -> None:
     """Show letters with payload, reason and traceback.
 
-    They stay where they are.
+    They stay where they are. Instead of a letter's id the id of its message will do, as workers log it.
 
       callboard dead show counting:app counter/1763700000000-0
+
+    Exit codes: 0 shown, 1 one of them was not there, 2 wrong use, 3 no server.
     """
     from callboard.broker.redis.operations import deadletters
 
     target, rest = split_names(letters)
+    if not rest:
+        bad_use(f"say which letters: {WRITE}")
     chosen = [_split(name) for name in rest]
 
     async def read() -> list[DeadLetterRecord | None]:
-        async with observer(target, url, namespace) as transport:
+        async with seen(target, url, namespace) as transport:
+            for agent_type, _ in chosen:
+                await _check_type(transport, agent_type)
             return [
                 await deadletters.show(transport, agent_type, letter_id) for agent_type, letter_id in chosen
             ]
@@ -156,7 +167,9 @@ def _act(
     act = deadletters.replay if action == "replay" else deadletters.discard
 
     async def work() -> dict[str, Handled]:
-        async with observer(target, url, namespace) as transport:
+        async with operator(target, url, namespace) as transport:
+            for name in chosen:
+                await _check_type(transport, name)
             return {name: await act(transport, name, ids) for name, ids in chosen.items()}
 
     outcome = run(work())
@@ -178,22 +191,31 @@ def _act(
 
 def _by_type(names: list[str], every: bool) -> dict[str, list[str] | None]:
     if not names:
-        bad_use("say which letters: TYPE/ID as `callboard dead list` shows them, or an agent type with --all")
+        bad_use(f"say which letters: {WRITE}, or an agent type with --all")
     if every:
         if wrong := [name for name in names if "/" in name]:
             bad_use(f"--all takes agent types, and {wrong[0]} is a letter")
         return dict.fromkeys(names)
     chosen: dict[str, list[str] | None] = {}
-    for agent_type, letter_id in map(_split, names):
+    for name in names:
+        agent_type, letter_id = _split(name, ", or add --all")
         chosen[agent_type] = [*(chosen.get(agent_type) or []), letter_id]
     return chosen
 
 
-def _split(name: str) -> tuple[str, str]:
+def _split(name: str, otherwise: str = "") -> tuple[str, str]:
     agent_type, _, letter_id = name.partition("/")
     if not (agent_type and letter_id):
-        bad_use(f"{name!r} is no dead letter: write TYPE/ID, such as counter/1763700000000-0, or add --all")
+        bad_use(f"{name!r} is no dead letter: {WRITE}{otherwise}")
     return agent_type, letter_id
+
+
+async def _check_type(transport: RedisTransport, agent_type: str) -> None:
+    """Refuses a type that is not declared and has no letters."""
+    from callboard.broker.redis.operations.deadletters import has_letters
+
+    if not await has_letters(transport, agent_type):
+        await check_type(transport, agent_type)
 
 
 def as_data(letter: DeadLetterRecord) -> dict[str, object]:
@@ -246,7 +268,6 @@ def _show(letter: DeadLetterRecord) -> None:
         "error": letter.error or "-",
         "payload": f"unreadable: {letter.problem}" if letter.problem else payload,
     }
-    for name, value in facts.items():
-        say(f"  {name:<8} {value}")
+    say_facts(facts)
     if letter.traceback:
         say("\n".join(f"  {line}" for line in letter.traceback.rstrip().splitlines()))

@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
-from callboard.cli.options import AsJson, Url
+from callboard.cli.exits import bad_use
+from callboard.cli.options import AsJson, Url, duration
+from callboard.cli.shipped import examples_folder
 
-SHIPPED = "demo-files"
-"""The folder in callboard/cli where a wheel has its copy of the example. Not a name that can be imported."""
+LONGEST_PACE = 60  # seconds
 
 
 def demo(
@@ -30,7 +31,9 @@ def demo(
     pace: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", min=0, max=60, help="Pause before each draft. Default: 0.3; 0.6 if --kill."
+            metavar="DURATION",
+            parser=duration,
+            help="Pause before each draft, a minute at most. Default: 300ms; 600ms if --kill.",
         ),
     ] = None,
     url: Url = None,
@@ -49,6 +52,8 @@ def demo(
 
     Exit codes: 0 every count is exact, 1 one of them is not, 2 wrong use, 3 no server, 130 interrupted.
     """
+    if pace is not None and pace > LONGEST_PACE:
+        bad_use(f"--pace {pace:g} is too long: {LONGEST_PACE} seconds at most")
     return int(_demo_module().run_demo(path, kill=kill, words=words, pace=pace, url=url, as_json=as_json))
 
 
@@ -57,10 +62,3 @@ def _demo_module() -> ModuleType:
     from callboard.process.loading import import_module
 
     return import_module("digest.demo", examples_folder())
-
-
-def examples_folder() -> Path:
-    """The folder with the examples: examples/ of a checkout, else the copy that comes with the wheel."""
-    cli = Path(__file__).resolve().parents[1]
-    shipped = cli / SHIPPED
-    return shipped if shipped.is_dir() else cli.parents[1] / "examples"

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from callboard.cli.exits import BAD_USE, UNREACHABLE, CommandFailed, code_of
 from callboard.cli.options import AsJson, Namespace, OptionalTarget, Url
-from callboard.cli.output import OutputClosedError, print_json, say
-from callboard.cli.sessions import observer, run
+from callboard.cli.output import OutputClosedError, print_json, say, terminal_width, wrapped
+from callboard.cli.sessions import looked_for, on_server, operator, run, seen
 
 if TYPE_CHECKING:
     from callboard.broker.redis.operations.doctor import Finding, Report
     from callboard.broker.redis.operations.repair import Fault, Repair
 
 EXIT = {"ok": 0, "info": 0, "warning": 1, "error": 2}
+ROOMY = 80  # columns of a terminal on which texts begin below each other
 COLOURS = {"ok": "green", "info": "cyan", "warning": "yellow", "error": "bold red"}
 
 
@@ -50,9 +52,9 @@ async def _examined(target: str | None, url: str | None, namespace: str | None) 
     from callboard.broker.redis.operations.doctor import Report, examine, unreachable
 
     try:
-        async with observer(target, url, namespace) as transport:
+        async with looked_for(target, url, namespace) as transport:
             return await examine(transport)
-    except BrokerError as failed:  # the embedded server can't be started
+    except (BrokerError, CommandFailed) as failed:  # the embedded server does not run
         if code_of(failed) != UNREACHABLE:
             raise
         return Report(
@@ -73,21 +75,27 @@ def _show(report: Report, quiet: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
     shown = [one for one in report.findings if not (quiet and EXIT[one.level] == 0)]
     try:
-        console.print(f"{report.server}, namespace {report.namespace}")
+        width = terminal_width(sys.stdout)
+        console.print("\n".join(wrapped(f"{report.server}, namespace {report.namespace}", width)))
         for finding in shown:
-            console.print(Text.assemble(*_lines(finding)))
+            console.print(Text.assemble(*_lines(finding, width)))
         counts = {level: sum(one.level == level for one in report.findings) for level in EXIT}
         console.print(", ".join(f"{count} {level}" for level, count in counts.items() if count))
     except BrokenPipeError as error:
         raise OutputClosedError from error
 
 
-def _lines(finding: Finding) -> list[tuple[str, str]]:
-    parts = [(f"{finding.level:<8}", COLOURS[finding.level]), (f"{finding.check:<12} {finding.what}", "")]
+def _lines(finding: Finding, width: int | None) -> list[tuple[str, str]]:
+    """A finding as coloured parts; on a terminal its lines end between words, and begin further left on a narrow one."""
+    left = " " * (21 if width is None or width >= ROOMY else 2)
+    first = wrapped(f"{finding.check:<12} {finding.what}", width, indent=left, first=" " * 8)
+    parts = [(f"{finding.level:<8}", COLOURS[finding.level]), ("\n".join(first)[8:], "")]
     if finding.why:
-        parts.append((f"\n{'':<21}why: {finding.why}", "dim"))
+        parts.append(
+            ("\n" + "\n".join(wrapped(f"why: {finding.why}", width, indent=left, first=left)), "dim")
+        )
     if finding.do:
-        parts.append((f"\n{'':<21}do:  {finding.do}", ""))
+        parts.append(("\n" + "\n".join(wrapped(f"do:  {finding.do}", width, indent=left, first=left)), ""))
     return parts
 
 
@@ -132,7 +140,7 @@ def repair(
     async def work() -> Repair:
         from callboard.broker.redis.operations import repair as mending
 
-        async with observer(target, url, namespace) as transport:
+        async with (operator if yes else seen)(target, url, namespace) as transport:
             return await mending.repair(transport) if yes else Repair((), await mending.find(transport))
 
     done = run(work())
@@ -151,7 +159,7 @@ async def _libraries(
 ) -> tuple[str, ...]:
     from callboard.broker.redis.operations.libraries import delete_old_libraries, old_libraries
 
-    async with observer(target, url, namespace) as transport:
+    async with on_server(target, url, namespace) as transport:
         return await (delete_old_libraries if delete else old_libraries)(transport)
 
 

@@ -10,104 +10,40 @@ import typer
 
 from callboard.cli.exits import bad_use
 from callboard.cli.output import say
-
-APP = '''"""A small Callboard app: it counts visits, one counter per place."""
-
-from pydantic import BaseModel
-
-from callboard import App, MessageContext, RoutedAgent, event, rpc
-
-
-class Visit(BaseModel):
-    """A visitor came."""
-
-    name: str
-
-
-class HowMany(BaseModel):
-    """Asks a counter for its total."""
-
-
-class Count(BaseModel):
-    """The answer."""
-
-    total: int
-    last: str | None
-
-
-app = App("{name}")
-
-
-@app.agent("counter", topics=["visits"])
-class Counter(RoutedAgent):
-    """One counter per place; its state is stored with every message that it handles."""
-
-    class State(BaseModel):
-        total: int = 0
-        last: str | None = None
-
-    @event
-    async def on_visit(self, message: Visit, ctx: MessageContext) -> None:
-        self.state.total += 1
-        self.state.last = message.name
-
-    @rpc
-    async def on_how_many(self, message: HowMany, ctx: MessageContext) -> Count:
-        return Count(total=self.state.total, last=self.state.last)
-'''
-
-README = """# {name}
-
-An app made of durable actors on Redis, see `app.py`. In one terminal, in this folder:
-
-    callboard up app:app
-
-In another:
-
-    callboard publish app:app visits Visit name=Ada
-    callboard publish app:app visits Visit name=Grace --key museum
-    callboard ask app:app counter/default HowMany
-    callboard ask app:app counter/museum HowMany
-    callboard status app:app
-    callboard tail app:app --from-start --limit 2
-
-Messages and states are in `.callboard/`, kept by a server that callboard starts by itself; with
-`CALLBOARD_URL` set, such as `redis://localhost:6379`, they are in that server instead. Stop `up` with Ctrl-C,
-publish meanwhile, start it again: nothing is lost and nothing is counted twice.
-
-How it looks in Redis:
-
-    callboard server cli XINFO GROUPS 'callboard:{{{name}}}:topic:visits'
-    callboard server cli HGETALL 'callboard:{{{name}}}:state:counter:default'
-"""
-
-GITIGNORE = """.callboard/
-__pycache__/
-"""
+from callboard.cli.templates import GITIGNORE, TEMPLATES, TemplateName
 
 
 def init(
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Made when it does not exist.")] = Path(),
+    template: Annotated[TemplateName, typer.Option(help="What to begin with.")] = TemplateName.COUNTER,
 ) -> None:
     """Write a small app that is ready to run.
 
     That is app.py, a README with the commands to try, and a .gitignore. Nothing is overwritten.
 
+    Templates: `counter`, an agent with a state, and `assistant`, an agent that thinks: with a conversation that
+    survives crashes, a tool, long-term memory where callboard[memory,embeddings] is installed, and a test. It
+    runs at once with a scripted model; OPENAI_API_KEY makes it a real one, OPENAI_BASE_URL that of any server
+    with OpenAI's API, such as one on this machine.
+
       callboard init hello
       cd hello && callboard up app:app
+
+      callboard init helper --template assistant
+      cd helper && callboard up app:app
     """
-    files = {"app.py": APP, "README.md": README, ".gitignore": GITIGNORE}
     if folder.exists() and not folder.is_dir():
         bad_use(f"{folder} is a file: give the name of a folder")
-    there = [name for name in files if (folder / name).exists()]
+    name = re.sub(r"[^a-z0-9_-]+", "-", folder.resolve().name.lower()).strip("-") or "hello"
+    chosen = TEMPLATES[template]
+    files = {**chosen.files(name), ".gitignore": GITIGNORE}
+    there = [file for file in files if (folder / file).exists()]
     if there:
         bad_use(f"{', '.join(there)} in {folder.resolve()} would be overwritten: choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
-    name = re.sub(r"[^a-z0-9_-]+", "-", folder.resolve().name.lower()).strip("-") or "hello"
     for file, text in files.items():
-        content = text if file == ".gitignore" else text.format(name=name)
-        (folder / file).write_text(content, encoding="utf-8")
+        (folder / file).write_text(text, encoding="utf-8")
     enter = "" if folder.resolve() == Path.cwd() else f"cd {folder} && "
     say(f"wrote {', '.join(files)} to {folder.resolve()}")
     say(f"start it:  {enter}callboard up app:app")
-    say(f"then try:  {enter}callboard publish app:app visits Visit name=Ada")
+    say(f"then try:  {enter}{chosen.first}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,12 +67,23 @@ def import_(
     path: Store = None,
     chroma: ServerUrl = None,
     agent: Agent = DEFAULT_AGENT,
-    size: Annotated[int, typer.Option(metavar="N", help="Most characters in a piece.")] = 1_000,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Most tokens of the embedding model in a piece. Default: as many as it reads, but at most 256.",
+        ),
+    ] = None,
     overlap: Annotated[
-        int, typer.Option(metavar="N", help="Most characters that a piece repeats of the one before it.")
-    ] = 150,
-    tokens: Annotated[
-        bool, typer.Option("--tokens", help="Count tokens of the model instead of characters.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Most tokens that a piece repeats of the one before it. Default: an eighth of the size.",
+        ),
+    ] = None,
+    characters: Annotated[
+        bool,
+        typer.Option("--characters", help="Count characters instead of tokens. Default size: 1,000."),
     ] = False,
     model: Model = None,
     url: Url = None,
@@ -83,25 +95,22 @@ def import_(
     interrupted, the document in progress is left out, and running it again goes on from there.
 
       callboard memory import docs README.md
-      callboard memory import handbook.md --agent writer/default --size 600
+      callboard memory import handbook.md --agent writer/default --size 128
       callboard memory import notes --app counting:app        while a worker runs its memory service
     """
     location = MemoryLocation(target, path, chroma, url, namespace, agent, model)
-    settings = _chunk_settings(size, overlap, tokens, model)
+    settings = run(_chunk_settings(location, size, overlap, characters))
     documents = _read(paths, settings)
     run(_import_all(location, documents))
 
 
-def _chunk_settings(size: int, overlap: int, tokens: bool, model: str | None) -> ChunkSettings:
+async def _chunk_settings(
+    location: MemoryLocation, size: int | None, overlap: int | None, characters: bool
+) -> ChunkSettings:
     from callboard.memory.documents.chunking import ChunkSettings
 
-    if not tokens:
-        return ChunkSettings(size=size, overlap=overlap)
-    from callboard.memory.embedders.numpy_bert import NumpyEmbedder
-    from callboard.memory.embedders.weights import default_model_folder
-
-    folder = default_model_folder() if model is None else Path(model)
-    return ChunkSettings(size=size, overlap=overlap, count=NumpyEmbedder(folder).count_tokens)
+    limit = None if characters else await location.limit()
+    return ChunkSettings.reading(limit, size=size, overlap=overlap)
 
 
 def _read(paths: list[Path], settings: ChunkSettings) -> list[tuple[str, list[Chunk]]]:
@@ -184,7 +193,7 @@ def query(
         say("nothing was found; `callboard memory stats` shows what is there")
     for one in results:
         metadata = one.metadata or {}
-        say(f"{metadata['score']:.3f}  {metadata.get('source', metadata['id'])}")
+        say(f"{metadata['score']:.3f}  {_place(metadata)}")
         say(f"       {_short(one.text)}")
 
 
@@ -259,6 +268,13 @@ def clear(
             return count
 
     say(f"forgot {_counted(run(work()), 'memory', 'memories')}")
+
+
+def _place(metadata: Mapping[str, Any]) -> str:
+    """Where a memory comes from: the document and the number of the piece, from 1; else its id."""
+    if "source" not in metadata or "number" not in metadata:
+        return str(metadata.get("source", metadata["id"]))
+    return f"{metadata['source']}, piece {int(metadata['number']) + 1}"
 
 
 def _short(text: str) -> str:

@@ -9,10 +9,10 @@ import typer
 from callboard.cli.exits import bad_use
 from callboard.cli.options import Namespace, Url, split_names
 from callboard.cli.output import say
-from callboard.cli.sessions import controller, run
+from callboard.cli.sessions import check_topic, check_type, control_of, operator, run
 
 if TYPE_CHECKING:
-    from callboard.runtime.control import Control
+    from callboard.broker.redis.client.transport import RedisTransport
 
 Names = Annotated[
     list[str] | None,
@@ -35,6 +35,8 @@ def pause(names: Names = None, topic: Topics = None, url: Url = None, namespace:
       callboard pause counting:app counter
       callboard pause counting:app counter/ada --topic visits
       callboard pause --namespace counting counter
+
+    Exit codes: 0 paused, 2 wrong use, or one of them does not exist: then nothing is paused; 3 no server.
     """
     _act(names or [], topic or [], url, namespace, is_pause=True)
 
@@ -56,21 +58,42 @@ def _act(names: list[str], topics: list[str], url: str | None, namespace: str | 
         bad_use("say what: an agent type, an agent as TYPE/KEY, or --topic TOPIC")
 
     async def work() -> None:
-        async with controller(target, url, namespace) as control:
+        async with operator(target, url, namespace) as transport:
+            if is_pause:
+                await _check(transport, agents, topics)
             for name in agents:
-                _tell(name, await _agent(control, name, is_pause), is_pause)
+                _tell(name, await _agent(transport, name, is_pause), is_pause)
             for topic in topics:
-                order = control.pause_topic if is_pause else control.resume_topic
-                _tell(f"topic {topic}", await order(topic), is_pause)
+                _tell(f"topic {topic}", await _topic(transport, topic, is_pause), is_pause)
 
     run(work())
 
 
-async def _agent(control: Control, name: str, is_pause: bool) -> bool:
+async def _check(transport: RedisTransport, agents: list[str], topics: list[str]) -> None:
+    """Refuses what does not exist, before anything is paused."""
+    for name in agents:
+        await check_type(transport, name.partition("/")[0])
+    for topic in topics:
+        await check_topic(transport, topic)
+
+
+async def _agent(transport: RedisTransport, name: str, is_pause: bool) -> bool:
     from callboard.broker import AgentId
 
+    control = control_of(transport)
     order = control.pause if is_pause else control.resume
-    return await order(AgentId.from_str(name) if "/" in name else name)
+    changed = await order(AgentId.from_str(name) if "/" in name else name)
+    if not changed:
+        await check_type(transport, name.partition("/")[0])
+    return changed
+
+
+async def _topic(transport: RedisTransport, topic: str, is_pause: bool) -> bool:
+    control = control_of(transport)
+    changed = await (control.pause_topic if is_pause else control.resume_topic)(topic)
+    if not changed:
+        await check_topic(transport, topic)
+    return changed
 
 
 def _tell(name: str, changed: bool, is_pause: bool) -> None:

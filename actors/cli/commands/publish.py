@@ -16,8 +16,8 @@ import typer
 
 from callboard.cli.exits import BAD_USE, CommandFailed, bad_use
 from callboard.cli.messages import MessageForm
-from callboard.cli.options import Fields, Namespace, Target, Url
-from callboard.cli.output import progress, remark, say
+from callboard.cli.options import Body, Fields, Namespace, Target, Url, duration, positive_duration
+from callboard.cli.output import hint, progress, say
 from callboard.cli.sessions import publisher, run
 
 if TYPE_CHECKING:
@@ -27,12 +27,11 @@ if TYPE_CHECKING:
 BATCH = 500  # messages on their way at once
 
 # The options, by name, so that the command's signature can be read at a glance.
-Data = Annotated[
-    str | None,
-    typer.Option("--json", "--data", metavar="JSON", help="The message as JSON, instead of fields."),
-]
 Key = Annotated[str, typer.Option(help="Key of the agents that handle it: the source of the topic.")]
-Delay = Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="Deliver it that much later.")]
+Delay = Annotated[
+    float | None,
+    typer.Option(metavar="DURATION", parser=duration, help="Deliver it that much later: 90s, 1h30m."),
+]
 At = Annotated[
     str | None,
     typer.Option(
@@ -43,7 +42,9 @@ At = Annotated[
 ExpiresIn = Annotated[
     float | None,
     typer.Option(
-        metavar="SECONDS", min=0.001, help="Drop it when no handler began with it so soon after it was due."
+        metavar="DURATION",
+        parser=positive_duration,
+        help="Drop it when no handler began with it so soon after it was due.",
     ),
 ]
 MessageId = Annotated[
@@ -90,7 +91,7 @@ def publish(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic, such as visits.")],
     message_type: Annotated[str, typer.Argument(metavar="TYPE", help="The message class, such as Visit.")],
     fields: Fields = None,
-    data: Data = None,
+    body: Body = None,
     file: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Many messages: a file with one JSON text per line; - is stdin."),
@@ -108,14 +109,14 @@ def publish(
     A file is checked as a whole before the first message leaves; stdin line by line, as it comes.
 
       callboard publish counting:app visits Visit name=Ada
-      callboard publish counting:app visits Visit --json '{"name": "Ada"}' --key museum --delay 60
+      callboard publish counting:app visits Visit --body '{"name": "Ada"}' --key museum --delay 1h30m
       callboard publish counting:app visits Visit --file visits.jsonl --id import-7
       cat visits.jsonl | callboard publish counting:app visits Visit --file -
     """
     from callboard.process.loading import load_app
 
-    if (data is not None) + (file is not None) + bool(fields) > 1:
-        bad_use("give the fields, --json or --file, only one of them")
+    if (body is not None) + (file is not None) + bool(fields) > 1:
+        bad_use("give the fields, --body or --file, only one of them")
     if delay is not None and at is not None:
         bad_use("give --delay or --at, not both")
     destination = Destination(
@@ -128,7 +129,7 @@ def publish(
             form = MessageForm(runtime.registry, message_type)
             if lines is not None:
                 return await _publish_lines(runtime, form, destination, lines)
-            message = form.from_json(data) if data is not None else form.from_fields(fields or [])
+            message = form.from_json(body) if body is not None else form.from_fields(fields or [])
             await destination.send(runtime, message)
             return 1
 
@@ -146,7 +147,7 @@ def warn_of_topic(app: App, topic: str) -> None:
     subscriptions = [one for declaration in app.declarations for one in declaration.subscriptions]
     if not any(one.is_match(TopicId(topic, "default")) for one in subscriptions):
         known = {one.topic_type for one in subscriptions if isinstance(one, TypeSubscription)}
-        remark(f"callboard: nothing in {app.name} subscribes to {topic!r}. {did_you_mean(topic, known)}")
+        hint(f"nothing in {app.name} subscribes to {topic!r}. {did_you_mean(topic, known)}")
 
 
 def read_time(text: str | None) -> datetime | None:

@@ -9,7 +9,7 @@ import typer
 from callboard.cli.exits import CommandFailed, bad_use
 from callboard.cli.options import Namespace, Url, split_names
 from callboard.cli.output import say
-from callboard.cli.sessions import controller, run
+from callboard.cli.sessions import check_type, control_of, operator, run
 
 
 def reset(
@@ -23,7 +23,7 @@ def reset(
     """Give agents their default state again, before anything that is queued for them.
 
     A message that is being handled is finished first; queued messages stay and are handled afterwards. Exit codes: 0 all
-    will be reset, 1 one of them was not declared or has a reset waiting, 2 wrong use, 3 no server.
+    will be reset, 1 one of them has a reset waiting, 2 wrong use or no such agent type, 3 no server.
 
       callboard reset counting:app counter/ada
       callboard reset --namespace counting counter/ada counter/bob
@@ -35,7 +35,10 @@ def reset(
         bad_use("say which agents, as TYPE/KEY")
 
     async def work() -> list[str]:
-        async with controller(target, url, namespace) as control:
+        async with operator(target, url, namespace) as transport:
+            for name in agents:
+                await check_type(transport, name.partition("/")[0])
+            control = control_of(transport)
             return [name for name in agents if not await control.reset(AgentId.from_str(name))]
 
     refused = run(work())
@@ -43,4 +46,4 @@ def reset(
         if name not in refused:
             say(f"{name} will be reset")
     if refused:
-        raise CommandFailed(f"not declared, or a reset waits already: {', '.join(refused)}")
+        raise CommandFailed(f"a reset waits already: {', '.join(refused)}")

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from callboard.cli.options import AsJson, Namespace, Url, split_names
-from callboard.cli.output import PatientPrinter, to_json
-from callboard.cli.sessions import observer, run
+from callboard.cli.output import PatientPrinter, hint, to_json
+from callboard.cli.sessions import looked_for, names_in, run
 
 if TYPE_CHECKING:
+    from callboard.broker.redis.client.transport import RedisTransport
     from callboard.broker.redis.operations.entries import StreamEntry
 
 LONGEST = 400  # characters of a body in a line for people
@@ -36,7 +37,8 @@ def tail(
 ) -> None:
     """Show messages as they are published, decoded, until Ctrl-C.
 
-    Agents still get every one of them. A message that can't be read is shown with the reason.
+    Agents still get every one of them. A message that can't be read is shown with the reason. A topic that does not
+    exist yet is waited for.
 
       callboard tail counting:app
       callboard tail counting:app visits --from-start --limit 10 --json
@@ -59,16 +61,24 @@ async def _follow(
 
     from callboard.broker.redis.operations.inspect import follow
 
-    async with (
-        observer(target, url, namespace) as transport,
-        aclosing(follow(transport, topics, from_start)) as entries,
-    ):
-        printer, shown = PatientPrinter(), 0
-        async for entry in entries:
-            await printer.say(to_json(as_data(entry)) if as_json else as_line(entry))
-            shown += 1
-            if shown == limit:
-                return
+    async with looked_for(target, url, namespace) as transport:
+        await _say_what_is_missing(transport, topics)
+        async with aclosing(follow(transport, topics, from_start)) as entries:
+            printer, shown = PatientPrinter(), 0
+            async for entry in entries:
+                await printer.say(to_json(as_data(entry)) if as_json else as_line(entry))
+                shown += 1
+                if shown == limit:
+                    return
+
+
+async def _say_what_is_missing(transport: RedisTransport, topics: list[str]) -> None:
+    from callboard.errors import did_you_mean
+
+    known = await names_in(transport, "topics")
+    for topic in topics:
+        if topic not in known:
+            hint(f"waiting for the topic {topic!r}, which does not exist yet. {did_you_mean(topic, known)}")
 
 
 def as_data(entry: StreamEntry) -> dict[str, Any]:

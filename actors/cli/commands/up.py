@@ -18,9 +18,9 @@ from callboard.cli.options import (
     Url,
     check_types,
     grace_of,
-    limit_options,
     split_counts,
     with_limits,
+    worker_options,
 )
 from callboard.cli.sessions import publisher, server_at, settings_for
 
@@ -91,7 +91,10 @@ def counts_of(app: App, given: list[str]) -> dict[str, int]:
     """The number of processes by agent type: the command line's, else the app's."""
     changes = split_counts(given, "--processes")
     check_types(app, list(changes))
-    counts = {one.type: changes.get(one.type, one.processes) for one in app.declarations}
+    counts = {
+        one.type: changes.get(one.type, one.processes if one.beside is None else 0)
+        for one in app.declarations
+    }
     running = {name: count for name, count in counts.items() if count}
     if not running:
         bad_use(
@@ -120,7 +123,7 @@ async def _up(
             namespace=runtime.transport.keys.namespace,
             grace=grace_of(grace, settings),
             policy=policy,
-            options=limit_options(settings),
+            options=worker_options(settings),
         )
         with board() as shown:
             shown.notice(

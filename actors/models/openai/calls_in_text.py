@@ -22,23 +22,21 @@ ARGUMENT_KEYS: Final = ("arguments", "parameters", "args", "input")
 # As the templates of Hermes, Qwen and others have it.
 TAGGED: Final = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)
 
+PROSE: Final = object()  # something that is no JSON
 CALL_FORMAT: Final = '{"name": "<name of the tool>", "arguments": {<its arguments>}}'
 
 
-def instructions(tools: Sequence[Mapping[str, Any]], *, as_schema: bool, required: bool) -> str:
+def instructions(tools: Sequence[Mapping[str, Any]], *, as_schema: bool) -> str:
     """The description of the tools for the model's system message.
 
     Args:
         tools: ToolSchemas.
         as_schema: whether every answer is held to a schema, and so is JSON.
-        required: whether it has to call one.
     """
     lines = ["You can call these tools; each line is the JSON schema of one:"]
     lines += [json.dumps(_described(tool), ensure_ascii=False) for tool in tools]
     lines.append(f"To call a tool, answer with nothing but {CALL_FORMAT}")
-    if required:
-        lines.append("Call a tool now.")
-    elif as_schema:
+    if as_schema:
         lines.append(f'To answer without calling a tool, answer with {{"{ANSWER}": <your answer>}}')
     else:
         lines.append("When no tool helps, answer as usual.")
@@ -138,25 +136,33 @@ def read_calls(text: str, names: Sequence[str]) -> tuple[tuple[FunctionCall, ...
 
 
 def _calls_in(text: str, names: Sequence[str]) -> tuple[FunctionCall, ...]:
-    """The calls in a text that is nothing but JSON: all of its objects, or none."""
+    """The calls in a text that is nothing but JSON: those at its start.
+
+    Small models go on with calls that they make up, until the limit of tokens cuts them off in the middle of one.
+    """
     calls: list[FunctionCall] = []
     for value in _values(text):
+        if value is PROSE:
+            return ()
         call = _as_call(value, names)
         if call is None:
-            return ()
+            break
         calls.append(call)
     return tuple(calls)
 
 
 def _values(text: str) -> Iterator[Any]:
-    """The JSON values of a text, one after the other, with lists and `tool_calls` opened. None: something else."""
+    """The JSON values of a text, one after the other, with lists and `tool_calls` opened.
+
+    At its end None for one that is cut off or broken, PROSE for something else.
+    """
     decoder = json.JSONDecoder()
     position = 0
     while position < len(text):
         try:
             value, position = decoder.raw_decode(text, position)
         except ValueError:
-            yield None
+            yield None if text[position] in "{[" else PROSE
             return
         if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
             value = value["tool_calls"]
@@ -181,3 +187,16 @@ def _as_call(value: Any, names: Sequence[str]) -> FunctionCall | None:
     return make_call(
         given_id if isinstance(given_id, str) else None, name, json.dumps(arguments, ensure_ascii=False)
     )
+
+
+def any_call(text: str) -> FunctionCall | None:
+    """The call that a text is, whatever the name of its tool; None: it is something else.
+
+    Stricter than `read_calls`, because an answer may be JSON: `arguments` has to be there.
+    """
+    tagged = TAGGED.search(text)
+    value = next(_values(tagged[1] if tagged else without_fence(text)), None)
+    if not isinstance(value, dict) or not isinstance(value.get("arguments"), dict):
+        return None
+    name = value.get("name")
+    return _as_call(value, (name,)) if isinstance(name, str) else None

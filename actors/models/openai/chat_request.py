@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from callboard.memory.llm_messages import FunctionCall
-from callboard.models.base import ToolLike, Tools
-from callboard.models.errors import BadRequestError, BadResponseError, UnsupportedFeatureError
+from callboard.models.errors import BadResponseError
 from callboard.models.family import ModelFamily
 from callboard.models.request import ModelRequest
 from callboard.models.types import CreateResult, FinishReasons
 
 from .answer import Answer
-from .calls_in_text import instructions, read_calls, read_reply, reply_schema
+from .calls_in_text import call_as_text, read_calls, read_reply, reply_schema
 from .markup import split_thought
+from .objections import Conversation, Objection
+from .offer import Offer, ToolSchemas
 from .output import Output, OutputFormat, schema_format
-from .schema import strict_schema
 from .settings import REQUEST_ARGUMENTS, OpenAISettings, check_arguments
 from .transform import Transformer
-from .wire import is_name
 
 FINISH_REASONS: Final[Mapping[str, FinishReasons]] = {
     "stop": "stop",
@@ -34,7 +33,28 @@ FINISH_REASONS: Final[Mapping[str, FinishReasons]] = {
 }
 REPLY_SCHEMA_NAME: Final = "reply"
 
-ToolSchemas = Sequence[Mapping[str, Any]]
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What an answer means.
+
+    Attributes:
+        result: as the caller gets it, be it an error.
+        objection: what is wrong with it, so that it is better to ask again; None: nothing.
+    """
+
+    result: CreateResult | BadResponseError
+    objection: Objection | None = None
+
+    def settled(self) -> CreateResult:
+        """The result, when the model is not asked again.
+
+        Raises:
+            BadResponseError: the answer is not usable.
+        """
+        if isinstance(self.result, BadResponseError):
+            raise self.result
+        return self.result
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +64,17 @@ class ChatRequest:
     Attributes:
         arguments: of the openai package's `create`.
         output: the form of the answer.
-        tools: names of the tools that are offered.
+        tools: names of the tools that may be called.
+        told: what the conversation before it says about calls.
+        uses_schema: whether every answer is held to the schema of a call or an answer.
     """
 
     settings: OpenAISettings
     arguments: Mapping[str, Any]
     output: Output
     tools: tuple[str, ...]
+    told: Conversation
+    uses_schema: bool = False
 
     @classmethod
     def of(cls, request: ModelRequest, settings: OpenAISettings) -> ChatRequest:
@@ -62,20 +86,21 @@ class ChatRequest:
         """
         extra = dict(request.extra_create_args)
         check_arguments(settings.model, extra, REQUEST_ARGUMENTS)
-        tools, required = _choice(request, settings)
+        offer = Offer.of(request, settings)
         output = Output(settings.model, _format(request, extra, settings))
         output.check(settings.info)
-        as_schema = settings.tool_mode == "schema"
-        told = None
-        if tools and settings.tells_tools_in_text:
-            told = instructions(tools, as_schema=as_schema, required=required)
+        uses_schema = bool(offer.tools) and settings.tool_mode == "schema"
         arguments: dict[str, Any] = {"model": settings.model, **settings.create_arguments, **extra}
-        arguments["messages"] = Transformer(settings).messages(request.messages, told)
-        arguments["response_format"] = _response_format(tools if as_schema else (), output, required)
-        if tools and told is None:
-            arguments |= _tool_arguments(request, tools, settings)
+        arguments["messages"] = Transformer(settings).messages(
+            request.messages, offer.in_words, offer.closing
+        )
+        arguments["response_format"] = (
+            _reply_format(offer, output) if uses_schema else output.response_format()
+        )
+        arguments |= offer.arguments(request)
         given = {name: value for name, value in arguments.items() if value is not None}
-        return cls(settings, given, output, tuple(tool["name"] for tool in tools))
+        told = Conversation.of(request.messages, offer.tools)
+        return cls(settings, given, output, offer.callable, told, uses_schema)
 
     def stream_arguments(self, include_usage: bool | None) -> dict[str, Any]:
         """The arguments for a stream."""
@@ -86,13 +111,15 @@ class ChatRequest:
     @property
     def streams_text(self) -> bool:
         """Whether pieces of the answer are the answer's text, and not JSON around it."""
-        return not (self.tools and self.settings.tool_mode == "schema")
+        return not self.uses_schema
 
-    def result(self, answer: Answer | None) -> CreateResult:
-        """The result that the answer means.
+    # The answer
+
+    def read(self, answer: Answer | None) -> Reading:
+        """The meaning of an answer.
 
         Raises:
-            BadResponseError: there is none, or it has another form than was asked for.
+            BadResponseError: there is none.
         """
         if answer is None:
             raise BadResponseError(self.settings.model, "the answer has no choices")
@@ -100,23 +127,17 @@ class ChatRequest:
         if thought is None:
             thought, text = split_thought(text, opened=self.settings.info["family"] == ModelFamily.R1)
         calls = answer.calls
-        if not calls and self.tools:
+        if not calls and (self.tools or self.uses_schema):
             calls, text = self._read(text)
         finish: FinishReasons = FINISH_REASONS.get((answer.finish or "").lower(), "unknown")
         if calls:
             thought = "\n".join(part for part in (thought, text.strip()) if part) or None
-        elif answer.refusal:
-            text, finish = answer.refusal, "content_filter"
-        elif finish != "content_filter":
-            text = self.output.checked(text, cut_off=finish == "length")
-        return CreateResult(
-            finish_reason="function_calls" if calls else finish,
-            content=list(calls) if calls else text,
-            usage=answer.usage,
-            cached=False,
-            logprobs=None if answer.logprobs is None else list(answer.logprobs),
-            thought=thought,
-        )
+            return self._reading_of_calls(answer, calls, thought)
+        if answer.refusal:
+            return Reading(_result(answer, answer.refusal, "content_filter", thought))
+        if finish == "content_filter":
+            return Reading(_result(answer, text, finish, thought))
+        return self._reading_of_text(answer, text, finish, thought)
 
     def _read(self, text: str) -> tuple[tuple[FunctionCall, ...], str]:
         if self.settings.tool_mode == "schema":
@@ -125,49 +146,68 @@ class ChatRequest:
             return read_calls(text, self.tools)
         return (), text
 
+    def _reading_of_calls(
+        self, answer: Answer, calls: tuple[FunctionCall, ...], thought: str | None
+    ) -> Reading:
+        """The meaning of calls. One that was answered already is left out, unless the model insists on it."""
+        new = calls if self.settings.tool_mode == "native" else self.told.new(calls)
+        if not answer.calls and calls[0] not in new:
+            new = ()  # a small model that goes round in circles, and makes up what it writes behind the first call
+        result = _result(answer, list(new or calls), "function_calls", thought)
+        return Reading(result, None if new else self.told.repeated(self.settings.model, calls))
 
-def tool_schemas(tools: Tools, model: str) -> ToolSchemas:
-    """The ToolSchemas of tools.
-
-    Raises:
-        BadRequestError: a name that the API does not take, or one name twice.
-    """
-    schemas = [tool if isinstance(tool, Mapping) else getattr(tool, "schema", None) for tool in tools]
-    names: set[str] = set()
-    for tool, schema in zip(tools, schemas, strict=True):
-        if not isinstance(schema, Mapping) or not isinstance(schema.get("name"), str):
-            raise BadRequestError(
-                model, f"{type(tool).__name__} is no tool: give a Tool or a ToolSchema with a name"
+    def _reading_of_text(
+        self, answer: Answer, text: str, finish: FinishReasons, thought: str | None
+    ) -> Reading:
+        """The meaning of an answer that is a text, which may have the wrong form."""
+        cut_off = finish == "length"
+        if not self.output.is_json and self.settings.tool_mode != "native":
+            stray = self.told.stray_call(self.settings.model, text, self.tools)
+            if stray is not None:
+                return Reading(stray.error, stray)
+        try:
+            checked = self.output.checked(text, cut_off=cut_off)
+        except BadResponseError as error:
+            if cut_off:
+                raise  # another answer would be cut off as well
+            return Reading(
+                error, Objection(error, f"{error.reason[0].upper()}{error.reason[1:]}. Answer again.")
             )
-        name = schema["name"]
-        if not is_name(name):
-            rule = "the API takes letters, digits, _ and -, at most 64"
-            raise BadRequestError(model, f"{name!r} can't be the name of a tool: {rule}")
-        if name in names:
-            raise BadRequestError(model, f"two tools are called {name!r}: give one of them another name")
-        names.add(name)
-    return [schema for schema in schemas if schema is not None]
+        return Reading(_result(answer, checked, finish, thought))
+
+    def corrected(self, answer: Answer, objection: Objection) -> ChatRequest:
+        """The request again, with the answer and what is wrong with it at its end."""
+        said = answer.text or "\n".join(call_as_text(call) for call in answer.calls)
+        messages = [
+            *self.arguments["messages"],
+            {"role": "assistant", "content": said.rstrip()},
+            {"role": "user", "content": objection.sentence},
+        ]
+        arguments = {**self.arguments, "messages": messages}
+        if objection.ends_calls:
+            return self._without_calls(arguments)
+        return replace(self, arguments=arguments)
+
+    def _without_calls(self, arguments: Mapping[str, Any]) -> ChatRequest:
+        """A request that asks for an answer and offers nothing to call."""
+        left_out = ("tools", "tool_choice", "parallel_tool_calls")
+        given = {name: value for name, value in arguments.items() if name not in left_out}
+        if self.uses_schema:
+            given["response_format"] = _schema_of_replies((), self.output, required=False)
+        return replace(self, arguments=given, tools=())
 
 
-def _choice(request: ModelRequest, settings: OpenAISettings) -> tuple[ToolSchemas, bool]:
-    """The tools to offer, and whether one has to be called."""
-    model, choice = settings.model, request.tool_choice
-    tools = tool_schemas(request.tools, model)
-    if tools and not settings.info["function_calling"] and settings.tool_mode == "native":
-        reason = "it takes no tools (model_info['function_calling']); tool_mode='schema' offers them through a schema"
-        raise UnsupportedFeatureError(model, reason)
-    if isinstance(choice, str):
-        if choice not in ("auto", "required", "none"):
-            raise BadRequestError(model, f"tool_choice={choice!r} is neither auto, required, none nor a tool")
-        if choice == "required" and not tools:
-            raise BadRequestError(model, "tool_choice='required' without tools: give some, or choose 'auto'")
-        offered = () if choice == "none" and settings.tells_tools_in_text else tools
-        return offered, choice == "required"
-    if choice.name not in {tool["name"] for tool in tools}:
-        raise BadRequestError(model, f"tool_choice is {choice.name!r}, which is not among the tools")
-    if settings.tells_tools_in_text:
-        tools = [tool for tool in tools if tool["name"] == choice.name]
-    return tools, True
+def _result(
+    answer: Answer, content: str | list[FunctionCall], finish: FinishReasons, thought: str | None
+) -> CreateResult:
+    return CreateResult(
+        finish_reason=finish,
+        content=content,
+        usage=answer.usage,
+        cached=False,
+        logprobs=None if answer.logprobs is None else list(answer.logprobs),
+        thought=thought,
+    )
 
 
 def _format(request: ModelRequest, extra: Mapping[str, Any], settings: OpenAISettings) -> OutputFormat:
@@ -180,34 +220,12 @@ def _format(request: ModelRequest, extra: Mapping[str, Any], settings: OpenAISet
     return settings.create_arguments.get("response_format")
 
 
-def _response_format(tools: ToolSchemas, output: Output, required: bool) -> Mapping[str, Any] | None:
-    if not tools:
-        return output.response_format()
+def _reply_format(offer: Offer, output: Output) -> Mapping[str, Any]:
+    return _schema_of_replies(offer.called, output, required=offer.required)
+
+
+def _schema_of_replies(tools: ToolSchemas, output: Output, *, required: bool) -> Mapping[str, Any]:
     answer = None if output.class_ is None else output.class_.model_json_schema()
     schema = reply_schema(tools, answer, required=required)
     # Not made strict: a tool's optional arguments stay optional, and servers hold models to the schema nevertheless.
     return schema_format(REPLY_SCHEMA_NAME, schema, strict=False)
-
-
-def _tool_arguments(request: ModelRequest, tools: ToolSchemas, settings: OpenAISettings) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"tools": [_wire_tool(tool, settings.model) for tool in tools]}
-    choice = request.tool_choice
-    if isinstance(choice, ToolLike):
-        arguments["tool_choice"] = {"type": "function", "function": {"name": choice.name}}
-    elif choice != "auto":
-        arguments["tool_choice"] = choice
-    if settings.parallel_tool_calls is not None and "parallel_tool_calls" not in request.extra_create_args:
-        arguments["parallel_tool_calls"] = settings.parallel_tool_calls
-    return arguments
-
-
-def _wire_tool(tool: Mapping[str, Any], model: str) -> dict[str, Any]:
-    parameters = tool.get("parameters") or {"type": "object", "properties": {}}
-    function = {"name": tool["name"], "description": tool.get("description", "")}
-    if not tool.get("strict", False):
-        return {"type": "function", "function": {**function, "parameters": parameters}}
-    strict = strict_schema(parameters)
-    if strict is None:
-        reason = f"tool {tool['name']!r} can't be strict: an object in its parameters may have any keys"
-        raise BadRequestError(model, f"{reason}. Name them, or leave strict out")
-    return {"type": "function", "function": {**function, "parameters": strict, "strict": True}}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from pydantic import BaseModel
 
@@ -20,11 +21,13 @@ from callboard.models.request import ModelRequest, RequestClient
 from callboard.models.types import CreateResult, RequestUsage
 
 from .answer import Answer, whole_answer
-from .chat_request import ChatRequest, tool_schemas
+from .chat_request import ChatRequest
 from .connection import connection_of
+from .offer import tool_schemas
 from .session import Session
 from .settings import OpenAIOptions, OpenAISettings, retries_of
 from .stream import Assembler
+from .tally import Tally
 from .tokens import cached_tokenizer, count_request
 from .transform import Transformer
 from .wire import WireAnswer
@@ -32,6 +35,8 @@ from .wire import WireAnswer
 if TYPE_CHECKING:
     from openai import AsyncStream
     from openai.types.chat import ChatCompletionChunk
+
+T = TypeVar("T")
 
 EVENT_STREAM: Final = "text/event-stream"
 
@@ -55,6 +60,8 @@ class OpenAIChatCompletionClient(RequestClient):
         timeout: seconds without a byte from the server.
         max_retries: further attempts after the first; default: as `retries` or ModelSettings has it.
         retries: when and how requests are made again.
+        max_corrections: how often a request is made again with what was wrong with its answer, see ModelSettings; default:
+            as `retries` or ModelSettings has it.
         default_headers: sent with every request.
         http_client: an `httpx2.AsyncClient`, for proxies or certificates of one's own.
         model_info: the abilities of the model; needed for models that `callboard.models.info` does not know.
@@ -93,20 +100,36 @@ class OpenAIChatCompletionClient(RequestClient):
 
     async def _create(self, request: ModelRequest) -> CreateResult:
         chat, token = ChatRequest.of(request, self._settings), request.cancellation_token
-        answer = await self._retries.call(lambda: cancellable(self._ask(chat), token), token)
-        return self._finished(chat, answer)
+        left = self._retries.settings.max_corrections
+        with self._tallied() as tally:
+            while True:
+                ask = partial(self._ask, chat, tally)
+                answer = await self._retries.call(partial(_ended_by, token, ask), token)
+                tally.add(answer)
+                reading = chat.read(answer)
+                if answer is None or reading.objection is None or not left:
+                    break
+                left -= 1
+                chat = chat.corrected(answer, reading.objection)
+            return reading.settled().model_copy(update={"usage": tally.used})
 
-    async def _ask(self, chat: ChatRequest) -> Answer | None:
+    async def _ask(self, chat: ChatRequest, tally: Tally) -> Answer | None:
         client = await self._session.opened()
-        with self._session.typed_errors():
+        with tally.asking(chat.arguments), self._session.typed_errors():
             response = await client.chat.completions.with_raw_response.create(**chat.arguments)
             return whole_answer(response.content)
 
-    def _finished(self, chat: ChatRequest, answer: Answer | None) -> CreateResult:
-        if answer is not None:
-            # Paid for, even when the answer turns out to have another form than was asked for.
-            self._usage += answer.usage
-        return chat.result(answer)
+    @contextmanager
+    def _tallied(self) -> Iterator[Tally]:
+        """Count what a request uses, however it ends."""
+        tally = Tally(self._tokenizer)
+        try:
+            yield tally
+        except BaseException as error:
+            tally.charge(error)
+            raise
+        finally:
+            self._usage += tally.used
 
     # Pyright takes CreateOptions for the type of any further keyword of the base's method.
     def create_stream(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -130,26 +153,56 @@ class OpenAIChatCompletionClient(RequestClient):
     async def _create_stream(
         self, request: ModelRequest, include_usage: bool | None = None
     ) -> AsyncGenerator[str | CreateResult, None]:
-        chat = ChatRequest.of(request, self._settings)
-        arguments = chat.stream_arguments(include_usage)
-        assembler, token = Assembler(), request.cancellation_token
-        chunks = self._retries.stream(lambda: self._chunks(arguments, token), token)
-        async with aclosing(chunks):
-            async for chunk in chunks:
-                for piece in assembler.add(chunk):
-                    if chat.streams_text:
-                        yield piece
-        if not assembler.is_complete:
-            raise ModelConnectionError(self.model, "the stream ended before the answer was complete")
-        result = self._finished(chat, assembler.answer())
-        if not chat.streams_text and isinstance(result.content, str):
-            yield result.content
+        chat, token = ChatRequest.of(request, self._settings), request.cancellation_token
+        left = self._retries.settings.max_corrections
+        with self._tallied() as tally:
+            while True:
+                assembler, has_said = Assembler(), False
+                arguments = chat.stream_arguments(include_usage)
+                async with aclosing(self._streamed(arguments, assembler, tally, token)) as pieces:
+                    async for piece in pieces:
+                        if chat.streams_text:
+                            has_said = True
+                            yield piece
+                answer = assembler.answer()
+                tally.add(answer)
+                reading = chat.read(answer)
+                # What was passed on can't be unsaid.
+                if reading.objection is None or has_said or not left:
+                    break
+                left -= 1
+                chat = chat.corrected(answer, reading.objection)
+            result = reading.settled().model_copy(update={"usage": tally.used})
+            if not chat.streams_text and isinstance(result.content, str):
+                yield result.content
         yield result
 
+    async def _streamed(
+        self,
+        arguments: Mapping[str, Any],
+        assembler: Assembler,
+        tally: Tally,
+        token: CancellationToken | None,
+    ) -> AsyncGenerator[str, None]:
+        """The pieces of one answer, which the assembler puts together."""
+        is_whole = False
+        try:
+            chunks = self._retries.stream(lambda: self._chunks(arguments, tally, token), token)
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    for piece in assembler.add(chunk):
+                        yield piece
+            if not assembler.is_complete:
+                raise ModelConnectionError(self.model, "the stream ended before the answer was complete")
+            is_whole = True
+        finally:
+            if not is_whole:
+                tally.add_unfinished(assembler, arguments)
+
     async def _chunks(
-        self, arguments: Mapping[str, Any], token: CancellationToken | None
+        self, arguments: Mapping[str, Any], tally: Tally, token: CancellationToken | None
     ) -> AsyncGenerator[WireAnswer, None]:
-        stream = await cancellable(self._ask_for_stream(arguments), token)
+        stream = await cancellable(self._ask_for_stream(arguments, tally), token)
         try:
             items = cancellable_items(stream, token)
             while (chunk := await self._next_chunk(items)) is not None:
@@ -157,9 +210,11 @@ class OpenAIChatCompletionClient(RequestClient):
         finally:
             await stream.close()
 
-    async def _ask_for_stream(self, arguments: Mapping[str, Any]) -> AsyncStream[ChatCompletionChunk]:
+    async def _ask_for_stream(
+        self, arguments: Mapping[str, Any], tally: Tally
+    ) -> AsyncStream[ChatCompletionChunk]:
         client = await self._session.opened()
-        with self._session.typed_errors():
+        with tally.asking(arguments), self._session.typed_errors():
             stream: AsyncStream[ChatCompletionChunk] = await client.chat.completions.create(**arguments)
         kind = stream.response.headers.get("content-type", EVENT_STREAM)
         if not kind.startswith(EVENT_STREAM):
@@ -223,6 +278,14 @@ class OpenAIChatCompletionClient(RequestClient):
         limit: int | None = arguments.get("max_completion_tokens") or arguments.get("max_tokens")
         return limit
 
+    def most_answers(self, **options: Unpack[CreateOptions]) -> int:
+        """One, and those that `max_corrections` allows: of a request for JSON, or with tools in lenient or schema mode."""
+        request, settings = ModelRequest((), **options), self._settings
+        formats = (request.json_output, request.extra_create_args.get("response_format"))
+        wants_json = any(formats) or bool(settings.create_arguments.get("response_format"))
+        can_object = wants_json or settings.tool_mode != "native"
+        return 1 + self._retries.settings.max_corrections if can_object else 1
+
     def fingerprint(self) -> Mapping[str, Any]:
         settings = self._settings
         return {
@@ -239,6 +302,11 @@ class OpenAIChatCompletionClient(RequestClient):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r}, base_url={self._connection.base_url!r})"
+
+
+async def _ended_by(token: CancellationToken | None, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """What `ask()` returns, which ends when the token is cancelled."""
+    return await cancellable(ask(), token)
 
 
 class AzureOpenAIChatCompletionClient(OpenAIChatCompletionClient):

@@ -7,17 +7,22 @@ from functools import partial
 from typing import Any, Final, Unpack
 
 from callboard.memory.embedders.base import EmbeddingModel, Vectors, as_vectors
+from callboard.memory.embedders.limit import TextLimit
 from callboard.models.errors import BadResponseError
+from callboard.models.family import ModelFamily
 
 from .connection import connection_of
 from .session import Session
 from .settings import OpenAIOptions, retries_of
+from .tokens import cached_tokenizer, count_text
 
 DIMENSIONS: Final = {
     "text-embedding-3-small": 1536,
     "text-embedding-3-large": 3072,
     "text-embedding-ada-002": 1536,
 }
+READ: Final = 8_191  # tokens of a text, by OpenAI's models
+ESTIMATED: Final = 0.7  # of the tokens that are read, where they can only be estimated
 BATCH: Final = 256  # texts in one request; the API takes 2,048
 
 
@@ -29,6 +34,8 @@ class OpenAIEmbedder:
         dimension: numbers in a vector. The models called text-embedding-3-... make shorter ones when asked; for others
             it has to be the length of theirs. Default: the known length of the model, else that of its first answer.
         batch_size: most texts in one request.
+        max_input_tokens: the most tokens of a text that the model reads. Default: that of OpenAI's models; for others none
+            is known, and their server refuses a longer text or cuts it off.
         options: where the server is and how it is asked, as OpenAIChatCompletionClient takes it: api_key, base_url,
             timeout, retries, azure_endpoint and so on.
 
@@ -43,12 +50,14 @@ class OpenAIEmbedder:
         *,
         dimension: int | None = None,
         batch_size: int = BATCH,
+        max_input_tokens: int | None = None,
         **options: Unpack[OpenAIOptions],
     ) -> None:
         self._name = model
         self._dimension = dimension or DIMENSIONS.get(model)
         self._is_shortened = dimension is not None and model.startswith("text-embedding-3-")
         self._batch_size = batch_size
+        self._max_tokens = max_input_tokens or (READ if model in DIMENSIONS else None)
         self._session = Session(model, connection_of(model, options))
         self._retries = retries_of(options)
 
@@ -62,6 +71,14 @@ class OpenAIEmbedder:
             [row] = await self._retries.call(partial(self._ask, ["dimension"]), None)
             self._dimension = len(row)
         return EmbeddingModel(self._name, self._dimension)
+
+    async def limit(self) -> TextLimit | None:
+        """The longest text that the model reads; None: not known."""
+        if self._max_tokens is None:
+            return None
+        tokenizer = cached_tokenizer(ModelFamily.GPT_4) if self._name in DIMENSIONS else None
+        share = 1.0 if tokenizer is not None else ESTIMATED
+        return TextLimit(int(self._max_tokens * share), partial(count_text, tokenizer=tokenizer))
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """See Embedder.

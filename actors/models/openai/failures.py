@@ -64,7 +64,10 @@ BY_CODE: Final[Mapping[str, type[ModelError]]] = {
 TOO_LONG: Final = re.compile(
     r"maximum context length|context (size|length|window)|prompt is too long|input is too long", re.IGNORECASE
 )
+# What the openai package puts before every text of a server.
+PREFIX: Final = re.compile(r"Error code: \d+( - )?")
 LONGEST_REASON: Final = 500  # characters; a wrong address may answer with a whole web page
+NOT_FOUND: Final = 404
 FIRST_SERVER_ERROR: Final = 500
 
 
@@ -105,16 +108,27 @@ def typed_errors(model: str, address: str, secret: str | None) -> Iterator[None]
 
 def _of_status(model: str, address: str, secret: str | None, error: openai.APIStatusError) -> ModelError:
     status = error.status_code
-    text = error.message
+    text = _said(error)
     if not isinstance(error.body, Mapping):
         # No error of the API: most likely something else lives at that address.
         text = f"{address} does not answer as a chat API does. base_url usually ends in /v1"
+    elif status == NOT_FOUND:
+        text = f"{address}: {text}"
     kind = _of_code(error) or BY_STATUS.get(status)
     if kind is None:
         kind = ModelOverloadedError if status >= FIRST_SERVER_ERROR else BadRequestError
     if status in (400, 500) and TOO_LONG.search(error.message):
         kind = ContextLengthError
     return kind(model, _plain(text, secret), status, retry_after(error.response.headers))
+
+
+def _said(error: openai.APIStatusError) -> str:
+    """What the server said, without the body around it; `detail` is how FastAPI, and so vLLM, has it."""
+    body = error.body if isinstance(error.body, Mapping) else {}
+    said = body.get("message") or body.get("detail")
+    if said and isinstance(said, str):
+        return said
+    return PREFIX.sub("", error.message, count=1) or "no reason given"
 
 
 def _of_code(error: openai.APIError) -> type[ModelError] | None:

@@ -44,6 +44,11 @@ class Output:
         """The class that the answer has to be an object of."""
         return self.format if isinstance(self.format, type) else None
 
+    @property
+    def is_json(self) -> bool:
+        """Whether the answer has to be JSON."""
+        return bool(self.format)
+
     def response_format(self) -> Mapping[str, Any] | None:
         """The argument of the API; None leaves it out."""
         if isinstance(self.format, Mapping) or self.format is None:

@@ -68,6 +68,7 @@ class OpenAIOptions(CreateArguments, total=False):
     timeout: float
     max_retries: int
     retries: ModelRetries
+    max_corrections: int
     default_headers: Mapping[str, str]
     http_client: Any
     model_info: ModelInfo | None
@@ -138,14 +139,22 @@ class OpenAISettings:
 
 
 def retries_of(options: OpenAIOptions) -> ModelRetries:
-    """The rule by which requests are made again: as `retries` says, with `max_retries` further attempts if that is given."""
+    """The rule by which requests are made again: as `retries` says, with the numbers that are given beside it.
+
+    Raises:
+        SettingValueError: one of them is negative.
+    """
     retries = options.get("retries") or ModelRetries()
-    further = options.get("max_retries")
-    if further is None:
-        return retries
-    if further < 0:
-        raise SettingValueError("max_retries", repr(further), "0 or more")
-    return replace(retries, settings=replace(retries.settings, max_attempts=further + 1))
+    settings = retries.settings
+    further, corrections = options.get("max_retries"), options.get("max_corrections")
+    for name, number in (("max_retries", further), ("max_corrections", corrections)):
+        if number is not None and number < 0:
+            raise SettingValueError(name, repr(number), "0 or more")
+    if further is not None:
+        settings = replace(settings, max_attempts=further + 1)
+    if corrections is not None:
+        settings = replace(settings, max_corrections=corrections)
+    return replace(retries, settings=settings)
 
 
 def check_arguments(model: str, arguments: Iterable[str], known: Iterable[str]) -> None:

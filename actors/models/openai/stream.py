@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from callboard.models.types import ChatCompletionTokenLogprob
+from callboard.models.types import ChatCompletionTokenLogprob, RequestUsage
 
 from .answer import NOTHING_USED, Answer, arguments_text, make_call, usage_of
 from .markup import CLOSING, OPENING
@@ -34,11 +34,28 @@ class Assembler:
         self._thinking = False
         self._finish: str | None = None
         self._usage = NOTHING_USED
+        self._begun = False
 
     @property
     def is_complete(self) -> bool:
         """Whether the server has said why the answer ended."""
         return self._finish is not None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything of the answer came."""
+        return self._begun
+
+    @property
+    def usage(self) -> RequestUsage:
+        """Tokens, as far as the server has counted them."""
+        return self._usage
+
+    @property
+    def everything(self) -> str:
+        """All that the model has written so far: text, reasoning, calls."""
+        calls = (part for call in self._calls for part in (call.name, call.arguments))
+        return "".join((*self._reasoning, *self._text, *self._refusal, *calls))
 
     def add(self, chunk: WireAnswer) -> list[str]:
         """Take a chunk.
@@ -46,6 +63,7 @@ class Assembler:
         Returns:
             The pieces of text to pass on.
         """
+        self._begun = True
         if chunk.usage is not None:
             # Some servers repeat the sum so far in every chunk: the last one counts.
             self._usage = usage_of(chunk.usage)

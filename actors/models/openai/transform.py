@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from callboard.memory.llm_messages import (
     AssistantMessage,
@@ -14,15 +14,18 @@ from callboard.memory.llm_messages import (
     SystemMessage,
     UserMessage,
 )
-from callboard.models.errors import BadRequestError, UnsupportedFeatureError
+from callboard.models.errors import UnsupportedFeatureError
 from callboard.models.family import ModelFamily
 
 from .calls_in_text import call_as_text
+from .names import SpeakerNames
+from .placing import WireDict, placed
 from .settings import OpenAISettings
-from .wire import is_name
 
-WireDict = dict[str, Any]
 BLANK: Final = " "  # in place of an empty text where none is taken
+# Without this sentence small models take the result for a question, and make the same call again and again. It is part of
+# every result and not only of the last, so that what a server has read stays the same.
+AFTER_RESULTS: Final = "Now answer my question with this, or call another tool if something is still missing."
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,31 +34,40 @@ class Transformer:
 
     settings: OpenAISettings
 
-    def messages(self, messages: Sequence[LLMMessage], instructions: str | None = None) -> list[WireDict]:
+    def messages(
+        self, messages: Sequence[LLMMessage], instructions: str | None = None, closing: str | None = None
+    ) -> list[WireDict]:
         """The messages of a request.
 
         Args:
             messages: the conversation.
-            instructions: a further system message, of the client's own.
+            instructions: of the client's own, the same in every request of a conversation.
+            closing: of the client's own, for this request.
 
         Raises:
-            BadRequestError: a source is no name that the API takes.
             UnsupportedFeatureError: an image for a model that sees none.
         """
-        wire = [part for message in messages for part in self._message(message)]
-        if instructions is not None:
-            wire.append({"role": "system", "content": instructions})
-        if instructions is not None or not self.settings.info.get("multiple_system_messages", False):
-            wire = _one_system_message(wire)
+        names = SpeakerNames()
+        wire = [part for message in messages for part in self._message(message, names)]
+        several = self.settings.info.get("multiple_system_messages", False)
+        wire = placed(wire, several=several, instructions=instructions, closing=closing)
         return self._as_the_family_has_it(wire)
 
-    def _message(self, message: LLMMessage) -> Iterator[WireDict]:
+    def _message(self, message: LLMMessage, names: SpeakerNames) -> Iterator[WireDict]:
         if isinstance(message, SystemMessage):
             yield {"role": "system", "content": message.content}
         elif isinstance(message, UserMessage):
-            yield {"role": "user", "content": self._user_content(message), **self._name(message.source)}
+            yield {
+                "role": "user",
+                "content": self._user_content(message),
+                **self._name(message.source, names),
+            }
         elif isinstance(message, AssistantMessage):
-            yield {"role": "assistant", **self._name(message.source), **self._assistant_content(message)}
+            yield {
+                "role": "assistant",
+                **self._name(message.source, names),
+                **self._assistant_content(message),
+            }
         else:
             yield from self._results(message)
 
@@ -93,36 +105,27 @@ class Transformer:
             f"{'Error' if result.is_error else 'Result'} of {result.name}: {result.content}"
             for result in message.content
         ]
-        yield {"role": "user", "content": "\n".join(told)}
+        yield {"role": "user", "content": "\n".join((*told, AFTER_RESULTS))}
 
-    def _name(self, source: str) -> Mapping[str, str]:
+    def _name(self, source: str, names: SpeakerNames) -> Mapping[str, str]:
         if not self.settings.include_name_in_message or ModelFamily.is_mistral(self.settings.info["family"]):
             return {}
-        if not is_name(source):
-            raise BadRequestError(
-                self.settings.model,
-                f"{source!r} can't be the name of a speaker: the API takes letters, digits, _ and -, at most 64. "
-                "Give the agent another name, or the client include_name_in_message=False",
-            )
-        return {"name": source}
+        return {"name": names.of(source)}
 
     def _as_the_family_has_it(self, wire: list[WireDict]) -> list[WireDict]:
-        """Servers of Anthropic and Google refuse empty texts, Anthropic's also space at the end of the last answer."""
+        """Servers of Anthropic and Google refuse empty texts, Anthropic's also space at the end of the last answer.
+
+        It is taken from every answer: the last one of this request is in the middle of the next.
+        """
         family = self.settings.info["family"]
-        if ModelFamily.is_claude(family) and wire and wire[-1]["role"] == "assistant":
-            wire[-1] = {**wire[-1], "content": (wire[-1]["content"] or "").rstrip()}
+        if ModelFamily.is_claude(family):
+            wire = [_without_space_at_end(message) for message in wire]
         if ModelFamily.is_claude(family) or ModelFamily.is_gemini(family):
             return [{**message, "content": message["content"] or BLANK} for message in wire]
         return wire
 
 
-def _one_system_message(wire: list[WireDict]) -> list[WireDict]:
-    """All system messages as one at the start.
-
-    AutoGen refuses them when they don't follow one another; memories, which come last, would never be usable.
-    """
-    texts = [message["content"] for message in wire if message["role"] == "system"]
-    if not texts:
-        return wire
-    others = [message for message in wire if message["role"] != "system"]
-    return [{"role": "system", "content": "\n".join(texts)}, *others]
+def _without_space_at_end(message: WireDict) -> WireDict:
+    if message["role"] != "assistant":
+        return message
+    return {**message, "content": (message["content"] or "").rstrip()}

@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 from callboard.broker.delivery import Delivery
 from callboard.broker.encoding.claims import Claim
 from callboard.broker.envelope import Posting, encode
-from callboard.broker.outcome import NOTHING, Commit, DeadLetter, Outcome, Retry, Wait
+from callboard.broker.outages import reason_of
+from callboard.broker.outcome import NOTHING, Commit, DeadLetter, LogChange, Outcome, Retry, Wait
 from callboard.broker.redis import keys
 from callboard.broker.redis.marks import Mark
 
@@ -53,8 +54,10 @@ def as_done(delivery: Delivery, outcome: Outcome, is_free: bool, dedupe_window: 
         return _dead(delivery, outcome.otherwise, Mark.WAIT + more, (outcome.message, outcome.version))
     if isinstance(outcome, Retry):
         delay = max(1, math.ceil(outcome.delay * 1000))
-        reason = _writable(outcome.reason[:200])
-        return Done(delivery, Mark.RETRY + more, (delay, delivery.attempt, delivery.first_tried, reason))
+        # guard: an outage uses up no attempt
+        attempts = delivery.attempt if outcome.waited is None else delivery.attempt - 1
+        reason = _writable(reason_of(outcome)[:200])
+        return Done(delivery, Mark.RETRY + more, (delay, attempts, delivery.first_tried, reason))
     return Done(delivery, Mark.RELEASE + more, ())
 
 
@@ -71,6 +74,10 @@ def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> D
     if outcome.once_of is not None:
         mode += Mark.FORGET
         extras.append(outcome.once_of)
+    if outcome.logs is not None:
+        mode += Mark.LOGS
+        version, changes = outcome.logs
+        extras += (version, *log_values(changes))
     if outcome.state is not None:
         mode += STATE
         extras += outcome.state
@@ -84,6 +91,14 @@ def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> D
     if outcome.outgoing:
         mode += _outgoing(outcome.outgoing, extras, window)
     return Done(delivery, mode, extras)
+
+
+def log_values(changes: Sequence[LogChange]) -> list[Argument]:
+    """Changes of logs as the Lua functions take them: count, then for each: field, items that are dropped, count, items."""
+    values: list[Argument] = [len(changes)]
+    for field, dropped, appended in changes:
+        values += (field, dropped, len(appended), *appended)
+    return values
 
 
 def _claims(outcome: Commit) -> list[Claim]:

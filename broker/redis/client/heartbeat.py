@@ -35,6 +35,7 @@ class Pulse(NamedTuple):
         acknowledged: number of its last call that was answered.
         held: deliveries that it holds.
         running: handlers under way.
+        runs: the same by agent type, `<type> <n> <type> <n> ...`.
         blocked: while a handler blocks the event loop: for how many seconds, a space, and what it is; else "".
     """
 
@@ -42,6 +43,7 @@ class Pulse(NamedTuple):
     acknowledged: int
     held: int
     running: int
+    runs: str = ""
     blocked: str = ""
 
 
@@ -125,7 +127,7 @@ class Heartbeat:
 
     def _beat(self) -> bool:
         """One beat; whether the server has more to tidy up."""
-        worker, acknowledged, held, running, blocked = self._pulse()
+        worker, acknowledged, held, running, runs, blocked = self._pulse()
         # guard: a worker's heart beats
         if not worker:
             self._tell_keeper("")
@@ -134,7 +136,7 @@ class Heartbeat:
         lease = int(settings.lease * 1000)
         forget = int(settings.forget_topics_after * 1000)
         about_streams = (settings.retain, settings.max_unclaimed)
-        arguments = (worker, lease, *about_streams, held, running, acknowledged, forget, blocked)
+        arguments = (worker, lease, *about_streams, held, running, acknowledged, forget, runs, blocked)
         answer = run(self._connected(), self._keys, "beat", arguments)
         self._tell_keeper(worker)
         # `worker` and not the present name: the loop may have joined anew while the beat was under way, and a lost lease

@@ -134,10 +134,11 @@ class WorkerLane:
     def _read(self, answer: Any, asked: float) -> Turn:
         _, now, due, flags, flat, states = answer
         deliveries = _deliveries(flat, self._limits, self.worker)
-        for i in range(0, len(states), 3):
+        for i in range(0, len(states), 4):
             delivery = deliveries[states[i]]
             delivery.state_version = int(states[i + 1])
             delivery.state = states[i + 2]
+            delivery.has_logs = bool(states[i + 3])
         letters, _, full_topic = flags.decode().partition("f")
         more, suspect, deaths = letters.partition("s")
         due_ms = int(due) if due else None

@@ -37,6 +37,7 @@ from .lane import WorkerLane, as_words
 from .memory import server_of
 from .nested import NO_FENCE, NestedRequests
 from .publisher import Publisher
+from .states import StateStore, StoredState
 
 logger = logging.getLogger("callboard.broker")
 
@@ -306,16 +307,15 @@ class RedisTransport:
 
     # States of persistent agents
 
-    async def load_state(self, agent_type: str, key: str) -> tuple[int, bytes]:
-        """Version and data of a persistent agent; 0 and b"" when it has none yet."""
-        version, data = await self.admin.command("HMGET", self.keys.of(f"state:{agent_type}:{key}"), "v", "d")
-        return int(version or 0), data or b""
+    async def load_state(self, agent_type: str, key: str) -> StoredState:
+        """What is stored of a persistent agent; see StateStore.load."""
+        return await StateStore(self.admin).load(agent_type, key)
 
-    async def save_state(self, agent_type: str, key: str, version: int, data: bytes) -> None:
-        """Replaces the state of a persistent agent; workers that have it in memory load it again."""
-        await self.admin.command(
-            "HSET", self.keys.of(f"state:{agent_type}:{key}"), "v", version, "d", data, "w", ""
-        )
+    async def save_state(
+        self, agent_type: str, key: str, data: bytes, logs: Mapping[str, Sequence[bytes]] | None = None
+    ) -> int:
+        """Replaces the state of a persistent agent; see StateStore.replace."""
+        return await StateStore(self.admin).replace(agent_type, key, data, logs or {})
 
     # Results of ctx.once
 

@@ -3,8 +3,8 @@
 --
 -- ARGV: nothing
 -- Returns {server ms, timers, next due ms or '', types, workers}
---   types: for each {type, settings, parked, early, keys held, keys waiting, ready, suspects, letters, stats}; parked, held and
---   waiting are -1 where there are too many agents to be counted here
+--   types: for each {type, settings, parked, resets, keys held, keys waiting, ready, suspects, letters, stats, newer}; parked,
+--   held and waiting are -1 where there are too many agents to be counted here
 --   workers: for each {worker, lease deadline (ms), fields of worker:<worker>, entries held}
 
 local MOST = 2000 -- agents of a type that are counted in one call
@@ -24,9 +24,9 @@ local function agent_type_facts(agent_type, settings)
     end
     waiting = waiting - call('HLEN', P .. 'shelved:' .. agent_type)
   end
-  return { agent_type, settings, parked, call('ZCARD', P .. 'early:' .. agent_type), held, waiting, call('LLEN', P .. 'ready:' .. agent_type),
+  return { agent_type, settings, parked, call('XLEN', P .. 'urgent:' .. agent_type), held, waiting, call('LLEN', P .. 'ready:' .. agent_type),
     call('LLEN', P .. 'suspects:' .. agent_type), call('XLEN', P .. 'dead:' .. agent_type),
-    call('HGETALL', P .. 'stats:' .. agent_type) }
+    call('HGETALL', P .. 'stats:' .. agent_type), call('ZCARD', P .. 'newer:' .. agent_type) }
 end
 
 local function census()

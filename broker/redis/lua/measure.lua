@@ -1,7 +1,8 @@
 -- How long streams are and how far each group is. Writes nothing.
 --
 -- ARGV: stream suffixes
--- Returns for each {suffix, length, last id given or '', groups}, groups: agent type, pending, last id delivered, unread, ...
+-- Returns for each {suffix, length, last id given or '', groups}, groups: agent type, pending, last id delivered, unread,
+--   id of the first unread or '', id of the first pending or '', ...
 --   unread is -1 where it is not known: the server does not say (after deletions, or a group made in the middle), and both
 --   sides of the group's position are too long to be counted here.
 
@@ -36,9 +37,19 @@ local function count_unread(stream, info, position)
   return before and info.length - before or -1
 end
 
-local function add(groups, agent_type, pending, position, unread)
-  local n = #groups
-  groups[n + 1], groups[n + 2], groups[n + 3], groups[n + 4] = agent_type, pending, position, unread
+local function first_unread(stream, info, position, unread)
+  if unread == 0 then return '' end
+  if sortable(info['first-entry'][1]) > sortable(position) then return info['first-entry'][1] end
+  local first = call('XRANGE', stream, '(' .. position, '+', 'COUNT', 1)[1]
+  return first and first[1] or ''
+end
+
+local function first_pending(stream, agent_type, pending)
+  return pending > 0 and call('XPENDING', stream, agent_type)[2] or ''
+end
+
+local function add(groups, ...)
+  for _, value in ipairs({ ... }) do groups[#groups + 1] = value end
 end
 
 -- A group that is gone will be made again where it was: see cursor:<type>.
@@ -46,7 +57,8 @@ local function add_missing(groups, suffix, info, present)
   for _, agent_type in ipairs(known_receivers(suffix)) do
     if not present[agent_type] then
       local position = call('HGET', P .. 'cursor:' .. agent_type, suffix) or '0-0'
-      add(groups, agent_type, 0, position, count_unread(P .. suffix, info, position))
+      local unread = count_unread(P .. suffix, info, position)
+      add(groups, agent_type, 0, position, unread, first_unread(P .. suffix, info, position, unread), '')
     end
   end
 end
@@ -60,7 +72,8 @@ local function measure(suffix)
     local unread = tonumber(group.lag or nil) or count_unread(stream, info, position)
     if contains(ended, group.name) then unread = 0 end
     present[group.name] = true
-    add(groups, group.name, group.pending, position, unread)
+    add(groups, group.name, group.pending, position, unread, first_unread(stream, info, position, unread),
+      first_pending(stream, group.name, tonumber(group.pending)))
   end
   add_missing(groups, suffix, info, present)
   return { suffix, info.length, info['last-generated-id'], groups }

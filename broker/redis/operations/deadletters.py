@@ -16,6 +16,7 @@ from callboard.broker.redis.keys import dead as dead_suffix
 from .entries import fields_of, read_envelope
 
 AT_ONCE = 50  # letters in one call: each may be as large as the largest message
+MOST_SEARCHED = 10_000  # letters among which that of a message is looked for
 BINARY = ("body", "head")  # fields that are not text
 ENTRY_ID = re.compile(r"\d{1,20}(-\d{1,20})?\Z")
 
@@ -103,8 +104,19 @@ async def list_letters(
     return tuple(sorted(found, key=_age, reverse=True)[:limit])
 
 
+async def has_letters(transport: RedisTransport, agent_type: str) -> bool:
+    """Whether there are dead letters of an agent type, which may not be declared any more."""
+    return bool(await transport.admin.command("EXISTS", _stream(transport, agent_type)))
+
+
 async def show(transport: RedisTransport, agent_type: str, id: str) -> DeadLetterRecord | None:
-    """One letter, or None when it is not there."""
+    """One letter, or None when it is not there.
+
+    Args:
+        transport: where.
+        agent_type: whose letter.
+        id: id of the letter, or of the message, which is looked for among the type's newest 10,000 letters.
+    """
     raw = await _fetch(transport, agent_type, id)
     return None if raw is None else _letter(agent_type, raw, transport)
 
@@ -138,10 +150,27 @@ def _stream(transport: RedisTransport, agent_type: str) -> str:
 
 
 async def _fetch(transport: RedisTransport, agent_type: str, id: str) -> Sequence[Any] | None:
-    if not ENTRY_ID.match(id):
-        return None
-    found = await transport.admin.command("XRANGE", _stream(transport, agent_type), id, id)
-    return found[0] if found else None
+    if ENTRY_ID.match(id):
+        found = await transport.admin.command("XRANGE", _stream(transport, agent_type), id, id)
+        if found:
+            letter: Sequence[Any] = found[0]
+            return letter
+    return await _of_message(transport, agent_type, id)
+
+
+async def _of_message(transport: RedisTransport, agent_type: str, id: str) -> Sequence[Any] | None:
+    """The newest letter of a message."""
+    name, end = _stream(transport, agent_type), "+"
+    for _ in range(MOST_SEARCHED // AT_ONCE):
+        raws = await transport.admin.command("XREVRANGE", name, end, "-", "COUNT", AT_ONCE)
+        for raw in raws:
+            if fields_of(raw[1]).get("id") == id.encode():
+                letter: Sequence[Any] = raw
+                return letter
+        if len(raws) < AT_ONCE:
+            break
+        end = "(" + raws[-1][0].decode()
+    return None
 
 
 async def _act(transport: RedisTransport, agent_type: str, action: str, ids: Iterable[str] | None) -> Handled:

@@ -5,19 +5,26 @@ Everything here is a plain value of `views`; reading the streams themselves is i
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from callboard.broker.outages import error_in
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.keys import topic as topic_suffix
 
+from .backlog import held_by, in_hand, oldest, outstanding, running_of
 from .entries import StreamEntry, fields_of, follow, recent
+from .outages import outages
+from .paging import pages
 from .views import (
     AgentTypeView,
     BlockedView,
     GroupView,
     HeldEntry,
+    Outage,
     Overview,
     ParkedEntry,
     Pause,
@@ -32,6 +39,7 @@ __all__ = [
     "AgentTypeView",
     "GroupView",
     "HeldEntry",
+    "Outage",
     "Overview",
     "ParkedEntry",
     "Pause",
@@ -42,6 +50,7 @@ __all__ = [
     "Waiting",
     "WorkerView",
     "follow",
+    "has_worker",
     "held_by",
     "overview",
     "paused",
@@ -51,10 +60,12 @@ __all__ = [
 ]
 
 AT_ONCE = 200  # streams measured in one call
-PAGE = 1000  # members of a hash or set in one answer
-STREAMS = 10  # place of the streams among the facts of a type
+PARKED_AT_ONCE = 1000  # parked entries in one answer
+TIMERS_AT_ONCE = 1000  # timers in one answer
+STREAMS = 11  # place of the streams among the facts of a type
 SUMS = (
     "running",
+    "held",
     "parked",
     "backing_off",
     "done",
@@ -66,19 +77,38 @@ SUMS = (
 )
 
 
-async def overview(transport: RedisTransport) -> Overview:
-    """The whole namespace at one moment; how far the groups are is measured right after it."""
+async def overview(transport: RedisTransport, *, ages: bool = False) -> Overview:
+    """The whole namespace at one moment; how far the groups are is measured right after it.
+
+    What waits is what the streams say: entries that a type's groups were not given, and those that they were given and
+    that are not acknowledged, less those that handlers run.
+
+    Args:
+        transport: where.
+        ages: says also since when the oldest message of each type waits, which takes a few more calls.
+
+    Returns:
+        A view of 30,000 topics takes hundreds of calls, none of them long.
+    """
     at, timer_count, due, types, workers = await transport.admin.run("census", ())
     topics, pauses = await pages(transport, "HSCAN", "topics"), await pages(transport, "HSCAN", "paused")
     subscribers = {name: tuple(value.decode().split()) for name, value in fields_of(topics).items()}
+    leaving = fields_of(await pages(transport, "HSCAN", "leaving"))
     types = [await _counted(transport, facts) for facts in types]
     suffixes = {suffix.decode() for facts in types for suffix in facts[STREAMS]}
-    suffixes.update(topic_suffix(topic) for topic in subscribers)
+    suffixes.update(leaving, map(topic_suffix, subscribers))
     streams = await _measure(transport, sorted(suffixes))
     worker_views = sorted((_worker(facts, int(at)) for facts in workers), key=lambda view: view.name)
-    type_views = sorted(
-        (_agent_type(facts, streams, worker_views) for facts in types), key=lambda view: view.type
-    )
+    running = await in_hand(transport, worker_views) if ages else []
+    type_views: list[AgentTypeView] = []
+    for facts in sorted(types, key=lambda facts: facts[0].decode()):
+        groups = _groups_of(facts, streams, leaving)
+        view = _agent_type(facts, groups, worker_views)
+        if ages:
+            since = await oldest(transport, view.type, groups, running)
+            view = replace(view, oldest=since)
+        type_views.append(view)
+    totals = _totals(type_views)
     return Overview(
         namespace=transport.keys.namespace,
         at=int(at),
@@ -89,30 +119,27 @@ async def overview(transport: RedisTransport) -> Overview:
         ),
         timers=timer_count,
         next_due=int(due) if due else None,
-        totals=_totals(type_views),
+        totals=totals,
         paused=paused(pauses),
+        outages=await outages(transport, [view.type for view in type_views if view.retried]),
+        # Of the timers, the others are those of agents that back off.
+        delayed=max(0, timer_count - totals.backing_off),
     )
 
 
-async def pages(transport: RedisTransport, command: str, suffix: str) -> list[bytes]:
-    """A hash (HSCAN: field, value, ...) or a set (SSCAN) of any size, each member once."""
-    found: list[bytes] = []
-    cursor: bytes | int = 0
-    while True:
-        cursor, page = await transport.admin.command(
-            command, transport.keys.of(suffix), cursor, "COUNT", PAGE
-        )
-        found += page
-        if int(cursor) == 0:
-            break
-    if command == "SSCAN":
-        return list(dict.fromkeys(found))
-    return [value for pair in dict(zip(found[::2], found[1::2], strict=True)).items() for value in pair]
+def _groups_of(
+    facts: Sequence[Any], streams: Mapping[str, _Measured], leaving: Mapping[str, bytes]
+) -> dict[str, GroupView]:
+    """The groups of a type by stream, also where it has ended its subscription and has still something in hand."""
+    name = facts[0].decode()
+    suffixes = {suffix.decode() for suffix in facts[STREAMS]}
+    suffixes.update(suffix for suffix, types in leaving.items() if name in types.decode().split())
+    return {suffix: streams[suffix].groups[name] for suffix in suffixes if name in streams[suffix].groups}
 
 
 async def _counted(transport: RedisTransport, facts: Sequence[Any]) -> list[Any]:
     """The facts of a type with its streams at the end, and with what was too much to be counted in one call."""
-    name, settings, parked, early, held, waits, *rest = facts
+    name, settings, parked, resets, held, waits, *rest = facts
     of_type = name.decode()
     if held < 0:
         busy = (await pages(transport, "HSCAN", f"busy:{of_type}"))[1::2]
@@ -121,7 +148,17 @@ async def _counted(transport: RedisTransport, facts: Sequence[Any]) -> list[Any]
         waits = len(busy) - held - shelved
         parked = sum(int(count) for count in (await pages(transport, "HSCAN", f"parked:{of_type}"))[1::2])
     streams = await pages(transport, "SSCAN", f"streams:{of_type}")
-    return [name, settings, parked, early, held, waits, *rest, streams]
+    return [name, settings, parked, resets, held, waits, *rest, streams]
+
+
+async def has_worker(transport: RedisTransport, agent_type: str) -> bool:
+    """Whether a living worker runs an agent type."""
+    admin, of = transport.admin, transport.keys.of
+    for worker in await admin.command("ZRANGE", of("workers"), 0, -1):
+        types = await admin.command("HGET", of(f"worker:{worker.decode()}"), "types")
+        if agent_type in (types or b"").decode().split():
+            return True
+    return False
 
 
 def paused(flat: Sequence[bytes]) -> tuple[Pause, ...]:
@@ -140,14 +177,19 @@ class _Measured:
     def __init__(self, raw: Sequence[Any]) -> None:
         _, self.length, last_id, flat = raw
         self.last_id: str = last_id.decode()
-        views = (_group(flat[i : i + 4]) for i in range(0, len(flat), 4))
+        views = (_group(flat[i : i + 6]) for i in range(0, len(flat), 6))
         self.groups = {view.type: view for view in views}
 
 
 def _group(raw: Sequence[Any]) -> GroupView:
-    name, pending, position, unread = raw
+    name, pending, position, unread, first_unread, first_pending = raw
     return GroupView(
-        type=name.decode(), pending=pending, position=position.decode(), unread=None if unread < 0 else unread
+        type=name.decode(),
+        pending=pending,
+        position=position.decode(),
+        unread=None if unread < 0 else unread,
+        first_unread=first_unread.decode(),
+        first_pending=first_pending.decode(),
     )
 
 
@@ -170,20 +212,26 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
 
 
 def _agent_type(
-    facts: Sequence[Any], streams: Mapping[str, _Measured], workers: Sequence[WorkerView]
+    facts: Sequence[Any], groups: Mapping[str, GroupView], workers: Sequence[WorkerView]
 ) -> AgentTypeView:
     name = facts[0].decode()
-    suffixes = sorted(suffix.decode() for suffix in facts[STREAMS])
-    parked, early, held, waits, ready, suspects, letters = facts[2:9]
+    parked, resets, held, waits, ready, suspects, letters = facts[2:9]
+    newer = facts[10]
     stats = {field: int(value) for field, value in fields_of(facts[9]).items()}
-    groups = (streams[suffix].groups.get(name) for suffix in suffixes)
-    unread = _sum(group.unread if group else 0 for group in groups)
+    unfinished = outstanding(groups)
+    # A heartbeat is up to a second old: what has ended since does not run.
+    running = running_of(workers, name)
+    if unfinished is not None:
+        unfinished += resets
+        running = min(running, unfinished)
     return AgentTypeView(
         type=name,
-        queued=None if unread is None else unread + parked + early,
-        running=held,
+        groups=groups,
+        waiting=None if unfinished is None else unfinished - running,
+        running=running,
+        held=held,
         parked=parked,
-        backing_off=max(0, waits - ready - suspects),
+        backing_off=max(0, waits - ready - suspects - newer),
         done=stats.get("done", 0),
         retried=stats.get("retried", 0),
         dead=letters,
@@ -191,7 +239,7 @@ def _agent_type(
         released=stats.get("released", 0),
         reaped=stats.get("reaped", 0),
         workers=sum(name in worker.types for worker in workers),
-        streams=tuple(suffixes),
+        streams=tuple(sorted(suffix.decode() for suffix in facts[STREAMS])),
     )
 
 
@@ -210,12 +258,22 @@ def _worker(facts: Sequence[Any], now: int) -> WorkerView:
         running=int(fields.get("running", 0)),
         started=int(fields.get("started", 0)),
         blocked=_blocked(fields.get("blocked", "")),
+        runs=_runs(fields.get("runs", "")),
     )
 
 
 def _blocked(text: str) -> BlockedView | None:
     found = re.fullmatch(r"(\d+) (\d+\.\d+) (.*)", text)
     return BlockedView(at=int(found[1]), seconds=float(found[2]), what=found[3]) if found else None
+
+
+def _runs(words: str) -> dict[str, int]:
+    listed = words.split()
+    return {
+        name: int(number)
+        for name, number in zip(listed[::2], listed[1::2], strict=False)
+        if number.isdecimal()
+    }
 
 
 def _topic(name: str, subscribers: tuple[str, ...], measured: _Measured) -> TopicView:
@@ -227,70 +285,88 @@ def _topic(name: str, subscribers: tuple[str, ...], measured: _Measured) -> Topi
 
 def _totals(types: Sequence[AgentTypeView]) -> Totals:
     sums = {name: sum(getattr(view, name) for view in types) for name in SUMS}
-    return Totals(queued=_sum(view.queued for view in types), **sums)
+    return Totals(waiting=_sum(view.waiting for view in types), **sums)
 
 
-async def waiting(transport: RedisTransport, agent_type: str, key: str) -> Waiting:
+async def waiting(transport: RedisTransport, agent_type: str, key: str, n: int | None = None) -> Waiting:
     """The entries parked behind one agent, the worker that runs it, and when it goes on if it backs off.
 
     Entries that no worker has read yet are not listed here: they belong to their streams, see `overview`.
+
+    Args:
+        transport: where.
+        agent_type: its type.
+        key: its key.
+        n: how many entries at most; None: all.
     """
     admin, of = transport.admin, transport.keys.of
     holder = await admin.command("HGET", of(f"busy:{agent_type}"), key)
     due = await admin.command("ZSCORE", of("timers"), f"k|{agent_type}|{key}")
-    refs = await admin.command("LRANGE", of(f"wait:{agent_type}:{key}"), 0, -1)
-    tries = await admin.command("HMGET", of(f"tries:{agent_type}"), *refs) if refs else []
+    entries: list[ParkedEntry] = []
+    while n is None or len(entries) < n:
+        last = len(entries) + (PARKED_AT_ONCE if n is None else min(n - len(entries), PARKED_AT_ONCE)) - 1
+        refs = await admin.command("LRANGE", of(f"wait:{agent_type}:{key}"), len(entries), last)
+        entries += await attempts_at(transport, agent_type, refs)
+        if len(refs) < PARKED_AT_ONCE:
+            break
     return Waiting(
         type=agent_type,
         key=key,
         holder=holder.decode() if holder else None,
         resumes=None if due is None else int(float(due)),
-        entries=tuple(_parked(ref, tried) for ref, tried in zip(refs, tries, strict=True)),
+        entries=tuple(entries),
     )
+
+
+async def attempts_at(transport: RedisTransport, agent_type: str, refs: Sequence[bytes]) -> list[ParkedEntry]:
+    """Entries by their references, with what is known of attempts at them."""
+    tries = (
+        await transport.admin.command("HMGET", transport.keys.of(f"tries:{agent_type}"), *refs)
+        if refs
+        else []
+    )
+    return [_parked(ref, tried) for ref, tried in zip(refs, tries, strict=True)]
 
 
 def _parked(ref: bytes, tried: bytes | None) -> ParkedEntry:
     stream, _, entry = ref.decode().rpartition(" ")
     found = _TRIED.fullmatch((tried or b"").decode(errors="replace"))
-    attempts, deaths, reason = found.groups() if found else (0, 0, "")
-    return ParkedEntry(stream=stream, entry=entry, attempts=int(attempts), deaths=int(deaths), reason=reason)
+    attempts, deaths, reason = found.groups() if found else ("0", "0", "")
+    return ParkedEntry(
+        stream=stream,
+        entry=entry,
+        attempts=int(attempts),
+        deaths=int(deaths),
+        reason=error_in(reason) or reason,
+    )
 
 
 _TRIED = re.compile(r"(\d+) \d+ (\d+) (.*)", re.DOTALL)
 
 
-async def held_by(transport: RedisTransport, worker: str) -> tuple[HeldEntry, ...]:
-    """The entries that a worker holds, by agent, in order; nothing when there is no such worker."""
-    flat = await transport.admin.command("HGETALL", transport.keys.of(f"own:{worker}"))
-    held = [_held(flat[i].decode(), flat[i + 1].decode(errors="replace")) for i in range(0, len(flat), 2)]
-    return tuple(sorted(held, key=lambda entry: (entry.type, entry.key, _order(entry.entry))))
-
-
-def _held(field: str, key: str) -> HeldEntry:
-    agent_type, stream, entry = field.split(" ", 2)
-    return HeldEntry(type=agent_type, key=key, stream=stream, entry=entry)
-
-
-def _order(entry: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in entry.split("-"))
-
-
 async def timers(transport: RedisTransport, n: int = 20) -> tuple[Timer, ...]:
     """The next `n` messages and agents that are due later, the nearest first."""
-    admin, of = transport.admin, transport.keys.of
-    flat = await admin.command("ZRANGE", of("timers"), 0, n - 1, "WITHSCORES")
     found: list[Timer] = []
-    for i in range(0, len(flat), 2):
-        kind, _, name = flat[i].decode(errors="replace").partition("|")
-        due = int(float(flat[i + 1]))
-        if kind == "k":
-            agent = name.replace("|", "/", 1)
-            found.append(Timer(due=due, stream=None, message_type="", message_id="", agent=agent))
-            continue
-        values = await admin.command("HMGET", of(f"timer:{name}"), "stream", "type", "id", "key")
-        texts = [value.decode(errors="replace") if value else "" for value in values]
-        stream, message_type, message_id, key = texts
-        found.append(
-            Timer(due=due, stream=stream, message_type=message_type, message_id=message_id, agent=key)
+    while len(found) < n:
+        last = min(n, len(found) + TIMERS_AT_ONCE) - 1
+        flat = await transport.admin.command(
+            "ZRANGE", transport.keys.of("timers"), len(found), last, "WITHSCORES"
         )
+        named = [(flat[i].decode(errors="replace"), int(float(flat[i + 1]))) for i in range(0, len(flat), 2)]
+        found += await asyncio.gather(*[_timer(transport, name, due) for name, due in named])
+        if len(named) < TIMERS_AT_ONCE:
+            break
     return tuple(found)
+
+
+async def _timer(transport: RedisTransport, timer: str, due: int) -> Timer:
+    kind, _, name = timer.partition("|")
+    if kind == "k":
+        agent = name.replace("|", "/", 1)
+        return Timer(due=due, stream=None, message_type="", message_id="", agent=agent)
+    suffix = transport.keys.of(f"timer:{name}")
+    values = await transport.admin.command("HMGET", suffix, "stream", "type", "id", "key")
+    stream, message_type, message_id, key = (
+        value.decode(errors="replace") if value else "" for value in values
+    )
+    return Timer(due=due, stream=stream, message_type=message_type, message_id=message_id, agent=key)

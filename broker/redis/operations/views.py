@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,9 +12,11 @@ class AgentTypeView:
 
     Attributes:
         type: its name.
-        queued: entries that no worker works on yet: unread, parked behind a busy key, read ahead. None: unknown.
-        running: agents that a worker holds, running or next in line.
-        parked: entries behind a busy key (part of `queued`).
+        waiting: messages that are published to it, due and not handled, without those that run: not read yet, parked
+            behind a busy agent, read ahead, or held by a worker that has not begun with them. None: unknown.
+        running: messages that handlers of living workers run, as of their last heartbeats.
+        held: agents that a worker holds, running or next in line.
+        parked: entries behind a busy key (part of `waiting`).
         backing_off: agents that wait for their next attempt.
         done: messages handled since the namespace was made.
         retried: attempts that failed and were followed by another.
@@ -23,11 +26,15 @@ class AgentTypeView:
         reaped: workers that died while they held something.
         workers: workers alive that run this type.
         streams: suffixes of the streams it reads, such as `topic:visits`.
+        oldest: when the message that waits longest was published, or was due, server ms; None: nothing waits, or it
+            was not asked for.
+        groups: how far it is in each stream, also in those that it left and has something in hand of.
     """
 
     type: str
-    queued: int | None
+    waiting: int | None
     running: int
+    held: int
     parked: int
     backing_off: int
     done: int
@@ -38,6 +45,8 @@ class AgentTypeView:
     reaped: int
     workers: int
     streams: tuple[str, ...]
+    oldest: int | None = None
+    groups: Mapping[str, GroupView] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +78,7 @@ class WorkerView:
         running: handlers that ran at its last heartbeat.
         started: when it joined, server ms.
         blocked: what last blocked its event loop; None: nothing did for as long as a beat takes.
+        runs: the handlers that ran then, by agent type.
     """
 
     name: str
@@ -80,6 +90,7 @@ class WorkerView:
     running: int
     started: int
     blocked: BlockedView | None = None
+    runs: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +102,16 @@ class GroupView:
         unread: entries that it was not given yet; None: unknown.
         pending: entries that it was given and has not finished.
         position: id of the last entry that it was given.
+        first_unread: id of the first of the unread ones, "" when there is none.
+        first_pending: id of the first of the pending ones, "" when there is none.
     """
 
     type: str
     unread: int | None
     pending: int
     position: str
+    first_unread: str = ""
+    first_pending: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,10 +135,11 @@ class TopicView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Sums over the agent types; see AgentTypeView. `queued` is None when it is not known for one of them."""
+    """Sums over the agent types; see AgentTypeView. `waiting` is None when it is not known for one of them."""
 
-    queued: int | None
+    waiting: int | None
     running: int
+    held: int
     parked: int
     backing_off: int
     done: int
@@ -152,6 +168,23 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """Messages of one agent type that wait for something outside to be there again.
+
+    Attributes:
+        type: agent type.
+        messages: how many wait, of the tried ones that were looked at (at most some thousand).
+        since: when the first of them was tried first, server ms.
+        error: how it ended.
+    """
+
+    type: str
+    messages: int
+    since: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """How a namespace stands.
 
@@ -161,10 +194,12 @@ class Overview:
         types: agent types, by name.
         workers: workers, by name.
         topics: topics, by type.
-        timers: messages and agents that wait for their time.
+        timers: delayed messages, and agents that back off.
+        delayed: delayed messages; none of them is `waiting` before it is due.
         next_due: when the first of them is due, server ms; None: there is none.
         totals: sums over the types.
         paused: what is paused, the longest first.
+        outages: agent types whose messages wait for an outage to end, by name.
     """
 
     namespace: str
@@ -176,6 +211,8 @@ class Overview:
     next_due: int | None
     totals: Totals
     paused: tuple[Pause, ...] = ()
+    outages: tuple[Outage, ...] = ()
+    delayed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,3 +280,94 @@ class Timer:
     message_type: str
     message_id: str
     agent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyView:
+    """One agent of a type, for a list of those for whom most waits.
+
+    Attributes:
+        type: agent type.
+        key: agent key.
+        waiting: messages that wait for it, as in `AgentTypeView`.
+        running: whether a handler of it runs, as of its worker's last heartbeat.
+        oldest: when the message that waits longest was published, or was due, server ms; None: nothing waits.
+        state_bytes: size of its stored `State` as JSON with its logs, bytes; 0: none is stored.
+    """
+
+    type: str
+    key: str
+    waiting: int
+    running: bool
+    oldest: int | None
+    state_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageView:
+    """A message that a worker holds.
+
+    Attributes:
+        stream: suffix of its stream.
+        entry: its id there.
+        id: of the message, "" when its entry is gone.
+        type: wire name of the message, "" when its entry is gone.
+        since: when its worker was given it, server ms; None: not known.
+    """
+
+    stream: str
+    entry: str
+    id: str
+    type: str
+    since: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentView:
+    """What is known of one agent.
+
+    Attributes:
+        type: agent type.
+        key: agent key.
+        at: server ms.
+        holder: worker that holds it, or None.
+        running: the message that its handler runs, or that its worker is to begin with; None: no worker holds one.
+        begun: whether its handler ran at its worker's last heartbeat.
+        waiting: messages that wait for it, as in `AgentTypeView`.
+        oldest: when the message that waits longest was published, or was due, server ms; None: nothing waits.
+        resumes: when its next attempt is due, server ms; None: it is not backing off.
+        attempts: attempts at its first message that failed.
+        deaths: deaths of workers that held its first message among others.
+        reason: how the last of these ended, "" when there was none.
+        delayed: messages for it that are due later, the nearest first: at most 20 of the next 10,000 of the namespace.
+        letters: its dead letters, the newest first, as `<type>/<id>`: at most 20, of the type's newest 10,000.
+        paused: what keeps it from being started: its type, itself or a topic that it reads.
+        reentrant: whether it can be asked while it waits for a reply.
+        state_version: commits that changed its state, 0: none is stored.
+        state_bytes: size of its state as JSON, without its logs, bytes.
+        logs: the logs of its state by field, as items and bytes of their JSON, which are estimated.
+        state_writer: worker that wrote its state last, "" when none is stored.
+        state: its state as JSON without its logs, when it was asked for and is stored; else None.
+    """
+
+    type: str
+    key: str
+    at: int
+    holder: str | None
+    running: MessageView | None
+    begun: bool
+    waiting: int
+    oldest: int | None
+    resumes: int | None
+    attempts: int
+    deaths: int
+    reason: str
+    delayed: tuple[Timer, ...]
+    letters: tuple[str, ...]
+    paused: tuple[Pause, ...]
+    reentrant: bool
+    state_version: int
+    state_bytes: int
+    logs: Mapping[str, tuple[int, int]]
+    state_writer: str
+    state: str | None

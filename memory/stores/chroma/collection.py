@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from callboard.foundation.errors import MissingPackageError
 from callboard.memory.embedders.base import EmbeddingModel, Vectors
@@ -17,10 +18,11 @@ from callboard.memory.errors import (
     LongTermMemoryError,
     StoreClosedError,
     StoreError,
+    StoreFullError,
     StoreUnavailableError,
 )
 from callboard.memory.stores.base import Filter, MemoryStats
-from callboard.memory.stores.records import EXPIRES, Record
+from callboard.memory.stores.records import EXPIRES, Record, is_part
 
 from .config import (
     ChromaDBVectorMemoryConfig,
@@ -29,6 +31,7 @@ from .config import (
     PersistentChromaDBVectorMemoryConfig,
 )
 from .folder_lock import StoreLock
+from .parts import Found, count_parts, nearest_records, parts_of_records
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -47,15 +50,6 @@ LARGEST_DELETE: Final = 5_000  # ids in one call
 # Chroma has one table of the systems behind its clients. Two threads that both find no row for a store there
 # would start it twice on one folder; one that closes it could stop it under another that has just found its row.
 _clients = threading.Lock()
-
-
-class Found(NamedTuple):
-    """A record near a vector. `distance` is Chroma's."""
-
-    id: str
-    text: str
-    metadata: dict[str, Any] | None
-    distance: float
 
 
 class ChromaCollection:
@@ -77,10 +71,10 @@ class ChromaCollection:
         self._is_closed = False
 
     def upsert(self, records: Sequence[Record], vectors: Vectors, model: EmbeddingModel) -> None:
-        """Add records, or replace those of the same ids.
+        """Add records, or replace those of the same ids and their parts.
 
         Args:
-            records: Their ids differ.
+            records: Their ids differ; parts come with their record.
             vectors: One row for each.
             model: The model that made the vectors.
 
@@ -89,6 +83,7 @@ class ChromaCollection:
         """
 
         def write() -> None:
+            self._check_room()
             handle = self._made(model)
             size = self._opened().get_max_batch_size()
             for start in range(0, len(records), size):
@@ -99,43 +94,43 @@ class ChromaCollection:
                     metadatas=[record.metadata for record in part],
                     embeddings=vectors[start : start + size],
                 )
+            # Only now: parts that a record had before and has no more would be found for what it does not say any longer.
+            written = {record.id for record in records}
+            parts = parts_of_records(handle, [name for name in written if not is_part(name)])
+            _delete(handle, [name for name in parts if name not in written])
 
         self._do("write", write)
 
-    def nearest(self, vector: Vectors, model: EmbeddingModel, k: int, where: Filter | None) -> list[Found]:
-        """The records nearest to a vector.
+    def nearest(self, vectors: Vectors, model: EmbeddingModel, k: int, where: Filter | None) -> list[Found]:
+        """The records nearest to any of some vectors, each once.
 
         Args:
-            vector: One row.
-            model: The model that made it.
+            vectors: One row for each.
+            model: The model that made them.
             k: Most records.
             where: Conditions on their metadata.
         """
 
         def look(handle: Collection) -> list[Found]:
             self._check(handle, model)
-            found: Any = handle.query(
-                query_embeddings=vector,
-                n_results=k,
-                where=_conditions(where),
-                include=["documents", "metadatas", "distances"],
-            )
-            columns = (found[name][0] for name in ("ids", "documents", "metadatas", "distances"))
-            return [Found(*row) for row in zip(*columns, strict=True)]
+            return nearest_records(handle, vectors, k, _conditions(where))
 
         return self._do_if_made("look", look, [])
 
     def ids(self, where: Filter | None) -> list[str]:
         """The ids of all records, or of those that fit."""
-        return self._do_if_made("look", lambda handle: _ids(handle, where), [])
+        return self._do_if_made(
+            "look", lambda handle: [name for name in _ids(handle, where) if not is_part(name)], []
+        )
 
     def delete(self, ids: Sequence[str], where: Filter | None) -> None:
         """Delete records by id and by filter. An empty filter fits all."""
 
         def remove(handle: Collection) -> None:
-            doomed = [*ids, *(() if where is None else _ids(handle, where))]
-            for start in range(0, len(doomed), LARGEST_DELETE):
-                handle.delete(ids=doomed[start : start + LARGEST_DELETE])
+            _delete(
+                handle,
+                [*ids, *parts_of_records(handle, ids), *(() if where is None else _ids(handle, where))],
+            )
 
         self._do_if_made("delete", remove, None)
 
@@ -179,16 +174,25 @@ class ChromaCollection:
             if self._is_private and self._handle is not None:
                 self.drop()
             self._is_closed = True
-            client, self._client, self._handle = self._client, None, None
-            lock, self._lock = self._lock, None
-            try:
-                if client is not None:
-                    with _clients:
-                        # The type that chromadb declares lacks what the class behind it has.
-                        client.close()  # type: ignore[attr-defined]
-            finally:
-                if lock is not None:
-                    lock.release()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        client, self._client, self._handle = self._client, None, None
+        lock, self._lock = self._lock, None
+        try:
+            if client is not None:
+                with _clients:
+                    # The type that chromadb declares lacks what the class behind it has.
+                    client.close()  # type: ignore[attr-defined]
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def _look_at_folder(self) -> None:
+        """Let go of a folder that was deleted or replaced: Chroma would go on to find what is in its deleted files."""
+        with self._guard:
+            if self._lock is not None and not self._lock.is_there():
+                self._let_go()
 
     def _do_if_made(self, action: str, call: Callable[[Collection], T], otherwise: T) -> T:
         """Run a call on the collection; where there is none yet, return `otherwise`."""
@@ -208,6 +212,7 @@ class ChromaCollection:
         """
         not_found = _chromadb().errors.NotFoundError
         with _explained(action, self.name, _address(self._config)):
+            self._look_at_folder()
             try:
                 return call()
             except not_found:
@@ -228,7 +233,7 @@ class ChromaCollection:
             self._lock = StoreLock(path, self._config.lock_patience)
         try:
             with _clients:
-                return _client(self._config)
+                return _client(self._config, 0 if self._lock is None else self._lock.number)
         except BaseException:
             if self._lock is not None:
                 self._lock.release()
@@ -267,6 +272,15 @@ class ChromaCollection:
         self._check(handle, model)
         return handle
 
+    def _check_room(self) -> None:
+        """Refuse to write to a disk that is nearly full: where it is full, Chroma hangs for ever and keeps Python's lock."""
+        config = self._config
+        if isinstance(config, PersistentChromaDBVectorMemoryConfig):
+            self._opened()
+            free = shutil.disk_usage(config.persistence_path).free
+            if free < config.min_free:
+                raise StoreFullError(str(config.persistence_path), free >> 20, config.min_free >> 20)
+
     def _check(self, handle: Collection, model: EmbeddingModel) -> None:
         metadata = handle.metadata or {}
         if MODEL not in metadata or DIMENSION not in metadata:
@@ -287,6 +301,11 @@ def _ids(handle: Collection, where: Filter | None) -> list[str]:
     return list(handle.get(where=_conditions(where), include=[])["ids"])
 
 
+def _delete(handle: Collection, ids: Sequence[str]) -> None:
+    for start in range(0, len(ids), LARGEST_DELETE):
+        handle.delete(ids=list(ids[start : start + LARGEST_DELETE]))
+
+
 def _metric(handle: Collection) -> str:
     space: Any = (handle.configuration_json.get("hnsw") or {}).get("space")
     return str(space or "l2")
@@ -299,7 +318,7 @@ def _stats(handle: Collection) -> MemoryStats:
         collection=handle.name,
         namespace=metadata.get(NAMESPACE),
         agent=metadata.get(AGENT),
-        count=handle.count(),
+        count=handle.count() - count_parts(handle),
         model=metadata.get(MODEL),
         dimension=dimension if isinstance(dimension, int) else None,
         metric=_metric(handle),
@@ -323,7 +342,14 @@ def _address(config: ChromaDBVectorMemoryConfig) -> str:
     return "this process"
 
 
-def _client(config: ChromaDBVectorMemoryConfig) -> ClientAPI:
+def _client(config: ChromaDBVectorMemoryConfig, number: int) -> ClientAPI:
+    """A client.
+
+    Args:
+        config: Of the store.
+        number: How often its folder was replaced. Chroma keeps one system for each name of a folder, that of the deleted
+            one too, as long as any memory uses it; so a folder that took its place needs a name of its own.
+    """
     chromadb = _chromadb()
     common = {
         "settings": chromadb.config.Settings(anonymized_telemetry=False),
@@ -335,7 +361,9 @@ def _client(config: ChromaDBVectorMemoryConfig) -> ClientAPI:
         headers = dict(config.headers or {})
         client = chromadb.HttpClient(config.host, config.port, config.ssl, headers, **common)
     elif isinstance(config, PersistentChromaDBVectorMemoryConfig):
-        client = chromadb.PersistentClient(Path(config.persistence_path).resolve(), **common)
+        client = chromadb.PersistentClient(
+            f"{Path(config.persistence_path).resolve()}{'/.' * number}", **common
+        )
     else:
         client = chromadb.EphemeralClient(**common)
     return client

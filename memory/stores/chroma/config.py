@@ -74,10 +74,13 @@ class PersistentChromaDBVectorMemoryConfig(ChromaDBVectorMemoryConfig):
     Attributes:
         persistence_path: the folder; it is made when it does not exist.
         lock_patience: seconds to wait while another process has it open, before StoreLockedError.
+        min_free: bytes that have to be free on its disk for anything to be written, else StoreFullError: on a disk that
+            is full Chroma hangs for ever, and may lose what it had taken.
     """
 
     persistence_path: str | Path = "./chroma_db"
     lock_patience: float = 0.0
+    min_free: int = 32 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from callboard.memory.errors import StoreLockedError
+
+logger = logging.getLogger("callboard.memory")
 
 FILE: Final = "callboard.lock"
 LOOK_EVERY: Final = 0.05  # seconds between two attempts at a lock that another process holds
@@ -21,11 +24,25 @@ _guard = threading.Lock()
 
 
 class _Held:
-    """A lock of this process, and how many of its stores use it."""
+    """A lock of this process, and how many of its stores use it.
 
-    def __init__(self, descriptor: int) -> None:
+    Attributes:
+        descriptor: of the lock file.
+        number: how often the folder was deleted or replaced before while this process had it open.
+        users: stores that use it.
+    """
+
+    def __init__(self, descriptor: int, number: int) -> None:
         self.descriptor = descriptor
+        self.number = number
         self.users = 0
+
+    def is_in(self, folder: Path) -> bool:
+        """Whether the folder still has this very file."""
+        try:
+            return os.path.samestat((folder / FILE).stat(), os.fstat(self.descriptor))
+        except FileNotFoundError:
+            return False
 
 
 class StoreLock:
@@ -44,35 +61,52 @@ class StoreLock:
 
     def __init__(self, folder: Path, patience: float = 0.0) -> None:
         self._folder = folder.resolve()
-        self._is_held = True
         deadline = time.monotonic() + patience
-        while not self._take():
+        while (held := self._take()) is None:
             if time.monotonic() >= deadline:
                 raise StoreLockedError(str(self._folder), _holder(self._folder / FILE))
             time.sleep(LOOK_EVERY)
+        self._mine: _Held | None = held
+
+    @property
+    def number(self) -> int:
+        """How often the folder was deleted or replaced before while this process had it open."""
+        return 0 if self._mine is None else self._mine.number
+
+    def is_there(self) -> bool:
+        """Whether the folder is still the one that was locked; one that was deleted or replaced is not."""
+        return self._mine is not None and self._mine.is_in(self._folder)
 
     def release(self) -> None:
         """Give the right back; the last user in this process lets other processes in. Safe to repeat."""
         with _guard:
-            if not self._is_held:
+            held, self._mine = self._mine, None
+            if held is None:
                 return
-            self._is_held = False
-            held = _held[self._folder]
             held.users -= 1
             if not held.users:
-                del _held[self._folder]
+                if _held.get(self._folder) is held:
+                    del _held[self._folder]
                 os.close(held.descriptor)
 
-    def _take(self) -> bool:
+    def _take(self) -> _Held | None:
         with _guard:
             held = _held.get(self._folder)
+            number = 0 if held is None else held.number
+            if held is not None and not held.is_in(self._folder):
+                logger.error(
+                    "the memory in %s was deleted or replaced while it was open: what it held is gone from there, "
+                    "and what is remembered from now on goes to what is there now",
+                    self._folder,
+                )
+                held, number = None, number + 1
             if held is None:
                 descriptor = _locked(self._folder)
                 if descriptor is None:
-                    return False
-                held = _held[self._folder] = _Held(descriptor)
+                    return None
+                held = _held[self._folder] = _Held(descriptor, number)
             held.users += 1
-            return True
+            return held
 
 
 def _locked(folder: Path) -> int | None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from typing import Final
 
 from callboard.memory.base import MemoryContent
 from callboard.memory.embedders.base import Embedder
+from callboard.memory.embedders.limit import limit_of, parts_of
 from callboard.memory.stores.base import Filter, MemoryStats, MemoryStore, Search
-from callboard.memory.stores.records import content_of, is_expired, record_of
+from callboard.memory.stores.records import content_of, is_expired, record_of, with_parts
 
-from .collection import ChromaCollection, Found, score_of
+from .collection import ChromaCollection, score_of
 from .config import ChromaDBVectorMemoryConfig, PersistentChromaDBVectorMemoryConfig
+from .parts import Found
+
+MOST_ASKED: Final = 8  # parts of a long query that are looked up
 
 
 class ChromaDBVectorMemory(MemoryStore):
@@ -23,18 +28,28 @@ class ChromaDBVectorMemory(MemoryStore):
     really the one that Chroma uses, a query takes the whole text of the last message, filters and ttl exist, and vectors
     of different models never mix: the model is stored with the collection.
 
+    A text longer than the model reads is one memory with several vectors: it is cut into parts, each of which is looked
+    at, and a query returns the whole text once, with the score of its best part. A query that is too long is looked up
+    by its parts: the first four and the last four.
+
     One process may use a folder; a second one gets StoreLockedError. Any number may use a Chroma server.
 
     Args:
         config: Where and how; None: the folder ./chroma_db.
         embedder: Makes the vectors; None: `default_embedder()`, shared by all memories of the process.
+        query_embedder: Makes those of queries, by the same model; None: `embedder`.
     """
 
     def __init__(
-        self, config: ChromaDBVectorMemoryConfig | None = None, embedder: Embedder | None = None
+        self,
+        config: ChromaDBVectorMemoryConfig | None = None,
+        embedder: Embedder | None = None,
+        *,
+        query_embedder: Embedder | None = None,
     ) -> None:
         self.config = config or PersistentChromaDBVectorMemoryConfig()
         self._given_embedder = embedder
+        self._query_embedder = query_embedder
         self._collection = ChromaCollection(self.config)
 
     @property
@@ -50,9 +65,20 @@ class ChromaDBVectorMemory(MemoryStore):
         unique = list({record.id: record for record in records}.values())
         if unique:
             model = await self._embedder.load()
-            vectors = await self._embedder.embed([record.text for record in unique])
-            await asyncio.to_thread(self._collection.upsert, unique, vectors, model)
+            cut = await self._in_parts([record.text for record in unique])
+            vectors = await self._embedder.embed([text for texts in cut for text in texts])
+            written = [
+                one for record, texts in zip(unique, cut, strict=True) for one in with_parts(record, texts)
+            ]
+            await asyncio.to_thread(self._collection.upsert, written, vectors, model)
         return [record.id for record in records]
+
+    async def _in_parts(self, texts: Sequence[str]) -> list[list[str]]:
+        """Each text in parts that the model reads whole."""
+        limit = await limit_of(self._embedder)
+        if limit is None:
+            return [[text] for text in texts]
+        return await asyncio.to_thread(lambda: [parts_of(text, limit) for text in texts])
 
     async def _find(self, search: Search) -> list[MemoryContent]:
         config = self.config
@@ -67,9 +93,12 @@ class ChromaDBVectorMemory(MemoryStore):
 
     async def _nearest(self, text: str, k: int, where: Filter | None) -> list[Found]:
         model = await self._embedder.load()
-        vector = await self._embedder.embed([text])
+        (parts,) = await self._in_parts([text])
+        if len(parts) > MOST_ASKED:
+            parts = [*parts[: MOST_ASKED // 2], *parts[-MOST_ASKED // 2 :]]
+        vectors = await (self._query_embedder or self._embedder).embed(parts)
         while True:
-            found = await asyncio.to_thread(self._collection.nearest, vector, model, k, where)
+            found = await asyncio.to_thread(self._collection.nearest, vectors, model, k, where)
             now = _now()
             if not any(is_expired(one.metadata, now) for one in found):
                 return found

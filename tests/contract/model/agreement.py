@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from callboard.broker.delivery import Delivery
 
 from .bus import Photo
-from .reference import AGENT_TYPE, EFFECTS, Reference
+from .reference import AGENT_TYPE, EFFECTS, LOG, Reference
 
 Held = Mapping[str, Mapping[str, Sequence[Delivery]]]  # by worker and agent key
 
@@ -57,6 +57,8 @@ def _check_effects(reference: Reference, photo: Photo) -> None:
     assert "reply:zombie" not in photo.streams
     states = {key: (int(f["v"]), f["d"]) for key, f in photo.starting_with(f"state:{AGENT_TYPE}:").items()}
     assert states == {key: (state.version, state.data) for key, state in reference.states.items()}
+    logs = {key: photo.lists.get(f"log:{AGENT_TYPE}:{key}:{LOG}", []) for key in reference.states}
+    assert logs == {key: [item.decode() for item in state.said] for key, state in reference.states.items()}
     once = {entry_id: set(names) for entry_id, names in photo.starting_with(f"once:{AGENT_TYPE}:").items()}
     assert once == {entry_id: set(names) for entry_id, names in reference.once.items() if names}
     calls = {

@@ -60,12 +60,21 @@ class Letter(NamedTuple):
     attempts: int
 
 
+LOG = "said"  # whatever is a state is said, too
+KEPT = 2  # items that stay in the log
+
+
 class StateOf(NamedTuple):
-    """State of a persistent agent, and the worker that wrote it."""
+    """State of a persistent agent, the worker that wrote it, and its log."""
 
     version: int
     data: bytes
     writer: str
+    said: tuple[bytes, ...] = ()
+
+    def next(self, data: bytes, writer: str) -> StateOf:
+        """The state after a commit."""
+        return StateOf(self.version + 1, data, writer, (*self.said, data)[-KEPT:])
 
 
 NO_STATE = StateOf(0, b"", "")
@@ -223,8 +232,7 @@ class Reference:
         if item.asked and item.id in self.cancelled:
             return
         if ending.state is not None:
-            version = self.states.get(item.key, NO_STATE).version + 1
-            self.states[item.key] = StateOf(version, ending.state, worker)
+            self.states[item.key] = self.states.get(item.key, NO_STATE).next(ending.state, worker)
         if ending.reply:
             to, _ = self.calls.get(item.id, ((ending.reply,), False))
             if item.id in self.calls:

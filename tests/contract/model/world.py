@@ -11,14 +11,14 @@ from callboard.broker.consumer.interfaces import ConsumedType, Pull, Turn
 from callboard.broker.delivery import Delivery
 from callboard.broker.envelope import Envelope, Posting
 from callboard.broker.errors import ConnectionLostError, FencedError
-from callboard.broker.outcome import Commit, DeadLetter, ErrorInfo, Outcome, Release, Retry
+from callboard.broker.outcome import Commit, DeadLetter, ErrorInfo, LogChange, Outcome, Release, Retry
 from callboard.broker.redis.client.commits import Done, as_done
 from callboard.broker.redis.client.lane import WorkerLane
 
 from .agreement import check, timer_names
 from .audit import Auditing
 from .bus import LEASE, Bus, at_once, publish_arguments
-from .reference import AGENT_TYPE, EFFECTS, NO_STATE, Ending, Item, Letter, Reference, Sent
+from .reference import AGENT_TYPE, EFFECTS, KEPT, LOG, NO_STATE, Ending, Item, Letter, Reference, Sent
 
 STREAMS = ("topic:visits", "topic:orders", f"inbox:{AGENT_TYPE}")
 KEYS = ("a", "b", "c")
@@ -236,15 +236,21 @@ class World:
             return Retry(PAUSE, "no")
         if ending.how == "L":
             return Release("no")
-        version = self.reference.states.get(item.key, NO_STATE).version + 1
+        before = self.reference.states.get(item.key, NO_STATE)
+        state, logs = None, None
+        if ending.state is not None:
+            state = (before.version + 1, ending.state)
+            dropped = max(0, len(before.said) + 1 - KEPT)
+            logs = (before.version + 1, (LogChange(LOG, dropped, (ending.state,)),))
         answer = Envelope(item.id, "Note", "", None, 0, b"", "reply")
         reply = Posting(answer, f"reply:{ending.reply}", 0, item.id if item.asked else "")
         return Commit(
             reply if ending.reply else None,
-            (version, ending.state) if ending.state is not None else None,
+            state,
             tuple(posting(sent) for sent in ending.outgoing),
             item.id if item.id in self.reference.once else None,
             item.id if item.asked else None,
+            logs=logs,
         )
 
     def _given(self, hand: Hand, turn: Turn, count: int, suspects: set[str], held: int) -> None:

@@ -5,11 +5,18 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
+import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.helpers.screen import shown_by, terminal
 
 from .commands import Running, ShopFolder, wait_for
 
@@ -66,13 +73,13 @@ def test_pause_resume_and_reset(shop: ShopFolder, worker: Running) -> None:
     worker.shows("ends kept")
     assert shop.out("reset", "shop:app", "clerk/default") == "clerk/default will be reset\n"
     done = shop.run("reset", "shop:app", "nobody/a")
-    assert (done.returncode, "not declared" in done.stderr) == (1, True)
+    assert (done.returncode, "There is no agent type 'nobody'" in done.stderr) == (2, True)
     assert shop.run("reset", "shop:app", "clerk").returncode == 2
     assert shop.run("pause", "shop:app").returncode == 2
 
 
 def test_a_delayed_message_comes_later(shop: ShopFolder, worker: Running) -> None:
-    shop.out("publish", "shop:app", "jobs", "Job", "name=later", "--delay", "5", "--expires-in", "60")
+    shop.out("publish", "shop:app", "jobs", "Job", "name=later", "--delay", "5s", "--expires-in", "1m")
     shop.out("publish", "shop:app", "jobs", "Job", "name=sooner")
     worker.shows("ends later")
     assert worker.text.index("ends sooner") < worker.text.index("begins later")
@@ -134,7 +141,7 @@ def test_a_wrong_line_of_stdin_says_what_was_published_before_it(shop: ShopFolde
         (["publish", "shop:app", "jobs", "Job", "nam=a"], 2, "there is no field 'nam'. Did you mean 'name'?"),
         (["publish", "shop:app", "jobs", "Job", "name=a", "seconds=soon"], 2, "the field 'seconds'"),
         (["publish", "shop:app", "jobs", "Job", "name=a", "--at", "soon"], 2, "not an ISO 8601 time"),
-        (["publish", "shop:app", "jobs", "Job", "--json", "{"], 2, "this is no JSON"),
+        (["publish", "shop:app", "jobs", "Job", "--body", "{"], 2, "this is no JSON"),
         (
             ["publish", "shop:app", "jobs", "Job", "--file", "none.jsonl"],
             1,
@@ -142,7 +149,9 @@ def test_a_wrong_line_of_stdin_says_what_was_published_before_it(shop: ShopFolde
         ),
         (["ask", "shop:app", "clark/default", "Ask"], 2, "Did you mean 'clerk'?"),
         (["dead", "show", "shop:app", "clerk"], 2, "write TYPE/ID"),
-        (["dead", "show", "shop:app", "clerk/1-1"], 1, "there is no dead letter clerk/1-1"),
+        (["publish", "shop:app", "jobs", "Job", "name=a", "--delay", "soon"], 2, "'soon' is no duration"),
+        (["ask", "shop:app", "clerk/a", "Ask", "--timeout", "0s"], 2, "has to be longer than 0"),
+        (["ask", "shop:app", "clerk/a", "Ask", "say=a", "--body", "{}"], 2, "the fields or --body, not both"),
         (["statsu"], 2, "No such command 'statsu'"),
     ],
 )
@@ -183,8 +192,135 @@ def _clerk(shop: ShopFolder) -> dict[str, int]:
     return found
 
 
-def test_status_of_an_empty_namespace(shop: ShopFolder) -> None:
-    assert "Nothing is declared" in shop.out("status", "--namespace", "nobody")
+def test_a_namespace_that_does_not_exist_is_refused(shop: ShopFolder) -> None:
+    done = shop.run("status", "--namespace", "shap")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "There is none yet: start an app with `callboard up`." in done.stderr
+    shop.out("publish", "shop:app", "jobs", "Job", "name=one")
+    for done in shop.run_each(
+        ["dead", "list", "--namespace", "shap"], ["pause", "clerk", "--namespace", "shap"]
+    ):
+        assert done.returncode == 2
+        assert "there is no namespace 'shap' on unix:///" in done.stderr
+        assert done.stderr.endswith("Did you mean 'shop'?\n")
+
+
+@pytest.mark.parametrize("command", [["status"], ["tail"], ["pause", "clerk"]])
+def test_looking_starts_no_server_and_makes_nothing(tmp_path: Path, command: list[str]) -> None:
+    shop = ShopFolder(tmp_path, None)
+    done = shop.run(*command, "--namespace", "shop")
+    assert done.returncode == 3
+    assert "there is no embedded server in" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["shop.py"]
+
+
+def test_what_does_not_exist_is_named_with_the_nearest(shop: ShopFolder) -> None:
+    shop.out("publish", "shop:app", "jobs", "Job", "name=one")
+    nearest, topics = "Did you mean 'clerk'?", "there is no topic 'job'. Did you mean 'jobs'?"
+    expected: list[tuple[list[str], str]] = [
+        (["dead", "list", "shop:app", "clark"], nearest),
+        (["dead", "show", "shop:app", "clark/1-1"], nearest),
+        (["dead", "replay", "shop:app", "clark", "--all"], nearest),
+        (["dead", "show", "shop:app"], "say which letters: write TYPE/ID"),
+        (["inspect", "shop:app", "clark/a"], nearest),
+        (["pause", "shop:app", "clerk", "--topic", "job"], topics),
+        (["resume", "shop:app", "clark"], nearest),
+        (["resume", "shop:app", "--topic", "job"], topics),
+        (["reset", "shop:app", "clark/a"], nearest),
+    ]
+    *ended, status = shop.run_each(*(command for command, _ in expected), ["status", "shop:app"])
+    for (_, advice), done in zip(expected, ended, strict=True):
+        assert (done.returncode, done.stdout) == (2, ""), done
+        assert advice in done.stderr
+        assert "--all" not in done.stderr
+    assert status.returncode == 0
+    assert "paused:" not in status.stdout
+
+
+def test_inspect_and_hot_keys(shop: ShopFolder, worker: Running) -> None:
+    for name in ("long", "next"):
+        shop.out("publish", "shop:app", "jobs", "Job", f"name={name}", "seconds=30", "--key", "ada")
+    worker.shows("begins long")
+
+    def ada() -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(shop.out("inspect", "shop:app", "clerk/ada", "--json"))
+        return found
+
+    wait_for(lambda: ada()["begun"])
+    assert (ada()["waiting"], ada()["running"]["type"]) == (1, "Job")
+    text = shop.out("inspect", "shop:app", "clerk/ada", "--state")
+    assert "waiting 1, the oldest for" in text
+    assert "state   none is stored" in text
+    hot = shop.out("status", "shop:app", "--keys").splitlines()
+    assert hot[1].split() == ["AGENT", "WAITING", "OLDEST", "RUNNING", "STATE"]
+    assert hot[2].split()[:2] == ["clerk/ada", "1"]
+    assert json.loads(shop.out("status", "shop:app", "--keys", "--json"))[0]["key"] == "ada"
+    assert (_clerk(shop)["waiting"], _clerk(shop)["running"]) == (1, 1)
+
+
+def test_ask_without_a_worker_says_so_at_once(shop: ShopFolder) -> None:
+    with shop.started("ask", "shop:app", "clerk/default", "Ask", "--timeout", "1m") as asking:
+        asking.shows("no worker runs 'clerk' now")
+        assert "callboard worker shop:app --type clerk" in asking.text
+        with shop.started("worker", "shop:app"):
+            assert asking.ends() == 0
+
+
+def test_tail_of_a_topic_that_does_not_exist_says_so_and_goes_on(shop: ShopFolder) -> None:
+    with shop.started("tail", "shop:app", "jobs", "--limit", "1", "--from-start") as tail:
+        tail.shows("waiting for the topic 'jobs', which does not exist yet")
+        shop.out("publish", "shop:app", "jobs", "Job", "name=one")
+        assert tail.ends() == 0
+        assert '"name": "one"' in tail.text
+
+
+def test_the_log_says_what_failed_where_and_how_to_see_more(shop: ShopFolder, worker: Running) -> None:
+    shop.out("publish", "shop:app", "alarms", "Job", "name=fire", "--id", "fire-1")
+    worker.shows("it is a dead letter now")
+    first = next(line for line in worker.text.splitlines() if "attempt 1" in line)
+    assert re.search(
+        r"guard/default failed on Job fire-1 \(attempt 1\): RuntimeError: this guard always", first
+    )
+    assert re.search(r" at shop.py:\d+ in on_job; trying again", first)
+    command = worker.text.split("it is a dead letter now: callboard ")[1].splitlines()[0]
+    wait_for(lambda: shop.run(*command.split()).returncode == 0)
+    assert "this guard always fails" in shop.out(*command.split())
+    assert "Traceback" not in worker.text
+
+
+def test_what_is_shown_fits_the_terminal(shop: ShopFolder) -> None:
+    shop.out("publish", "shop:app", "alarms", "Job", "name=fire")
+    for command, widths in ((["status"], (120, 80, 60, 40)), (["doctor"], (60, 40))):
+        said = shop.run(*command, "--namespace", "shop").stdout.split()
+        for columns in widths:
+            text = shown_by(shop.command(*command, "--namespace", "shop"), columns, shop.folder, shop.environ)
+            cut = set(text.split()) - set(said) - {"ms", "s", "min", "h"}
+            assert not {word for word in cut if word.isalpha()}, text
+
+
+def test_a_board_that_is_resized_has_one_table(shop: ShopFolder) -> None:
+    with terminal(100) as made:
+        process = subprocess.Popen(
+            shop.command("up", "shop:app"),
+            cwd=shop.folder,
+            env={**shop.environ, "TERM": "xterm"},
+            stdin=subprocess.DEVNULL,
+            stdout=made.theirs,
+            stderr=made.theirs,
+        )
+        try:
+            made.shows(lambda text: "clerk | works as" in text and "guard | works as" in text)
+            made.shows(lambda text: "DEAD EVER" in text)
+            for columns in (60, 40):
+                made.resize(columns)
+                text = made.shows(lambda text: "DEAD EVER" not in text and text.count("TYPE") == 1)
+                assert (text.count("WAITING"), text.count("clerk | works as")) == (1, 1)
+            made.resize(120)
+            text = made.shows(lambda text: "DEAD EVER" in text and text.count("TYPE") == 1)
+            assert (text.count("WAITING"), text.count("clerk | works as")) == (1, 1)
+        finally:
+            process.terminate()
+            made.shows(lambda _: process.poll() is not None)
 
 
 def test_tail_shows_decoded_messages(shop: ShopFolder) -> None:
@@ -238,6 +374,8 @@ def test_dead_letters_are_listed_shown_replayed_and_discarded(shop: ShopFolder, 
     assert "this guard always fails" in shown
     assert '"name": "fire"' in shown
     assert shop.out("dead", "replay", "shop:app", letter) == "replayed 1 dead letters\n"
+    missing = shop.run("dead", "show", "shop:app", "guard/1-1")
+    assert (missing.returncode, "there is no dead letter guard/1-1" in missing.stderr) == (1, True)
     again = shop.run("dead", "replay", "shop:app", letter)
     assert again.returncode == 1
     assert f"not there: {letter}" in again.stderr
@@ -315,6 +453,38 @@ def test_init_writes_an_app_that_runs(shop: ShopFolder) -> None:
     refused = shop.run("init", "hello")
     assert refused.returncode == 2
     assert "would be overwritten" in refused.stderr
+
+
+@pytest.mark.slow
+def test_init_writes_an_assistant_that_answers_without_a_key(shop: ShopFolder) -> None:
+    shop.out("init", "helper", "--template", "assistant")
+    folder = shop.folder / "helper"
+    helper = ShopFolder(folder, shop.environ["CALLBOARD_URL"])
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        helper.environ.pop(name, None)
+    lines = (folder / "README.md").read_text(encoding="utf-8").splitlines()
+    with helper.started("worker", "app:app") as worker:
+        worker.shows("works as")
+        asked = [shlex.split(line) for line in lines if line.startswith("    callboard ask")]
+        answers = [helper.out(*words[1:]) for words in asked]
+    assert "It is written down." in answers[0]
+    assert "My cat is called Tom" in answers[2], "what one conversation heard is recalled in another"
+    assert (folder / "notes.txt").read_text(encoding="utf-8") == "the milk is out\n"
+    passed = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        check=False,
+        cwd=folder,
+        env=helper.environ,
+        capture_output=True,
+        text=True,
+    )
+    assert passed.returncode == 0, passed.stdout
+
+
+def test_init_names_its_templates(shop: ShopFolder) -> None:
+    wrong = shop.run("init", "helper", "--template", "asistant")
+    assert wrong.returncode == 2
+    assert "'counter', 'assistant'" in wrong.stderr
 
 
 # On a terminal

@@ -109,4 +109,29 @@ def test_acl_prints_what_a_server_takes(shop: ShopFolder, server: ServerProcess)
         line = shop.out("acl", role, "--namespace", "shop", "--file")
         assert line.startswith(f"user callboard-{role} reset on >PASSWORD ")
     wrong = shop.run("acl", "admin")
-    assert (wrong.returncode, "worker, publisher, operator" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "operator, publisher, worker" in wrong.stderr) == (2, True)
+
+
+def test_a_user_with_too_few_rights_is_told_which_role_it_needs(
+    shop: ShopFolder, server: ServerProcess
+) -> None:
+    shop.out("publish", "shop:app", "jobs", "Job", "name=one")
+    redis_cli(shop, server, *shlex.split(shop.out("acl", "publisher", "--namespace", "shop")))
+    url = f"unix://callboard-publisher:PASSWORD@{server.path}"
+    names, options = ("status", "pause", "tail", "dead list"), ["--namespace", "shop", "--url", url]
+    commands = [["status"], ["pause", "clerk"], ["tail", "jobs"], ["dead", "list"]]
+    ask = ["ask", "shop:app", "clerk/a", "Ask", "--timeout", "200ms", "--url", url]
+    *refused, asked = shop.run_each(*(command + options for command in commands), ask)
+    for name, done in zip(names, refused, strict=True):
+        assert done.returncode == 1
+        assert f"may not do what `callboard {name}` does: it needs the role operator" in done.stderr
+        assert "`callboard acl operator --namespace NAME` prints its rules" in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert (asked.returncode, asked.stderr.count("\n")) == (4, 1)  # who works it may not see
+    assert "did not answer within 0.2 s" in asked.stderr
+
+
+def test_an_unknown_role_is_named_with_the_nearest(shop: ShopFolder) -> None:
+    done = shop.run("acl", "publishr")
+    assert done.returncode == 2
+    assert "there is no role 'publishr'. Did you mean 'publisher'?" in done.stderr

@@ -67,7 +67,7 @@ def test_import_query_stats_and_clear(notes: Path) -> None:
     assert found["content"] == "A hammer drives nails."
     assert found["metadata"]["source"] == "notes/tools.txt"
     done = callboard(notes, "query", "figs", "--where", "source=notes/fruit.md", *WORDS)
-    assert done.stdout.splitlines()[0].endswith("  notes/fruit.md")
+    assert done.stdout.splitlines()[0].endswith("  notes/fruit.md, piece 1")
     done = callboard(notes, "query", "figs", "--threshold", "0.999", *WORDS)
     assert done.stdout.startswith("nothing was found; ")
 
@@ -86,6 +86,7 @@ def test_import_query_stats_and_clear(notes: Path) -> None:
         (("stats", "--path", "no"), 2, "there is no memory in no"),
         (("import", "no.md"), 2, "no.md does not exist"),
         (("import", "notes", "--size", "5"), 2, "size=5 can't work: it must be 20 or more"),
+        (("import", "notes", "--size", "300"), 2, "size=300 can't work: it must be at most the 254 tokens"),
         (
             ("query", "x", "--chroma", "http://127.0.0.1:1"),
             3,

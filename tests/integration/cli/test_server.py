@@ -73,6 +73,8 @@ def test_several_commands_share_the_server_and_the_last_one_ends_it(own: ShopFol
         running.signal(signal.SIGINT)
         assert running.ends() == 0
     assert own.run("server", "status").returncode == 3
+    assert own.run("status", "shop:app").returncode == 3
+    own.out("server", "start")
     types = json.loads(own.out("status", "shop:app", "--json"))["types"]
     assert {one["type"]: one["done"] for one in types} == {"clerk": 1, "guard": 0}
 
@@ -85,6 +87,7 @@ def test_workers_keep_the_server_until_they_have_drained(own: ShopFolder) -> Non
         running.signal(signal.SIGKILL)
         wait_for(lambda: workers_in(own.folder) == [])
         wait_for(lambda: own.run("server", "status").returncode == 3)
+    own.out("server", "start")
     types = json.loads(own.out("status", "shop:app", "--json"))["types"]
     assert {one["type"]: one["done"] for one in types} == {"clerk": 1, "guard": 0}
 

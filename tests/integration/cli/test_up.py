@@ -28,7 +28,7 @@ def test_every_type_has_its_processes_and_work_is_shown(shop: ShopFolder) -> Non
         assert len(workers_in(shop.folder)) == 3
         shop.out("publish", "shop:app", "jobs", "Job", "name=one")
         running.shows("| ends one")
-        running.shows("clerk 2/2 up, 0 queued, 0 running, 1 done, 0 failed")
+        running.shows("clerk 2/2 up, 0 waiting, 0 running, 1 done, 0 dead now")
         running.signal(signal.SIGTERM)
         assert running.ends() == 0
         assert workers_in(shop.folder) == []
@@ -57,7 +57,7 @@ def test_the_second_ctrl_c_stops_at_once(shop: ShopFolder) -> None:
         assert workers_in(shop.folder) == []
     view = json.loads(shop.out("status", "shop:app", "--json"))
     assert view["workers"] == []
-    assert view["totals"]["queued"] == 1
+    assert view["totals"]["waiting"] == 1
 
 
 def test_what_a_dead_process_held_is_taken_over_at_once(shop: ShopFolder) -> None:

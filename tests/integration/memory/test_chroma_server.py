@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from callboard import App, TopicId
+from callboard.broker import BrokerSettings
+from callboard.broker.redis.operations.deadletters import list_letters
+from callboard.broker.redis.operations.inspect import overview
 from callboard.memory import (
     ChromaDBVectorMemory,
     HashingEmbedder,
@@ -16,6 +20,9 @@ from callboard.memory import (
     MemoryMimeType,
 )
 from callboard.memory.errors import StoreUnavailableError
+from callboard.memory_service.client import MemoryServiceClient
+from callboard.memory_service.messages import Add, MemoryChanges
+from callboard.memory_service.service import memory_service
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import Process, python
 from tests.helpers.servers import free_port
@@ -55,9 +62,13 @@ class Server:
     """`chroma run` on a free port."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
-        words = ("run", "--path", str(folder), "--host", "127.0.0.1", "--port", str(self._port))
+        self.start()
+
+    def start(self) -> None:
+        words = ("run", "--path", str(self._folder), "--host", "127.0.0.1", "--port", str(self._port))
         self.process = Process(python("-c", "from chromadb.cli.cli import app; app()", *words))
 
     def memory(self) -> ChromaDBVectorMemory:
@@ -110,3 +121,27 @@ async def test_processes_share_it_and_it_may_go_away(server: Server) -> None:
         await memory.query("fact 1")
     await memory.close()
     await other.close()
+
+
+async def test_changes_wait_for_a_server_that_is_away(server: Server) -> None:
+    app = App("away", settings=BrokerSettings(retry_base=0.02, retry_cap=0.5))
+    config = HttpChromaDBVectorMemoryConfig.from_url(server.url)
+    memory_service(app, config=config, embedder=HashingEmbedder())
+    async with app.running("memory://") as runtime:
+        memory = MemoryServiceClient(runtime, "shared", in_order=True)
+        await memory.add(MemoryContent(content="before", mime_type=MemoryMimeType.TEXT))
+        server.process.kill()
+        for number in range(20):
+            content = MemoryContent(content=f"fact {number}", mime_type=MemoryMimeType.TEXT)
+            changes = MemoryChanges(changes=[Add(contents=[content])])
+            await runtime.publish_message(changes, TopicId("memory:memory", "shared"))
+
+        async def is_waited_for() -> bool:
+            view = await overview(runtime.transport)
+            return view.totals.retried > 5 and [one.type for one in view.outages] == ["memory"]
+
+        await eventually(is_waited_for, 60)
+        server.start()
+        await eventually(server.answers, 90, what=server.process.output)
+        assert len(await memory.ids()) == 21
+        assert await list_letters(runtime.transport, "memory") == ()

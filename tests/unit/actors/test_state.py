@@ -1,9 +1,9 @@
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, computed_field
+from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
 
 from callboard import BaseAgent, MessageContext
 from callboard.errors import AgentAttributeError, StateError
@@ -187,3 +187,31 @@ async def test_a_strict_model_takes_its_own_saved_state() -> None:
     other = Strict()
     await other.load_state(await agent.save_state())
     assert other.state == agent.state
+
+
+class Telling(BaseModel):
+    """Counts how often it is read."""
+
+    reads: ClassVar[int] = 0
+    maybe: str | None = None
+
+    @model_validator(mode="after")
+    def _count(self) -> Self:
+        type(self).reads += 1
+        return self
+
+
+def test_what_is_known_to_be_readable_is_not_tried_again() -> None:
+    class Teller(Silent):
+        class State(BaseModel):
+            inner: Telling = Telling()
+            number: int = 0
+
+    agent = Teller()
+    data = dump_state(agent)
+    before = Telling.reads
+    assert dump_state(agent, data) == data
+    assert Telling.reads == before
+    agent.state.number = None
+    with pytest.raises(StateError, match="number"):
+        dump_state(agent, data)

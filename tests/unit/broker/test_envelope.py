@@ -32,6 +32,7 @@ ENVELOPES = st.builds(
     error=st.booleans(),
     claimed=st.booleans(),
     routes=st.none() | st.dictionaries(TEXTS, st.tuples(TEXTS, TEXTS), max_size=3),
+    run=st.none() | TEXTS,
 )
 
 

@@ -56,6 +56,42 @@ def test_the_last_attempt_ends_it() -> None:
     assert isinstance(policy.decide(4, ValueError("x")), DeadLetter)
 
 
+INFO = ErrorInfo("ConnectionError", "away")
+
+
+def test_an_outage_ends_no_attempts_but_its_time() -> None:
+    policy = RetryPolicy(max_attempts=1, base=1.0, cap=5.0, jitter=0.0, outage=20.0)
+    waited, delays = 0.0, []
+    for _ in range(7):
+        one = decided(policy, 1, ConnectionError("away"), INFO, waited)
+        assert isinstance(one, Retry)
+        assert one.waited == waited + one.delay
+        assert one.reason == "ConnectionError: away"
+        waited += one.delay
+        delays.append(one.delay)
+    assert delays == [1, 1, 2, 4, 5, 5, 5], "as long as all before, below the cap"
+    end = decided(policy, 1, ConnectionError("away"), INFO, waited)
+    assert end == DeadLetter("an outage of more than 20 s", INFO)
+
+
+def test_no_outage_is_waited_for_where_the_policy_says_so() -> None:
+    assert decided(RetryPolicy(1, outage=0.0), 1, ConnectionError("away"), INFO) == DeadLetter("failed", INFO)
+
+
+def test_an_outage_waits_although_there_is_no_pause_between_attempts() -> None:
+    one = decided(RetryPolicy(base=0.0, jitter=0.0), 1, ConnectionError("away"), INFO)
+    assert isinstance(one, Retry)
+    assert one.delay > 0, "else it would never have waited, and be tried for ever"
+
+
+def test_an_outage_may_ask_for_a_longer_pause() -> None:
+    error = ConnectionError("away")
+    error.retry_after = 7  # type: ignore[attr-defined]
+    one = decided(RetryPolicy(base=1.0, jitter=0.0), 1, error, INFO)
+    assert isinstance(one, Retry)
+    assert (one.delay, one.waited) == (8.0, 8.0)
+
+
 @pytest.mark.parametrize("error", [DecodeError("x"), UnknownMessageError("x"), EncodeError("a", "x")])
 def test_what_would_fail_again_is_not_tried_again(error: Exception) -> None:
     decided = RetryPolicy().decide(1, error)
@@ -78,8 +114,8 @@ def test_the_reason_names_the_error() -> None:
 
 
 def test_the_policy_of_the_settings() -> None:
-    settings = BrokerSettings(max_attempts=5, retry_base=0.2, retry_cap=9.0)
-    assert RetryPolicy.of(settings) == RetryPolicy(5, 0.2, 9.0)
+    settings = BrokerSettings(max_attempts=5, retry_base=0.2, retry_cap=9.0, retry_outage=60.0)
+    assert RetryPolicy.of(settings) == RetryPolicy(5, 0.2, 9.0, outage=60.0)
     assert RetryPolicy.of(settings, max_attempts=1).max_attempts == 1
 
 
@@ -97,11 +133,22 @@ def test_the_policy_of_the_settings() -> None:
         ("cap", math.inf),
         ("jitter", 2),
         ("jitter", math.nan),
+        ("outage", -1),
+        ("outage", "long"),
     ],
 )
 def test_a_policy_that_cannot_work_is_refused(name: str, value: Any) -> None:
     with pytest.raises(SettingsError, match=f"^{name}=.* has to be a "):
         RetryPolicy(**{name: value})
+
+
+def test_a_policy_that_is_no_subclass_knows_no_outages() -> None:
+    class Never:
+        def decide(self, *_: Any, **__: Any) -> DeadLetter:
+            return DeadLetter("never", INFO)
+
+    policy: Any = Never()
+    assert decided(policy, 1, ConnectionError("away"), INFO) == DeadLetter("never", INFO)
 
 
 class Own(RetryPolicy):

@@ -20,6 +20,7 @@
 --   urgent       `<type> <key>`         a reset that is gone
 --   timer        member                 a timer whose message is gone
 --   expiry       suffix, ms             a key that should expire and does not
+--   log          type, key, field       a log that the state does not name; with '' as the field: one of another length
 -- Returns {number of the suspicion from 0, 'there' | 'mended' | 'stays', what is wrong, or why it stays, ...}; what is in
 --   order is left out.
 

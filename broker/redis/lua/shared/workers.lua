@@ -179,8 +179,8 @@ end
 local SLOW = 3 -- leases that a worker gets at most, where there is one gap after the other
 
 -- What a worker says of itself with a beat.
-local function note_pulse(worker, held, running, blocked)
-  call('HSET', P .. 'worker:' .. worker, 'held', held, 'running', running)
+local function note_pulse(worker, held, running, runs, blocked)
+  call('HSET', P .. 'worker:' .. worker, 'held', held, 'running', running, 'runs', runs)
   if blocked ~= '' then call('HSET', P .. 'worker:' .. worker, 'blocked', text(now()) .. ' ' .. blocked) end
 end
 

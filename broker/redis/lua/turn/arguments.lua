@@ -8,6 +8,7 @@
 -- type_names, and by agent type: wanted (entries), persistent, rate (most a second, or nil), books (see pull.lua)
 -- paused, any_cancelled, resumed  what keeps entries from being handled as usual, see exceptions.lua
 -- commits                                what is committed, see commit.lua
+-- has_logs                               some commit appends to the logs of a state
 -- void                                   the request of the commit that is being written was cancelled
 -- own_claim                              blob that the message of the commit came with, or ''
 -- returned, returned_order               agents that go back: by `<type> <key>` and in order, see effects.lua

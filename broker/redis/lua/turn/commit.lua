@@ -23,6 +23,9 @@ local function read_commits(turn)
     at = at + 4
   end
   turn.at = at
+  for i = 1, n do
+    if mode[i] ~= COMMIT and mode[i] ~= COMMIT_MORE and string.find(mode[i], LOGS, 1, true) then turn.has_logs = true end
+  end
   turn.commits = { n = n, groups = groups, group = group, id = id, key = key, mode = mode, own = own_fields(group, id, n) }
 end
 

@@ -1,4 +1,4 @@
--- What the marks of a commit ask for, one function for each. broker/redis/marks.py names the marks (they are locals here),
+-- What the marks of a commit ask for, one function for each. broker/redis/marks.py names the marks (their letters are put in),
 -- and says which arguments each brings; they stand in ARGV in the order of the marks.
 
 local function ref_of(turn, i) return turn.commits.group[i].suffix .. ' ' .. turn.commits.id[i] end
@@ -88,12 +88,28 @@ end
 
 WRITERS[FORGET] = function(turn, i) turn.once = P .. 'once:' .. turn.commits.group[i].type .. ':' .. read(turn) end
 
+-- An agent's logs, and with them the version of its state: they are appended to what the worker has in memory, or not at all.
+WRITERS[LOGS] = function(turn, i)
+  local agent_type, key, version = turn.commits.group[i].type, turn.commits.key[i], read(turn)
+  local changes
+  changes, turn.at = read_logs(agent_type, key, turn.at)
+  if turn.void then return end
+  local state = P .. 'state:' .. agent_type .. ':' .. key
+  local known = must('HMGET', state, 'v', 'l')
+  -- guard: a log is appended to only by who has read it
+  if tonumber(known[1] or 0) ~= tonumber(version) - 1 then
+    error('state:' .. agent_type .. ':' .. key .. ': a commit before this one could not be written', 0)
+  end
+  local line = write_logs(changes, known[2])
+  call('HSET', state, 'v', version, 'l', line, 'w', turn.worker)
+end
+
 WRITERS[STATE] = function(turn, i)
-  local version, data = read(turn), read(turn)
+  local agent_type, key, version, data = turn.commits.group[i].type, turn.commits.key[i], read(turn), read(turn)
   if turn.void then return end
   -- guard: a commit writes the state
-  must('HSET', P .. 'state:' .. turn.commits.group[i].type .. ':' .. turn.commits.key[i], 'v', version, 'd', data,
-    'w', turn.worker)
+  must('HSET', P .. 'state:' .. agent_type .. ':' .. key, 'v', version, 'd', data, 'w', turn.worker)
+  if data == '' then drop_logs(agent_type, key) end
 end
 
 WRITERS[CLAIMS] = function(turn)
@@ -148,10 +164,34 @@ local WIDTH = { [DEAD_LETTER] = 5, [RETRY] = 4, [WAIT] = 7, [UNLESS_CANCELLED] =
 local function skip(turn, mark)
   local at = turn.at
   local width = WIDTH[mark] or 0
+  if mark == LOGS then
+    local _, after = read_logs('', '', at + 1)
+    width = after - at
+  end
   if mark == CLAIMS then width = 2 + 2 * tonumber(ARGV[at + 1]) end
   if mark == OUTGOING then width = 1 + 8 * tonumber(ARGV[at]) end
   if mark == IDENTIFIED then width = 2 + 9 * tonumber(ARGV[at + 1]) end
   turn.at = at + width
+end
+
+-- Whether the states whose logs are appended to are those that the worker has in memory. Somebody may have replaced one
+-- meanwhile (`load_state`): what it would append belongs to another one then.
+local function fits_all(turn)
+  local commits, first, versions = turn.commits, turn.at, {}
+  for i = 1, commits.n do
+    local name, mode = commits.group[i].type .. ':' .. commits.key[i], commits.mode[i]
+    for j = 1, #mode do
+      local mark = string.sub(mode, j, j)
+      if mark == LOGS then
+        local version = tonumber(ARGV[turn.at])
+        if (versions[name] or tonumber(call('HGET', P .. 'state:' .. name, 'v') or 0)) ~= version - 1 then return false end
+        versions[name] = version
+      end
+      skip(turn, mark)
+    end
+  end
+  turn.at = first
+  return true
 end
 
 -- The state is the first thing that is written: where it can't be, nothing of the commit is. After it nothing fails any more:

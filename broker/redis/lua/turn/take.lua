@@ -1,6 +1,6 @@
 -- Giving entries to the worker: what becomes a delivery of the result, and taking what is parked.
 --
--- state:<type>:<key>  hash  v (version), d (data), w (worker that wrote it)
+-- state:<type>:<key>  hash  v (version), d (data), w (worker that wrote it), l (its logs, see logs.lua)
 -- own:<worker>        hash  see workers.lua; written once, at the end of the turn
 
 local MOST_BYTES = 8 * 1024 * 1024 -- of bodies in one answer: what parked entries are taken beyond it waits for another turn
@@ -9,7 +9,7 @@ local MOST_LOOKS = 200 -- agents, or entries, of a list that one turn looks at: 
 -- Returns whether the state can be read.
 local function add_state(turn, agent_type, key)
   local state_key = P .. 'state:' .. agent_type .. ':' .. key
-  local known = call('HMGET', state_key, 'v', 'w')
+  local known = call('HMGET', state_key, 'v', 'w', 'l')
   if #known == 0 then return false end
   local data = ''
   if known[1] then
@@ -18,6 +18,7 @@ local function add_state(turn, agent_type, key)
   local states = turn.states
   local n = #states
   states[n + 1], states[n + 2], states[n + 3] = turn.out_n / DELIVERY, known[1] or '0', data
+  states[n + 4] = known[3] or ''
   return true
 end
 

@@ -14,7 +14,8 @@
 --     else until it is handled (deaths: beyond those after which it is tried alone), 'f<topic>' no agent type takes that topic
 --   deliveries: eleven values each: type, suffix, entry id, tries or '', id, type, key, from, at, head, body; tries ends
 --     with ' cancelled' when the request was cancelled
---   states: three values each: number of the delivery, version, data or nil when this worker was the last to write it
+--   states: four values each: number of the delivery, version, data or nil when this worker was the last to write it, and
+--     what the state says of its logs or '', see shared/logs.lua; their items are read apart
 
 -- The result; deliveries and states are there by now.
 local function result_of(turn, due, full)
@@ -43,6 +44,8 @@ local function take_turn()
   read_commits(turn)
   -- guard: only what is held is committed
   if not holds_all(turn) then return disown(worker, 'it commits what it does not hold') end
+  -- guard: a worker whose states were replaced begins anew
+  if turn.has_logs and not fits_all(turn) then return disown(worker, 'it appends to a state that was replaced') end
   read_exceptions(turn)
   commit_all(turn)
   local due = fire_due()

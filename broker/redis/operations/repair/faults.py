@@ -21,6 +21,7 @@ Kind = Literal[
     "urgent",
     "timer",
     "expiry",
+    "log",
     "type",
     "message",
     "undeclared",
@@ -112,6 +113,11 @@ KINDS: Final[dict[Kind, KindFacts]] = {
     "urgent": KindFacts("resets that are gone", "the agent can't be reset any more", True),
     "timer": KindFacts("timers whose message is gone", "they cost memory", False),
     "expiry": KindFacts("keys that should expire and do not", "they cost memory for ever", False),
+    "log": KindFacts(
+        "logs that are not as long as their states say",
+        "what comes for such an agent is a dead letter until a repair takes the log as it is",
+        True,
+    ),
     "type": KindFacts(
         "keys of the wrong type", "what needs such a key is a dead letter, or waits until it is deleted", True
     ),

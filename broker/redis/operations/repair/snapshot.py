@@ -14,7 +14,8 @@ T = TypeVar("T")
 
 AT_ONCE = 500  # commands on their way
 PAGE = 1000  # pending entries in one answer
-OTHER_TYPES = ("string", "list", "set", "zset", "stream")  # than a state has
+TYPES = ("string", "list", "hash", "set", "zset", "stream")
+OF_AGENTS = {"state:": "hash", "log:": "list"}  # keys of which there are as many as agents, and their type
 MOST_PENDING = 200_000  # of one group; what lies beyond is looked at by the next run
 
 
@@ -57,7 +58,8 @@ class Snapshot:
     """A namespace.
 
     Attributes:
-        names: suffixes of all keys but the states of agents; of these only those of a wrong type.
+        names: suffixes of all keys but the states and logs of agents; of these only those of a wrong type.
+        logs: type, key and field of each log; and "" as the field for each agent of a type that has logs.
         types: what TYPE says of each of them.
         declared: agent types.
         subscribers: topic type -> agent types.
@@ -72,6 +74,7 @@ class Snapshot:
     """
 
     names: set[str] = field(default_factory=set[str])
+    logs: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
     types: dict[str, str] = field(default_factory=dict[str, str])
     declared: set[str] = field(default_factory=set[str])
     subscribers: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -147,11 +150,13 @@ class Photographer:
     async def _read_names(self) -> None:
         shot = self._snapshot
         names = await self._transport.names_after(self._transport.keys.prefix)
-        shot.names = {name for name in names if not name.startswith("state:")}
-        # The states are as many as there are agents, and nothing is suspected of one that is a hash.
-        for kind in OTHER_TYPES:
-            states = await self._transport.names_after(self._transport.keys.of("state:"), kind)
-            shot.names |= {f"state:{name}" for name in states}
+        shot.names = {name for name in names if not name.startswith(tuple(OF_AGENTS))}
+        shot.logs = _logs(names)
+        # Their types are not asked one by one: there are many of them.
+        for beginning, right in OF_AGENTS.items():
+            for kind in set(TYPES) - {right}:
+                found = await self._transport.names_after(self._transport.keys.of(beginning), kind)
+                shot.names |= {beginning + name for name in found}
         ordered = sorted(shot.names)
         answers = await each(ordered, lambda name: self._command("TYPE", name))
         shot.types = {name: text(answer) for name, answer in zip(ordered, answers, strict=True)}
@@ -243,6 +248,21 @@ class Photographer:
                 break
             start = f"({ids[-1]}"
         return ids
+
+
+def _logs(names: Iterable[str]) -> set[tuple[str, str, str]]:
+    found: set[tuple[str, str, str]] = set()
+    for name in names:
+        if name.startswith("log:"):
+            agent_type, _, rest = name.removeprefix("log:").partition(":")
+            key, _, log = rest.rpartition(":")
+            found.add((agent_type, key, log))
+    types = {agent_type for agent_type, _, _ in found}
+    for name in names:
+        agent_type, _, key = name.removeprefix("state:").partition(":")
+        if name.startswith("state:") and agent_type in types:
+            found.add((agent_type, key, ""))
+    return found
 
 
 def text(value: bytes | str) -> str:

@@ -132,7 +132,18 @@ def _timers(shot: Snapshot) -> Iterator[Suspicion]:
             yield Suspicion("timer", (member,))
 
 
-LOOKS: tuple[Callable[[Snapshot], Iterator[Suspicion]], ...] = (_streams, _workers, _entries, _keys, _timers)
+def _logs(shot: Snapshot) -> Iterator[Suspicion]:
+    yield from (Suspicion("log", names) for names in sorted(shot.logs))
+
+
+LOOKS: tuple[Callable[[Snapshot], Iterator[Suspicion]], ...] = (
+    _streams,
+    _workers,
+    _entries,
+    _keys,
+    _timers,
+    _logs,
+)
 
 
 def unmendable(shot: Snapshot) -> Iterator[Fault]:

@@ -10,14 +10,24 @@ from callboard.cli.board import Meter, PlainBoard, Row
 from callboard.process.supervisor import Child, ProcessPlan
 
 ZERO = Totals(
-    queued=0, running=0, parked=0, backing_off=0, done=0, retried=0, dead=0, died=0, released=0, reaped=0
+    waiting=0,
+    running=0,
+    held=0,
+    parked=0,
+    backing_off=0,
+    done=0,
+    retried=0,
+    dead=0,
+    died=0,
+    released=0,
+    reaped=0,
 )
 
 
-def view(at: int, done: int, queued: int | None = 0, pids: tuple[int, ...] = ()) -> Overview:
+def view(at: int, done: int, waiting: int | None = 0, pids: tuple[int, ...] = ()) -> Overview:
     counter = AgentTypeView(
         **{name: getattr(ZERO, name) for name in ZERO.__slots__}
-        | {"done": done, "queued": queued, "died": 2},
+        | {"done": done, "waiting": waiting, "dead": 1, "died": 2},
         type="counter",
         workers=len(pids),
         streams=(),
@@ -54,7 +64,7 @@ def child(pid: int, group: str = "counter") -> Child:
 
 def test_a_row_counts_processes_that_joined() -> None:
     [row] = Meter().rows(view(0, 5, None, pids=(1, 9)), [child(1), child(2)])
-    assert row == Row("counter", 1, 2, None, 0, 5, 2, 0.0)
+    assert row == Row("counter", 1, 2, None, 0, 5, 1, 2, 0.0)
 
 
 def test_a_process_of_another_container_with_the_same_id_is_not_ours() -> None:
@@ -65,7 +75,7 @@ def test_a_process_of_another_container_with_the_same_id_is_not_ours() -> None:
 
 
 def test_a_type_that_is_not_declared_yet_has_a_row() -> None:
-    assert Meter().rows(view(0, 0), [child(0, "other")]) == [Row("other", 0, 1, 0, 0, 0, 0, 0.0)]
+    assert Meter().rows(view(0, 0), [child(0, "other")]) == [Row("other", 0, 1, 0, 0, 0, 0, 0, 0.0)]
 
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:
@@ -81,13 +91,15 @@ def test_plain_lines_come_when_something_changed_and_once_per_second(monkeypatch
     monkeypatch.setattr("time.monotonic", lambda: now)
     lines: list[str] = []
     plain = PlainBoard(lines.append)
-    row = Row("counter", 1, 1, 0, 0, 5, 0, 2.0)
+    row = Row("counter", 1, 1, 0, 0, 5, 0, 0, 2.0)
     plain.show([row])
     plain.show([row._replace(done=6)])
-    assert [line[9:] for line in lines] == ["counter 1/1 up, 0 queued, 0 running, 5 done, 0 failed, 2.0/s"]
+    assert [line[9:] for line in lines] == [
+        "counter 1/1 up, 0 waiting, 0 running, 5 done, 0 dead now, 0 dead ever, 2.0/s"
+    ]
     now += 1
     plain.show([row._replace(rate=0.0)])
     assert len(lines) == 1
-    plain.show([row._replace(queued=None), Row("other", 0, 1, 0, 0, 0, 0, 0.0)])
-    assert lines[1][9:].startswith("counter 1/1 up, ? queued")
+    plain.show([row._replace(waiting=None), Row("other", 0, 1, 0, 0, 0, 0, 0, 0.0)])
+    assert lines[1][9:].startswith("counter 1/1 up, ? waiting")
     assert " | other 0/1 up" in lines[1]

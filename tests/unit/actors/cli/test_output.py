@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from callboard.cli.commands.ask import shown
-from callboard.cli.output import columns, duration, plain, to_json
+from callboard.cli.output import ago, columns, duration, plain, size, to_json, wrapped
 
 
 class Reply(BaseModel):
@@ -62,3 +62,40 @@ def test_replies_for_people() -> None:
 )
 def test_time_spans(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+# Narrow terminals
+
+
+def test_a_table_that_is_too_wide_is_a_block_for_each_row() -> None:
+    lines = columns(("TYPE", "WAITING", "STATE"), [("counter", 12, "x" * 5), ("b", 3, "short")], 20)
+    assert lines == ["counter", "  WAITING 12", "  STATE xxxxx", "b", "  WAITING 3", "  STATE short"]
+    assert columns(("TYPE", "WAITING"), [("counter", 12)], 20) == columns(
+        ("TYPE", "WAITING"), [("counter", 12)]
+    )
+
+
+@pytest.mark.parametrize("width", [80, 60, 40])
+def test_no_line_is_wider_than_the_terminal_and_no_word_is_cut(width: int) -> None:
+    reason = "failed: ValueError: a long text of an error that has many words and is wider than any terminal of these"
+    rows = [("counter/1763700000000-0", "Visit", "ada", 3, reason)]
+    lines = columns(("LETTER", "MESSAGE", "KEY", "TRIES", "REASON"), rows, width)
+    assert max(map(len, lines)) <= width
+    assert " ".join(" ".join(lines).split()).endswith(reason)
+
+
+def test_a_sentence_is_wrapped_between_words_and_a_long_word_stays_whole() -> None:
+    long = "x" * 50
+    assert wrapped(f"it is {long} here", 40, indent="  ") == ["it is", f"  {long}", "  here"]
+    assert wrapped("any length " * 30, None) == ["any length " * 30]
+
+
+def test_sizes_and_ages_for_people() -> None:
+    assert [size(n) for n in (0, 999, 1000, 1_500_000, 12_000_000_000)] == [
+        "0 B",
+        "999 B",
+        "1.0 kB",
+        "1.5 MB",
+        "12.0 GB",
+    ]
+    assert (ago(None, 5), ago(1000, 3500), ago(9, 5)) == (None, "2.5 s", "0 ms")

@@ -85,13 +85,13 @@ async def test_a_budget_stops_before_it_is_exceeded() -> None:
     assert (error.unit, error.limit, error.spent, error.needed) == ("tokens", 22, 18, 10)
     assert error.permanent
     assert (await client.ledger.spent()).tokens == 18
-    assert await client.ledger.held("total") == (0, 0)
+    assert await client.ledger.holds() == 0
 
 
 async def test_a_budget_in_money() -> None:
     client = metered(["one"] * 5, Budget(usd=13.0))
     await client.create(HELLO)
-    with pytest.raises(BudgetExceededError, match="of 13 4 are spent"):
+    with pytest.raises(BudgetExceededError, match="of 13 for total 4 are spent"):
         await client.create(HELLO)
 
 
@@ -159,7 +159,7 @@ async def test_a_stream_that_breaks_is_counted_by_its_pieces() -> None:
     with pytest.raises(ModelConnectionError):
         await stream_of(client)
     assert await client.ledger.spent() == Spent(1, 3, 2, 5.0)
-    assert await client.ledger.held("total") == (0, 0)
+    assert await client.ledger.holds() == 0
 
 
 async def test_a_stream_that_is_left_is_counted_too() -> None:

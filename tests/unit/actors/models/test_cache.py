@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 
+from callboard import CancellationToken
 from callboard.models import (
     CachedChatCompletionClient,
+    Delayed,
     FunctionCall,
     InMemoryStore,
     ReplayChatCompletionClient,
@@ -115,7 +117,29 @@ async def test_a_cached_answer_expires() -> None:
     assert (await client.create(HELLO)).content == "b"
 
 
-async def test_at_once() -> None:
-    client = cached("a", "b")
-    both = await asyncio.gather(client.create(HELLO), client.create(HELLO))
-    assert all(answer.content in ("a", "b") for answer in both)
+async def test_of_equal_requests_at_once_one_asks() -> None:
+    client = cached(Delayed(0.01, "a"), "b")
+    answers = await asyncio.gather(*(client.create(HELLO) for _ in range(3)))
+    assert [answer.content for answer in answers] == ["a"] * 3
+    assert [answer.cached for answer in answers] == [False, True, True]
+
+
+async def test_when_the_first_fails_the_next_one_asks() -> None:
+    client = cached(Delayed(0.01, ModelConnectionError("replay", "gone")), Delayed(0.01, "a"), "b")
+    answers = await asyncio.gather(*(client.create(HELLO) for _ in range(3)), return_exceptions=True)
+    assert isinstance(answers[0], ModelConnectionError)
+    assert [getattr(answer, "content", None) for answer in answers[1:]] == ["a", "a"]
+
+
+async def test_one_that_waits_can_be_cancelled() -> None:
+    token = CancellationToken()
+    client = cached(Delayed(60, "never"), "b")
+    first = asyncio.ensure_future(client.create(HELLO))
+    second = asyncio.ensure_future(client.create(HELLO, cancellation_token=token))
+    third = asyncio.ensure_future(client.create(HELLO))
+    await asyncio.sleep(0)
+    token.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    first.cancel()
+    assert (await third).content == "b"

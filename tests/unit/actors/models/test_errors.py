@@ -7,7 +7,7 @@ import pytest
 from callboard.broker.encoding.remote_errors import decode_error, encode_error
 from callboard.broker.retry import RetryPolicy
 from callboard.errors import ActorError
-from callboard.models import errors
+from callboard.models import RequestUsage, errors
 from callboard.models.errors import (
     BudgetExceededError,
     ModelError,
@@ -64,6 +64,22 @@ def test_every_one_is_an_actor_error_that_says_whether_to_try_again(cls: type[Mo
     assert cls.permanent is (cls.__name__ in PERMANENT.split())
 
 
+def test_outages_say_so() -> None:
+    outages = {cls.__name__ for cls in MODEL_ERRORS if cls.is_outage}
+    assert outages == {"RateLimitError", "ModelOverloadedError", "ModelConnectionError", "ModelTimeoutError"}
+
+
+def test_what_was_paid_for_crosses_processes() -> None:
+    register_errors()
+    error = RateLimitError("m", "slow", 429, 1.5)
+    error.charge(RequestUsage(3, 2))
+    error.charge(RequestUsage(1, 1))
+    back = decode_error(encode_error(error))
+    assert isinstance(back, RateLimitError)
+    assert back.usage == RequestUsage(4, 3)
+    assert back.retry_after == 1.5
+
+
 def test_errors_have_the_bases_that_autogen_raises() -> None:
     for cls in (UnsupportedFeatureError, UnknownModelError, ReplayExhaustedError):
         assert issubclass(cls, ValueError)
@@ -78,7 +94,7 @@ def test_the_sentences_name_a_remedy() -> None:
         "model_info is required for the model 'gpt-4x', of which nothing is known. Did you mean 'gpt-4'?"
     )
     assert str(UnknownModelError("x")).endswith("nothing is known.")
-    assert "of 1 0.75 are spent or set aside. Raise the budget" in str(made(BudgetExceededError))
+    assert "of 1 for total 0.75 are spent or set aside. Raise the budget" in str(made(BudgetExceededError))
 
 
 def test_a_message_is_not_tried_again_before_the_server_wants_it() -> None:

@@ -11,6 +11,7 @@ from callboard.models import (
     ModelRetries,
     ModelSettings,
     ReplayChatCompletionClient,
+    RequestUsage,
     RetryingChatCompletionClient,
 )
 from callboard.models.errors import (
@@ -24,7 +25,7 @@ from callboard.models.errors import (
 )
 from callboard.models.replay import Answer, Streamed
 
-from .asking import HELLO, stream_of
+from .asking import HELLO, result, stream_of
 
 SETTINGS = ModelSettings(max_attempts=4, retry_base=1.0, retry_cap=3.0, longest_retry_after=60.0)
 
@@ -62,6 +63,25 @@ async def test_pauses_double_below_a_cap(pauses: Pauses) -> None:
     )
     assert (await client.create(HELLO)).content == "at last"
     assert pauses.seconds == [1.0, 2.0, 3.0]
+
+
+def cut_off() -> ModelConnectionError:
+    error = ModelConnectionError("m", "the line is cut")
+    error.charge(RequestUsage(10, 4))
+    return error
+
+
+async def test_what_earlier_tries_used_is_part_of_the_usage(pauses: Pauses) -> None:
+    client = retrying(
+        pauses, cut_off(), cut_off(), result("at last", 10, 5), cut_off(), result("again", 10, 5)
+    )
+    assert (await client.create(HELLO)).usage == RequestUsage(30, 13)
+    assert (await stream_of(client))[1].usage == RequestUsage(20, 9)
+
+    client = retrying(pauses, *(cut_off() for _ in range(4)))
+    with pytest.raises(ModelConnectionError) as failed:
+        await client.create(HELLO)
+    assert failed.value.usage == RequestUsage(40, 16)
 
 
 async def test_jitter_is_full(pauses: Pauses) -> None:

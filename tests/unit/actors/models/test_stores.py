@@ -11,6 +11,7 @@ from callboard.broker.redis.store import RedisStore
 from callboard.errors import OutsideContextError
 from callboard.models import InMemoryStore, RuntimeStore
 from callboard.models.stores import Store
+from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask
 
 
@@ -56,6 +57,45 @@ async def test_numbers_add_up(store: Store) -> None:
     table = await store.table("n")
     assert float(table["usd"]) == pytest.approx(1.000001)
     assert float(table["tokens"]) == 30
+
+
+SCOPES = ("total", "run:1")
+
+
+async def hold(store: Store, name: str, tokens: float, most: float, seconds: float = 60) -> object:
+    amounts = {"tokens": tokens, "usd": tokens / 100}
+    return await store.hold(name, SCOPES, amounts, [("run:1", "tokens", most)], seconds)
+
+
+async def test_what_is_held_or_used_is_not_given_away_again(store: Store) -> None:
+    assert await hold(store, "a", 10, 25) is None
+    assert await hold(store, "a", 10, 25) is None, "safe to repeat"
+    assert await hold(store, "b", 10, 25) is None
+    assert await hold(store, "c", 10, 25) == ("run:1", "tokens", 25.0, 20.0)
+    assert set(await store.table("held:total")) == {"a", "b"}, "one that is refused holds nothing anywhere"
+    for _ in range(2):
+        await store.settle("a", SCOPES, {"prompt_tokens": 4.0, "completion_tokens": 3.0, "usd": 0.5}, 60)
+    table = {name: float(value) for name, value in (await store.table("usage:run:1")).items()}
+    assert table == {"prompt_tokens": 4, "completion_tokens": 3, "usd": 0.5}
+    assert await hold(store, "c", 10, 25) == ("run:1", "tokens", 25.0, 17.0)
+    assert await hold(store, "c", 8, 25) is None
+
+
+async def test_a_hold_that_has_ended_counts_no_more_and_is_settled_all_the_same(store: Store) -> None:
+    assert await hold(store, "a", 10, 10, seconds=0.001) is None
+
+    async def is_free() -> bool:
+        return await hold(store, "b", 10, 10) is None
+
+    await eventually(is_free)
+    await store.settle("a", SCOPES, {"prompt_tokens": 4.0}, 60)
+    assert float((await store.table("usage:total"))["prompt_tokens"]) == 4
+
+
+async def test_a_scope_may_carry_its_limits_itself(store: Store) -> None:
+    await store.put("usage:total", "limit_usd", b"0.15", 60)
+    assert await hold(store, "a", 10, 100) is None
+    assert await hold(store, "b", 10, 100) == ("total", "usd", 0.15, 0.1)
 
 
 async def test_in_memory_everything_expires() -> None:

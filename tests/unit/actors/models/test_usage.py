@@ -8,14 +8,6 @@ from callboard.models.usage import scopes
 SETTINGS = ModelSettings(prices={"gpt": Price(1.0, 2.0)}, hold_seconds=10)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_the_scopes_that_are_charged() -> None:
     assert scopes("gpt") == ("total", "client:gpt")
     with MessageHandlerContext.populate_context(AgentId("writer", "ada")), usage_run("42"):
@@ -49,17 +41,3 @@ async def test_two_ledgers_with_one_store_are_one() -> None:
     store = InMemoryStore()
     await UsageLedger(store).add(("total",), Spent(1, 2, 3))
     assert await UsageLedger(store).spent() == Spent(1, 2, 3)
-
-
-async def test_amounts_set_aside() -> None:
-    clock = Clock()
-    ledger = UsageLedger(settings=SETTINGS, clock=clock)
-    await ledger.hold("total", "a", Spent(1, 10, 5, 0.5))
-    await ledger.hold("total", "b", Spent(1, 1, 1, 0.25))
-    assert await ledger.held("total") == (17, 0.75)
-    assert await ledger.held("total", besides="a") == (2, 0.25)
-    await ledger.release("total", "a")
-    assert await ledger.held("total") == (2, 0.25)
-    assert await ledger.spent() == Spent()
-    clock.now += 10  # the process that set it aside is dead
-    assert await ledger.held("total") == (0, 0)

@@ -17,6 +17,7 @@ from callboard.broker.encoding.remote_errors import decode_error
 from callboard.broker.envelope import Envelope, Posting, head_of
 from callboard.broker.errors import DeadlineExceededError, DecodeError, UnknownMessageError
 from callboard.broker.outcome import Commit, DeadLetter, Release, Retry, Wait
+from callboard.broker.redis.client.states import StoredState
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.retry import RetryPolicy
 from callboard.broker.telemetry import Dropped, attach
@@ -362,7 +363,7 @@ async def test_the_state_that_came_along_is_used_and_then_kept_in_memory() -> No
 async def test_the_state_is_asked_for_when_it_did_not_come_along(why: str) -> None:
     fixture = HostFixture()
     await fixture.host.handle(fixture.delivery(Note(text="1")))
-    fixture.transport.stored = (7, b'{"done":["elsewhere"]}')
+    fixture.transport.stored = StoredState(7, b'{"done":["elsewhere"]}')
     later = fixture.delivery(Note(text="2"))
     later.state = None
     later.state_version = 1 if why == "unknown" else 7
@@ -376,7 +377,7 @@ async def test_the_state_is_asked_for_when_it_did_not_come_along(why: str) -> No
 async def test_the_state_of_an_agent_that_was_put_to_sleep_is_asked_for() -> None:
     """It waited in a full worker, handed over without its state, and the agent is made anew when its turn comes."""
     fixture = HostFixture()
-    fixture.transport.stored = (7, b'{"done":["before"]}')
+    fixture.transport.stored = StoredState(7, b'{"done":["before"]}')
     handed_over = fixture.delivery(Note(text="1"))
     handed_over.state, handed_over.state_version = None, 0
     outcome = await fixture.host.handle(handed_over)

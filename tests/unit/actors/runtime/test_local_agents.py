@@ -13,6 +13,7 @@ from callboard import AgentId, AgentInstantiationContext, BaseAgent, MessageCont
 from callboard.broker.consumer.mailbox import Mailbox
 from callboard.broker.delivery import Delivery
 from callboard.broker.envelope import Envelope
+from callboard.broker.redis.client.states import StoredState
 from callboard.broker.retry import RetryPolicy
 from callboard.declaration import AgentSettings
 from callboard.errors import DuplicateAgentTypeError, UnknownAgentTypeError
@@ -167,12 +168,12 @@ async def test_an_instance_that_can_not_be_bound_leaves_no_type(agents: LocalAge
 
 async def test_an_agent_is_brought_to_the_committed_state_and_back(agents: LocalAgents) -> None:
     live = await agents.get(agents.kind("worker"), A)
-    agents.bring_to(live, 3, b'{"number":5}')
+    agents.bring_to(live, StoredState(3, b'{"number":5}'))
     assert (live.agent.state.number, live.version) == (5, 3)  # type: ignore[attr-defined]
     live.agent.state.number = 9  # type: ignore[attr-defined]
     agents.roll_back(live)
     assert live.agent.state.number == 5  # type: ignore[attr-defined]
-    agents.bring_to(live, 0, b"")
+    agents.bring_to(live, StoredState())
     assert live.agent.state.number == 0  # type: ignore[attr-defined]
     assert live.saved == b'{"number":0}'
 
@@ -180,10 +181,10 @@ async def test_an_agent_is_brought_to_the_committed_state_and_back(agents: Local
 async def test_the_state_of_an_agent_that_works_is_its_own(agents: LocalAgents) -> None:
     loads = 0
 
-    async def load(agent_type: str, key: str) -> tuple[int, bytes]:
+    async def load(agent_type: str, key: str) -> StoredState:
         nonlocal loads
         loads += 1
-        return 2, b'{"number":2}'
+        return StoredState(2, b'{"number":2}')
 
     live = await agents.current(A, load)
     assert live.agent.state.number == 2  # type: ignore[attr-defined]
@@ -209,18 +210,18 @@ async def test_the_state_of_an_agent_that_works_is_its_own(agents: LocalAgents) 
 async def test_one_that_begins_to_work_while_its_state_is_loaded(agents: LocalAgents) -> None:
     live = await agents.get(agents.kind("worker"), A)
 
-    async def load(agent_type: str, key: str) -> tuple[int, bytes]:
+    async def load(agent_type: str, key: str) -> StoredState:
         live.mailbox = Mailbox((b"worker", b"a"))
         live.mailbox.queue.append(_delivery())
         live.agent.state.number = 4  # type: ignore[attr-defined]
-        return 9, b'{"number":9}'
+        return StoredState(9, b'{"number":9}')
 
     await agents.current(A, load)
     assert live.agent.state.number == 4  # type: ignore[attr-defined]
 
 
 async def test_agents_without_a_state_are_not_loaded(agents: LocalAgents) -> None:
-    async def load(agent_type: str, key: str) -> tuple[int, bytes]:
+    async def load(agent_type: str, key: str) -> StoredState:
         raise AssertionError("not asked")
 
     await agents.current(AgentId("plain", "a"), load)

@@ -12,6 +12,7 @@ import pytest
 
 from callboard.broker import BrokerSettings, MessageRegistry
 from callboard.broker.consumer.interfaces import Turn
+from callboard.broker.redis.client.heartbeat import Pulse
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.retry import RetryPolicy
 from callboard.runtime.execution import Executions
@@ -105,7 +106,7 @@ async def test_a_handler_that_blocks_the_loop_is_complained_of_once(
     with caplog.at_level(logging.ERROR, "callboard.actors"):
         for late in (0.0, STUCK_AFTER + 1, STUCK_AFTER + 2, 0.0, STUCK_AFTER + 1):
             monkeypatch.setattr(fixture.worker.host.limits, "overdue", partial(float, late))
-            assert fixture.worker._pulse() == ("", 0, 0, 0, "")
+            assert fixture.worker._pulse() == Pulse("", 0, 0, 0)
     assert len(caplog.records) == 2
     await fixture.close()
 

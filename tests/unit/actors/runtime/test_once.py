@@ -10,8 +10,8 @@ from typing import cast
 import pytest
 from pydantic import BaseModel
 
-from callboard.broker import MessageRegistry
-from callboard.broker.errors import DecodeError, EncodeError, UnknownMessageError
+from callboard.broker import BrokerSettings, MessageRegistry
+from callboard.broker.errors import ClaimTooLargeError, DecodeError, EncodeError, UnknownMessageError
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.runtime.once import Recorder
 from tests.helpers.fake_transport import FakeTransport
@@ -71,6 +71,22 @@ async def test_of_two_workers_that_made_an_effect_both_use_the_result_that_was_f
     assert await successor("pay", effect) == 7
     late.go_on.set()
     assert await waiting == 7
+
+
+async def test_a_result_may_be_larger_than_a_message(transport: FakeTransport) -> None:
+    async def large() -> str:
+        return "x" * (transport.settings.max_payload + 1)
+
+    assert await _recorder(transport)("read", large) == await _recorder(transport)("read", large)
+
+
+async def test_a_result_that_no_attempt_could_read_is_refused(transport: FakeTransport) -> None:
+    async def large() -> str:
+        return "x" * 2_000
+
+    transport.settings = BrokerSettings(max_payload=1_000, max_claim=1_500)
+    with pytest.raises(ClaimTooLargeError):
+        await _recorder(transport)("read", large)
 
 
 async def test_calls_at_once_share_one_effect(transport: FakeTransport) -> None:

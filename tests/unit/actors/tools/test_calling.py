@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from callboard import CancellationToken
+from callboard.broker.errors import FencedError, ServerUnavailableError
 from callboard.tools import BaseStreamTool, FunctionTool, ToolResult
 from callboard.tools.calling import call, call_stream
 
@@ -106,6 +107,17 @@ async def test_keyboard_interrupts_are_not_swallowed() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         await call(Interrupted(lambda: 1, "x", name="i"), "i", None, None, None, None)
+
+
+@pytest.mark.parametrize("error", [FencedError("w"), ServerUnavailableError("redis://x", "down")])
+async def test_what_takes_the_message_away_is_raised(error: Exception) -> None:
+    async def fails() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        await call(FunctionTool(fails), "fails", None, None, None, None)
+    with pytest.raises(type(error)):
+        await collect(Stream("a", error))
 
 
 async def collect(tool: Any, **changes: Any) -> list[Any]:

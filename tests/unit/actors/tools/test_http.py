@@ -23,7 +23,15 @@ from starlette.routing import Route
 
 from callboard import CancellationToken
 from callboard.foundation.errors import MissingPackageError
-from callboard.tools import HttpLimits, HttpTool, HttpToolConfig, StaticWorkbench, http_addresses
+from callboard.memory.llm_messages import Image
+from callboard.tools import (
+    HttpLimits,
+    HttpTool,
+    HttpToolConfig,
+    ImageResultContent,
+    StaticWorkbench,
+    http_addresses,
+)
 from callboard.tools.errors import (
     HttpAnswerError,
     HttpConnectionError,
@@ -47,6 +55,7 @@ ANYTHING: dict[str, Any] = {
     },
     "required": ["id"],
 }
+PIXEL = b"\x89PNG\r\n\x1a\nand so on"
 NONE: dict[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -69,6 +78,9 @@ class HttpService:
                 lambda request: Response("é".encode("latin-1"), media_type="text/plain; charset=latin-1"),
             ),
             Route("/odd", lambda request: Response("x", media_type="text/plain; charset=nonsense")),
+            Route("/image", lambda request: Response(PIXEL, media_type="image/png")),
+            Route("/bytes", lambda request: Response(b"\x00\xff" * 50, media_type="application/pdf")),
+            Route("/broken", lambda request: Response(b"\x00\xff", 500, media_type="application/pdf")),
             Route("/zip", lambda request: Response(b"x", headers={"content-encoding": "gzip"})),
             Route("/away", self.away, methods=["GET", "POST"]),
             Route("/loop", lambda request: RedirectResponse("/loop")),
@@ -171,6 +183,17 @@ async def test_arguments_that_do_not_fit_are_not_sent(service: HttpService, serv
         with pytest.raises(ToolArgumentsError):
             await run(tool, **arguments)
     assert service.seen == []
+
+
+async def test_an_image_is_an_image_and_other_bytes_are_named(server: LoopbackServer) -> None:
+    result = await StaticWorkbench([http_tool(server, "/image")]).call_tool("fetch")
+    assert result.result == [ImageResultContent(content=Image.from_bytes(PIXEL))]
+    with pytest.raises(HttpAnswerError, match=r"binary \(application/pdf, 100 bytes\)"):
+        await run(http_tool(server, "/bytes"))
+    with pytest.raises(HttpAnswerError, match="no JSON but an image"):
+        await run(http_tool(server, "/image", return_type="json"))
+    with pytest.raises(HttpStatusError, match=r"500 Internal Server Error\Z"):
+        await run(http_tool(server, "/broken"))
 
 
 async def test_texts_are_decoded_by_their_character_set(server: LoopbackServer) -> None:

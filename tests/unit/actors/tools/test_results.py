@@ -28,7 +28,7 @@ def test_images_become_parts() -> None:
         "TextResultContent",
     ]
     assert mixed.to_text(replace_image="[image]") == "before\n[image]\n5"
-    assert f"[Image: {IMAGE.data}]" in mixed.to_text()
+    assert mixed.to_text() == "before\n[Image: image/png, 70 bytes]\n5"
     assert result_of(ANY, "any", ["no", "image"]).to_text() == '["no","image"]'
 
 
@@ -45,7 +45,7 @@ def test_what_has_no_text_is_an_error() -> None:
 def test_long_errors_are_cut_and_odd_characters_written_out() -> None:
     text = error_result("t", ValueError("x" * 50_000)).to_text()
     assert len(text) < MAX_ERROR + 100
-    assert text.endswith("(50,012 characters)")
+    assert text.endswith("xxx... [cut here: 40,112 of 50,012 characters are missing]")
     assert error_result("t", ValueError("\ud800")).to_text() == "ValueError: \\ud800"
     assert error_result("t", ValueError()).to_text() == "ValueError"
 

@@ -9,7 +9,7 @@ from callboard.broker.consumer.mailbox import Finished, Mailbox
 from callboard.broker.consumer.portion import PAYLOADS, Portion, weight
 from callboard.broker.encoding.claims import Claim
 from callboard.broker.envelope import Envelope, Posting
-from callboard.broker.outcome import NOTHING, Commit, DeadLetter, ErrorInfo, Outcome, Release
+from callboard.broker.outcome import NOTHING, Commit, DeadLetter, ErrorInfo, LogChange, Outcome, Release
 from callboard.broker.redis.marks import Mark
 from tests.helpers.eventually import eventually
 from tests.helpers.lanes import Call, Work, entry, working
@@ -146,5 +146,7 @@ def test_everything_large_of_an_outcome_is_counted() -> None:
     claim = Claim("blob:x", bytes(100))
     full = Commit(reply=sends(10, claim), state=(1, bytes(1000)), outgoing=(sends(10_000), sends(0, claim)))
     assert weight(full) == 11_210
+    changes = (LogChange("thread", 0, (bytes(30), bytes(40))), LogChange("notes", 7, (bytes(5),)))
+    assert weight(full._replace(logs=(1, changes))) == 11_285
     assert weight(DeadLetter("why", ErrorInfo("E", "m", "t" * 50), sends(7))) == 57
     assert weight(DeadLetter("why")) == 0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from callboard import Log
 from callboard.memory.contexts.summarising import SummarisingChatCompletionContext
 from callboard.memory.errors import MemorySettingError, SummaryError
 from callboard.memory.llm_messages import FunctionCall, Image, LLMMessage, SystemMessage, UserMessage
@@ -44,6 +45,13 @@ class Model:
 
 def summary(text: str) -> LLMMessage:
     return UserMessage(content=f"Summary of the conversation so far:\n{text}", source="summary")
+
+
+async def test_a_conversation_that_is_kept_elsewhere_stays_there() -> None:
+    kept: Log[LLMMessage] = Log(says(c) for c in "abcde")
+    context = SummarisingChatCompletionContext(Model(), max_messages=4, keep=2, messages=kept)
+    expected = [summary("summary 1"), says("d"), says("e")]
+    assert await context.get_messages() == kept == expected
 
 
 async def test_old_messages_become_a_summary_and_later_part_of_another() -> None:

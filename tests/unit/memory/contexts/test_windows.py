@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given, strategies as st
 
+from callboard import Log
 from callboard.memory.contexts import (
     BufferedChatCompletionContext,
     ChatCompletionContext,
@@ -39,6 +41,33 @@ async def shown(context: ChatCompletionContext, *messages: LLMMessage) -> list[L
 
 
 # All of them
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        UnboundedChatCompletionContext,
+        partial(BufferedChatCompletionContext, 4),
+        partial(HeadAndTailChatCompletionContext, 2, 3),
+        partial(TokenLimitedChatCompletionContext, OneEach(), token_limit=6),
+    ],
+    ids=WAYS,
+)
+async def test_a_conversation_may_be_kept_elsewhere(make: Callable[..., ChatCompletionContext]) -> None:
+    """Such as in a log of an agent's state, which others may change meanwhile."""
+    kept: Log[LLMMessage] = Log([says("a")])
+    context = make(messages=kept)
+    assert await shown(context, answers("b")) == [says("a"), answers("b")]
+    kept.extend([calls("1"), results("1"), *map(says, "cdefgh")])
+    own = make(initial_messages=list(kept))
+    assert await context.get_messages() == await own.get_messages()
+    assert await context.save_state() == await own.save_state()
+    await context.load_state({"messages": [says("new").model_dump()]})
+    assert kept == [says("new")]
+    await context.clear()
+    assert kept == []
+    with pytest.raises(MemorySettingError, match="messages"):
+        make(initial_messages=[says("a")], messages=kept)
 
 
 @pytest.mark.parametrize("make", WAYS.values(), ids=WAYS)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from callboard.memory import TextLimit
 from callboard.memory.documents.chunking import BETWEEN, ChunkSettings, chunk
 from callboard.memory.errors import MemorySettingError
 
@@ -148,3 +149,16 @@ def test_other_units_than_characters() -> None:
 def test_sizes_that_cannot_work(size: int, overlap: int, name: str) -> None:
     with pytest.raises(MemorySettingError, match=f"^{name}="):
         ChunkSettings(size=size, overlap=overlap)
+
+
+def test_pieces_are_measured_in_the_tokens_of_the_model() -> None:
+    limit = TextLimit(100, lambda text: len(text.split()))
+    settings = ChunkSettings.reading(limit)
+    assert (settings.size, settings.overlap, settings.count) == (100, 12, limit.count)
+    assert ChunkSettings.reading(TextLimit(8_191, len)).size == 256
+    assert ChunkSettings.reading(limit, size=40, overlap=3) == ChunkSettings(
+        size=40, overlap=3, count=limit.count
+    )
+    assert ChunkSettings.reading(None) == ChunkSettings(size=1_000, overlap=125)
+    with pytest.raises(MemorySettingError, match="size=101 can't work: it must be at most the 100 tokens"):
+        ChunkSettings.reading(limit, size=101)

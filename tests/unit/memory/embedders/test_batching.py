@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from callboard.memory import EmbeddingModel, HashingEmbedder
-from callboard.memory.embedders.batching import LARGEST_BATCH, BatchingEmbedder
+from callboard.memory.embedders.batching import LARGEST_BATCH, PART, BatchingEmbedder
+from tests.helpers.eventually import eventually
 
 if TYPE_CHECKING:
     from callboard.memory.embedders.base import Vectors
@@ -61,13 +62,45 @@ async def test_calls_that_come_while_a_batch_runs_are_the_next_batch() -> None:
 async def test_a_batch_has_an_end() -> None:
     slow = Slow()
     embedder = BatchingEmbedder(slow)
-    many = [str(number) for number in range(LARGEST_BATCH)]
     tasks = await ask(embedder, ["a"])
-    tasks += await ask(embedder, many, ["b"])
+    tasks += await ask(embedder, *[[str(number)] for number in range(LARGEST_BATCH + 1)])
     slow.gate.set()
     await asyncio.gather(*tasks)
 
-    assert slow.batches == [["a"], many, ["b"]]
+    assert [len(batch) for batch in slow.batches] == [1, LARGEST_BATCH, 1]
+
+
+async def test_who_has_many_texts_takes_turns_with_others() -> None:
+    slow = Slow()
+    embedder = BatchingEmbedder(slow)
+    many = [str(number) for number in range(3 * PART + 1)]
+    tasks = await ask(embedder, many)
+    tasks += await ask(embedder, ["b"])
+    slow.gate.set()
+
+    vectors = await asyncio.gather(*tasks)
+
+    assert slow.batches == [
+        many[:PART],
+        ["b"],
+        many[PART : 2 * PART],
+        many[2 * PART : 3 * PART],
+        many[3 * PART :],
+    ]
+    assert (vectors[0] == await HashingEmbedder(32).embed(many)).all()
+
+
+async def test_queries_do_not_wait_for_a_batch() -> None:
+    slow = Slow()
+    embedder = BatchingEmbedder(slow)
+    tasks = await ask(embedder, ["a"])
+    query = asyncio.create_task(embedder.queries.embed(["q"]))
+    await eventually(lambda: len(slow.batches) == 2)
+    slow.gate.set()
+
+    assert len(await query) == len(await tasks[0]) == 1
+    assert slow.batches == [["a"], ["q"]]
+    assert await embedder.queries.load() == await embedder.load()
 
 
 async def test_an_error_is_raised_in_the_calls_of_its_batch_only() -> None:

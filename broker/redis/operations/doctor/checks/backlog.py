@@ -21,13 +21,13 @@ async def examine(subject: Subject) -> Sequence[Finding]:
 
 
 def _types(view: Overview) -> Sequence[Finding]:
-    return [_backlog(one) for one in view.types if one.queued or one.backing_off]
+    return [_backlog(one) for one in view.types if one.waiting or one.backing_off]
 
 
 def _backlog(one: AgentTypeView) -> Finding:
-    queued = "an unknown number of" if one.queued is None else one.queued
-    shown = f"{one.type}: {queued} messages wait ({one.parked} parked), {one.running} agents run, {one.backing_off} back off"
-    if one.queued is not None and one.queued < LONG:
+    waiting = "an unknown number of" if one.waiting is None else one.waiting
+    shown = f"{one.type}: {waiting} messages wait ({one.parked} parked), {one.running} run, {one.backing_off} back off"
+    if one.waiting is not None and one.waiting < LONG:
         return ok(shown)
     return warning(
         shown,

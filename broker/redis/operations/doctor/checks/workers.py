@@ -76,12 +76,12 @@ def _blocked(view: Overview) -> Sequence[Finding]:
 def _missing(view: Overview) -> Sequence[Finding]:
     return [
         error(
-            f"{agent_type.type}: {_count(agent_type.queued)} messages wait and no worker runs it",
+            f"{agent_type.type}: {_count(agent_type.waiting)} messages wait and no worker runs it",
             "they wait for ever",
             f"callboard worker module:app --type {agent_type.type}",
         )
         for agent_type in view.types
-        if not agent_type.workers and agent_type.queued != 0
+        if not agent_type.workers and agent_type.waiting != 0
     ]
 
 

@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from callboard.memory.llm_messages import FunctionCall
 from callboard.models.openai.calls_in_text import (
+    any_call,
     call_as_text,
     instructions,
     read_calls,
@@ -125,13 +126,12 @@ def test_arguments_that_are_no_json_are_shown_as_they_are() -> None:
 def test_the_instructions_name_tools_and_format() -> None:
     tool = {"name": "add", "description": "Adds.", "parameters": {"type": "object"}, "strict": False}
 
-    text = instructions([tool], as_schema=False, required=False)
+    text = instructions([tool], as_schema=False)
 
     assert '{"name": "add", "description": "Adds.", "parameters": {"type": "object"}}' in text
     assert '"arguments"' in text
     assert '{"answer"' not in text
-    assert '{"answer"' in instructions([tool], as_schema=True, required=False)
-    assert "Call a tool now" in instructions([tool], as_schema=True, required=True)
+    assert '{"answer"' in instructions([tool], as_schema=True)
 
 
 def test_a_reply_is_a_call_or_an_answer() -> None:
@@ -177,3 +177,22 @@ def test_the_answer_of_a_reply_may_have_a_schema() -> None:
 def test_a_reply_is_read(text: str, calls: int, answer: str) -> None:
     read, rest = read_reply(text, NAMES)
     assert (len(read), rest) == (calls, answer)
+
+
+def test_a_call_of_any_name() -> None:
+    call = any_call('{"name": "fly", "arguments": {"to": "Oslo"}}')
+    assert call is not None
+    assert (call.name, call.arguments) == ("fly", '{"to": "Oslo"}')
+    assert any_call('So: <tool_call>{"name": "fly", "arguments": {}}</tool_call>') is not None
+    for text in ("fly", '{"name": "Ada"}', '{"name": "Ada", "arguments": ["for", "against"]}', "[1]", ""):
+        assert any_call(text) is None
+
+
+@pytest.mark.parametrize(
+    "rest", ['{"name": "add", "argu', '{"response": "3"}', '{"name": "other", "arguments": {}}']
+)
+def test_what_a_model_makes_up_behind_its_calls_is_left_out(rest: str) -> None:
+    calls, text = read_calls('{"name": "add", "arguments": {"a": 1}}\n' + rest, ["add"])
+
+    assert [call.name for call in calls] == ["add"]
+    assert text == ""

@@ -31,6 +31,7 @@ from callboard.models.errors import (
 )
 from callboard.models.info import ModelInfo
 from callboard.models.openai import OpenAIChatCompletionClient
+from callboard.models.openai.transform import AFTER_RESULTS
 from callboard.models.retries import ModelRetries
 from callboard.models.types import ChatCompletionTokenLogprob, RequestUsage, TopLogprob
 from tests.helpers.eventually import eventually
@@ -231,9 +232,8 @@ async def test_an_object_of_a_class(server: OpenAIServer, client: OpenAIChatComp
     assert sent["json_schema"]["schema"]["additionalProperties"] is False
 
 
-async def test_an_answer_that_is_no_such_object(
-    server: OpenAIServer, client: OpenAIChatCompletionClient
-) -> None:
+async def test_an_answer_that_is_no_such_object(server: OpenAIServer, make: MakeClient) -> None:
+    client = make(max_corrections=0)
     server.script(Answer('{"city": "Paris", "degrees": "secret"}'), Answer('{"city": "Pa', finish="length"))
 
     with pytest.raises(
@@ -246,7 +246,8 @@ async def test_an_answer_that_is_no_such_object(
     assert client.actual_usage() == RequestUsage(14, 6), "both were paid for"
 
 
-async def test_json_output(server: OpenAIServer, client: OpenAIChatCompletionClient) -> None:
+async def test_json_output(server: OpenAIServer, make: MakeClient) -> None:
+    client = make(max_corrections=0)
     server.script(Answer('{"a": 1}'), Answer("text"), Answer("[1]"), Answer("no json"))
 
     assert (await client.create(HELLO, json_output=True)).content == '{"a": 1}'
@@ -407,8 +408,9 @@ async def test_lenient_mode_describes_tools_to_models_that_take_none(
 
     assert result.finish_reason == "function_calls"
     assert "tools" not in server.last.body
-    (system, _) = server.last.body["messages"]
-    assert system["content"].startswith("Be kind.\nYou can call these tools")
+    (kind, told, _) = server.last.body["messages"]
+    assert kind["content"] == "Be kind."
+    assert told["content"].startswith("You can call these tools")
 
 
 async def test_tools_through_a_schema(server: OpenAIServer, make: MakeClient, info: ModelInfo) -> None:
@@ -434,7 +436,7 @@ async def test_tools_through_a_schema(server: OpenAIServer, make: MakeClient, in
     assert (second.content, second.finish_reason) == ("It is 3.", "stop")
     assert server.last.body["messages"][-2:] == [
         {"role": "assistant", "name": "bot", "content": '{"name": "add", "arguments": {"a": 1}}'},
-        {"role": "user", "content": "Result of add: 3"},
+        {"role": "user", "content": f"Result of add: 3\n{AFTER_RESULTS}"},
     ]
 
 
@@ -458,13 +460,16 @@ async def test_the_schema_has_a_choice_for_each_allowed_reply(
     assert len(server.last.body["response_format"]["json_schema"]["schema"]["anyOf"]) == kinds
 
 
-async def test_no_tools_and_no_schema_when_none_may_be_called(server: OpenAIServer, make: MakeClient) -> None:
-    server.script(Answer("a"))
+async def test_an_answer_and_no_call_where_none_may_be_called(server: OpenAIServer, make: MakeClient) -> None:
+    server.script(Answer('{"answer": "a"}'))
 
-    assert (await make(tool_mode="schema").create(HELLO, tools=[ADD], tool_choice="none")).content == "a"
+    asked = await make(tool_mode="schema").create(HELLO, tools=[ADD], tool_choice="none")
 
-    assert server.last.body["messages"] == [{"role": "user", "content": "Hello", "name": "ada"}]
-    assert "response_format" not in server.last.body
+    assert asked.content == "a"
+    body = server.last.body
+    (choice,) = body["response_format"]["json_schema"]["schema"]["anyOf"]
+    assert list(choice["properties"]) == ["answer"]
+    assert body["messages"][-1]["content"] == "Answer now, without calling a tool."
 
 
 # Time, retries, cancellation

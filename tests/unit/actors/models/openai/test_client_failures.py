@@ -149,6 +149,31 @@ async def test_a_wrong_address(server: OpenAIServer, make: MakeClient) -> None:
         await make(base_url=f"{server.root}/wrong").create(HELLO)
 
 
+async def test_an_unknown_model_and_the_address(
+    server: OpenAIServer, client: OpenAIChatCompletionClient
+) -> None:
+    server.script(Refused(404, "The model `m` does not exist", "model_not_found"))
+
+    with pytest.raises(ModelNotFoundError) as failed:
+        await client.create(HELLO)
+
+    assert str(failed.value) == (
+        f"m: {server.url}: The model `m` does not exist (HTTP 404). Check the model's name and the base_url"
+    )
+
+
+async def test_the_status_is_said_once(server: OpenAIServer, client: OpenAIChatCompletionClient) -> None:
+    server.script(Refused(400, "Unsupported value"), Raw('{"detail": "no such thing"}', 422))
+
+    with pytest.raises(BadRequestError) as failed:
+        await client.create(HELLO)
+    assert str(failed.value) == "m: Unsupported value (HTTP 400)"
+    with pytest.raises(BadRequestError) as failed:
+        await client.create(HELLO)
+    assert str(failed.value).count("422") == 1
+    assert "no such thing" in str(failed.value)
+
+
 async def test_a_web_page_is_not_repeated(server: OpenAIServer, client: OpenAIChatCompletionClient) -> None:
     server.script(Raw("<html>" + "x" * 10_000, 502, "text/html"), Refused(400, "y" * 10_000))
 

@@ -19,8 +19,11 @@ HELLO = [UserMessage(content="Hello", source="ada")]
 
 
 def test_a_missing_key_says_what_to_set() -> None:
-    with pytest.raises(AuthenticationError, match=r"no API key.*give api_key, or set OPENAI_API_KEY"):
+    with pytest.raises(
+        AuthenticationError, match=r"no API key.*give api_key, or set OPENAI_API_KEY"
+    ) as missing:
         OpenAIChatCompletionClient("gpt-4o")
+    assert str(missing.value).count("OPENAI_API_KEY") == 1
     with pytest.raises(AuthenticationError, match="set GEMINI_API_KEY"):
         OpenAIChatCompletionClient("gemini-2.0-flash")
 

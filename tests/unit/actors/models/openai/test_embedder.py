@@ -86,3 +86,14 @@ def test_without_a_key_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(AuthenticationError, match="OPENAI_API_KEY"):
         OpenAIEmbedder()
+
+
+async def test_how_much_of_a_text_it_reads(server: OpenAIServer) -> None:
+    assert await embedder(server).limit() is None, "nothing is known of other servers"
+    known = await embedder(server, model="text-embedding-3-small").limit()
+    assert known is not None
+    assert 5_000 < known.tokens <= 8_191
+    given = await embedder(server, max_input_tokens=512).limit()
+    assert given is not None
+    assert given.tokens <= 512, "a part of it, as tokens are only estimated"
+    assert given.count("some words") > 0

@@ -15,10 +15,10 @@ from callboard.memory.llm_messages import (
     SystemMessage,
     UserMessage,
 )
-from callboard.models.errors import BadRequestError, UnsupportedFeatureError
+from callboard.models.errors import UnsupportedFeatureError
 from callboard.models.info import ModelInfo
 from callboard.models.openai.settings import OpenAISettings
-from callboard.models.openai.transform import Transformer
+from callboard.models.openai.transform import AFTER_RESULTS, Transformer
 
 PIXEL = Image.from_bytes(b"\x89PNG\r\n\x1a\n", "image/png")
 HELLO = UserMessage(content="Hello", source="ada")
@@ -68,8 +68,8 @@ def test_system_messages_become_one_where_a_model_takes_one(settings: OpenAISett
     one = with_info(settings, multiple_system_messages=False)
 
     assert wire(one, *SYSTEMS) == [
-        {"role": "system", "content": "one\ntwo"},
-        {"role": "user", "content": "Hello", "name": "ada"},
+        {"role": "system", "content": "one"},
+        {"role": "user", "content": "Hello\n\ntwo", "name": "ada"},
     ]
     assert wire(one, HELLO) == wire(settings, HELLO)
 
@@ -80,22 +80,24 @@ def test_without_a_word_about_it_a_model_takes_one(settings: OpenAISettings) -> 
     assert len(wire(replace(settings, info=info), *SYSTEMS)) == 2
 
 
-def test_instructions_of_the_client_join_the_system_message(settings: OpenAISettings) -> None:
-    assert wire(settings, *SYSTEMS, told="three")[0]["content"] == "one\ntwo\nthree"
-    assert wire(settings, HELLO, told="three")[0] == {"role": "system", "content": "three"}
+def test_instructions_of_the_client_stand_behind_the_first_system_messages(settings: OpenAISettings) -> None:
+    told = Transformer(settings).messages(SYSTEMS, "three", "now")
+    assert [message["content"] for message in told] == ["one", "three", "Hello", "two", "now"]
+
+    told = Transformer(with_info(settings, multiple_system_messages=False)).messages(SYSTEMS, "three", "now")
+    assert [message["content"] for message in told] == ["one\nthree", "Hello\n\ntwo\n\nnow"]
 
 
 def test_names(settings: OpenAISettings) -> None:
-    with pytest.raises(
-        BadRequestError, match=r"'Ada Lovelace' can't be the name.*include_name_in_message=False"
-    ):
-        wire(settings, UserMessage(content="Hello", source="Ada Lovelace"))
-    with pytest.raises(BadRequestError, match="can't be the name"):
-        wire(settings, AssistantMessage(content="Hello", source=""))
+    sources = ("ada", "writer/ada", "writer_ada", "Ada Lovelace", "")
+    told = wire(settings, *(UserMessage(content="Hello", source=source) for source in sources))
+
+    names = [message["name"] for message in told]
+    assert names[:2] == ["ada", "writer_ada"]
+    assert names[2].startswith("writer_ada_")
+    assert names[3:] == ["Ada_Lovelace", "speaker"]
     silent = replace(settings, include_name_in_message=False)
-    assert wire(silent, UserMessage(content="Hello", source="Ada Lovelace")) == [
-        {"role": "user", "content": "Hello"}
-    ]
+    assert wire(silent, HELLO) == [{"role": "user", "content": "Hello"}]
     assert "name" not in wire(with_info(settings, family="mistral"), HELLO)[0]
 
 
@@ -133,5 +135,5 @@ def test_calls_and_results_in_words(settings: OpenAISettings) -> None:
 
     assert told == [
         {"role": "assistant", "name": "bot", "content": '{"name": "add", "arguments": {"a": 1}}'},
-        {"role": "user", "content": "Result of add: 3\nError of get: no such page"},
+        {"role": "user", "content": f"Result of add: 3\nError of get: no such page\n{AFTER_RESULTS}"},
     ]

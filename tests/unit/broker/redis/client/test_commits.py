@@ -6,9 +6,19 @@ import pytest
 
 from callboard.broker.encoding.claims import Claim
 from callboard.broker.envelope import Envelope, Posting
-from callboard.broker.outcome import NOTHING, Commit, DeadLetter, ErrorInfo, Outcome, Release, Retry, Wait
+from callboard.broker.outcome import (
+    NOTHING,
+    Commit,
+    DeadLetter,
+    ErrorInfo,
+    LogChange,
+    Outcome,
+    Release,
+    Retry,
+    Wait,
+)
 from callboard.broker.redis.client.commits import Done, as_done
-from callboard.broker.redis.marks import ENDINGS, Mark, lua_names, marks_of
+from callboard.broker.redis.marks import ENDINGS, Mark, marks_of, with_letters
 from tests.helpers.lanes import entry
 
 WINDOW = 60.0
@@ -29,6 +39,7 @@ FULL = Commit(
     ),
     "m1",
     "m1",
+    logs=(1, (LogChange("thread", 2, (b"3", b"4")), LogChange("notes", 1, ()))),
 )
 
 
@@ -62,6 +73,7 @@ def test_what_a_commit_brings_follows_in_the_same_order() -> None:
         Mark.TRIED,
         Mark.UNLESS_CANCELLED,
         Mark.FORGET,
+        Mark.LOGS,
         Mark.STATE,
         Mark.CLAIMS,
         Mark.REPLY,
@@ -69,11 +81,11 @@ def test_what_a_commit_brings_follows_in_the_same_order() -> None:
     ]
     claims = ("", 1, "blob:1", b"bytes")
     outgoing = (60_000, 1, "id-1", "topic:log", 0, *VALUES)
-    assert tuple(done.extras) == ("m1", "m1", 1, b"s", *claims, *REPLY, *outgoing)
+    logs = (1, 2, "thread", 2, 2, b"3", b"4", "notes", 1, 0)
+    assert tuple(done.extras) == ("m1", "m1", *logs, 1, b"s", *claims, *REPLY, *outgoing)
 
 
 def test_letters_differ_and_lua_knows_them_by_the_same_names() -> None:
     assert len({str(mark) for mark in Mark}) == len(Mark)
     assert all(len(mark) == 1 for mark in Mark)
-    assert lua_names().startswith("local COMMIT, DEAD_LETTER, ")
-    assert "'C', 'D', " in lua_names()
+    assert with_letters("{ [COMMIT .. MORE] = COMMIT_MORE }") == "{ ['C' .. 'M'] = COMMIT_MORE }"

@@ -14,6 +14,7 @@ from callboard.broker.outcome import Commit, DeadLetter, ErrorInfo
 from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.client.identity import own_name
 from callboard.broker.redis.client.lane import WorkerLane, is_sendable
+from callboard.broker.redis.client.states import StoredState
 from callboard.broker.redis.client.transport import RedisTransport
 from tests.helpers.eventually import eventually
 from tests.helpers.lanes import entry
@@ -123,15 +124,15 @@ async def test_a_turn_brings_the_states_of_persistent_agents_once(
     pull = Pull([ConsumedType("counter", True)], 1, 0, True, 100)
     (first,) = (await lane.turn((), pull)).deliveries
     assert (first.state, first.state_version) == (b"", 0)
-    await driver.transport.save_state("counter", "bob", 7, b"saved")
+    await driver.transport.save_state("counter", "bob", b"saved")
     turn = await lane.commit_and_pull([Done(first, "CS", (1, b"one"))], pull)
     (second,) = turn.deliveries
     assert (second.state, second.state_version) == (None, 1), "this worker wrote it last"
     await driver.publish("topic:visits", "bob")
     (third,) = (await lane.commit_and_pull([Done(second, "C", ())], pull)).deliveries
-    assert (third.state, third.state_version) == (b"saved", 7)
-    assert await driver.transport.load_state("counter", "ada") == (1, b"one")
-    assert await driver.transport.load_state("counter", "nobody") == (0, b"")
+    assert (third.state, third.state_version) == (b"saved", 1)
+    assert await driver.transport.load_state("counter", "ada") == StoredState(1, b"one")
+    assert await driver.transport.load_state("counter", "nobody") == StoredState()
     await lane.commit_and_pull([Done(third, "C", ())], Pull((), 0, 0, False, 100))
 
 

@@ -16,6 +16,7 @@ from callboard.broker.errors import (
     UndeliverableError,
 )
 from callboard.broker.redis.client.commits import Done
+from callboard.broker.redis.client.states import StoredState
 from callboard.broker.redis.client.transport import Declared, RedisTransport
 from tests.helpers.eventually import eventually
 from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport
@@ -174,9 +175,10 @@ async def test_closing_leaves_no_task_and_no_connection(server_url: str) -> None
 
 
 async def test_states_are_kept_by_version(transport: RedisTransport) -> None:
-    assert await transport.load_state("counter", "ada") == (0, b"")
-    await transport.save_state("counter", "ada", 3, b"\xff")
-    assert await transport.load_state("counter", "ada") == (3, b"\xff")
+    assert await transport.load_state("counter", "ada") == StoredState()
+    for number, data in enumerate((b"one", b"\xff"), 1):
+        assert await transport.save_state("counter", "ada", data) == number
+    assert await transport.load_state("counter", "ada") == StoredState(2, b"\xff")
     assert await transport.stored_keys("counter") == ["ada"]
 
 
@@ -200,8 +202,8 @@ async def test_recorded_results_are_kept_by_name_and_expire(transport: RedisTran
 
 async def test_names_with_the_letters_of_patterns_are_found_and_no_others(transport: RedisTransport) -> None:
     for key in ("a*b", "a?b", "a[b]", "a\\b", "axb", "/", "", "é"):
-        await transport.save_state("counter", key, 1, b"")
-    await transport.save_state("count*", "other", 1, b"")
+        await transport.save_state("counter", key, b"")
+    await transport.save_state("count*", "other", b"")
     assert sorted(await transport.stored_keys("counter")) == sorted(
         ["a*b", "a?b", "a[b]", "a\\b", "axb", "/", "", "é"]
     )
@@ -211,16 +213,16 @@ async def test_names_with_the_letters_of_patterns_are_found_and_no_others(transp
 
 async def test_a_namespace_is_removed_whole_and_alone(server_url: str, transport: RedisTransport) -> None:
     other = RedisTransport(server_url, BrokerSettings(namespace=f"{transport.settings.namespace}-2"))
-    await other.save_state("counter", "kept", 1, b"kept")
+    await other.save_state("counter", "kept", b"kept")
     for number in range(600):
-        await transport.save_state("counter", f"k{number}", 1, b"")
+        await transport.save_state("counter", f"k{number}", b"")
     await transport.admin.command(
         "RPUSH", transport.keys.prefix.encode() + b"wait:counter:\xff\xfe", "by hand"
     )
     assert "wait:counter:\ufffd\ufffd" in await transport.names_after(transport.keys.prefix)
     await transport.delete_namespace()
     assert await transport.names_after(transport.keys.prefix) == []
-    assert await other.load_state("counter", "kept") == (1, b"kept")
+    assert await other.load_state("counter", "kept") == StoredState(1, b"kept")
     await other.close(delete_namespace=True)
 
 

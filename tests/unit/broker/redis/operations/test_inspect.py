@@ -37,7 +37,7 @@ async def test_a_new_namespace_is_all_zeros(transport: RedisTransport) -> None:
     assert [view.type for view in overview.topics] == ["orders", "visits"]
     assert topic_of(overview, "visits").subscribers == ("counter", "audit")
     assert type_of(overview, "counter").streams == ("inbox:counter", "topic:orders", "topic:visits")
-    assert overview.totals.queued == 0
+    assert overview.totals.waiting == 0
     assert overview.workers == ()
     assert (overview.timers, overview.next_due) == (0, None)
 
@@ -50,9 +50,9 @@ async def test_unread_entries_are_queued_for_every_subscriber(driver: WorkerDriv
 
     overview = await inspect.overview(driver.transport)
 
-    assert type_of(overview, "counter").queued == 4
-    assert type_of(overview, "audit").queued == 4
-    assert overview.totals.queued == 8
+    assert type_of(overview, "counter").waiting == 4
+    assert type_of(overview, "audit").waiting == 4
+    assert overview.totals.waiting == 8
     groups = {group.type: (group.unread, group.pending) for group in topic_of(overview, "visits").groups}
     assert groups == {"counter": (3, 0), "audit": (3, 0)}
 
@@ -65,8 +65,8 @@ async def test_a_worker_and_what_it_holds(driver: WorkerDriver) -> None:
     overview = await inspect.overview(driver.transport)
     held = await inspect.held_by(driver.transport, driver.lane.worker)
 
-    assert type_of(overview, "counter").running == 2
-    assert type_of(overview, "counter").queued == 0
+    assert type_of(overview, "counter").held == 2
+    assert (type_of(overview, "counter").waiting, type_of(overview, "counter").running) == (2, 0)
     assert type_of(overview, "counter").workers == 1
     (worker,) = overview.workers
     assert worker.name == driver.lane.worker
@@ -82,7 +82,7 @@ async def test_a_worker_and_what_it_holds(driver: WorkerDriver) -> None:
     await driver.finish(*taken)
     after = await inspect.overview(driver.transport)
     assert type_of(after, "counter").done == 2
-    assert type_of(after, "counter").running == 0
+    assert (type_of(after, "counter").held, type_of(after, "counter").waiting) == (0, 0)
     assert await inspect.held_by(driver.transport, "nobody:1:1") == ()
 
 
@@ -98,7 +98,7 @@ async def test_what_waits_behind_a_key_that_backs_off(driver: WorkerDriver) -> N
     (timer,) = await inspect.timers(driver.transport)
 
     view = type_of(overview, "counter")
-    assert (view.backing_off, view.parked, view.queued, view.running, view.retried) == (1, 2, 2, 0, 1)
+    assert (view.backing_off, view.parked, view.waiting, view.running, view.retried) == (1, 2, 2, 0, 1)
     assert waiting.holder is None
     assert waiting.resumes is not None
     assert 0 < waiting.resumes - overview.at <= 60_000
@@ -161,8 +161,8 @@ async def test_a_backlog_that_is_too_long_to_count_is_unknown_and_not_zero(drive
 
     groups = {group.type: group.unread for group in topic_of(overview, "visits").groups}
     assert groups["audit"] is None
-    assert type_of(overview, "audit").queued is None
-    assert overview.totals.queued is None
+    assert type_of(overview, "audit").waiting is None
+    assert overview.totals.waiting is None
 
 
 async def test_a_group_that_is_gone_counts_from_where_it_was(driver: WorkerDriver) -> None:
@@ -175,7 +175,7 @@ async def test_a_group_that_is_gone_counts_from_where_it_was(driver: WorkerDrive
 
     overview = await inspect.overview(driver.transport)
 
-    assert type_of(overview, "counter").queued == 2
+    assert type_of(overview, "counter").waiting == 2
 
 
 async def test_a_stream_that_was_deleted_has_length_zero(driver: WorkerDriver) -> None:

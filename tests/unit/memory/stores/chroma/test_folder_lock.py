@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -77,3 +78,23 @@ async def test_it_waits_for_one_that_is_about_to_end(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         process.stdin.close()
         (await waiting).release()
+
+
+def test_a_folder_that_was_deleted_is_locked_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "a"
+    first, second = StoreLock(folder), StoreLock(folder)
+    assert first.is_there()
+    shutil.rmtree(folder)
+    assert not first.is_there()
+
+    again, once_more = StoreLock(folder), StoreLock(folder)
+
+    assert (first.number, again.number, once_more.number) == (0, 1, 1)
+    assert again.is_there()
+    assert [record.levelname for record in caplog.records] == ["ERROR"], "it is told once"
+    assert f"the memory in {folder} was deleted or replaced while it was open" in caplog.text
+    for lock in (first, second, again):
+        lock.release()
+    assert "two processes" in other(folder).communicate()[0]
+    once_more.release()
+    assert other(folder).communicate()[0] == "taken\n"

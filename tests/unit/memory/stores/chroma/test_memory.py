@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -31,6 +32,7 @@ from callboard.memory.errors import (
     FilterError,
     MemorySettingError,
     StoreClosedError,
+    StoreFullError,
     StoreLockedError,
     StoreUnavailableError,
 )
@@ -350,3 +352,58 @@ async def test_unknown_arguments_are_refused(memory: ChromaDBVectorMemory) -> No
         await memory.query("a", n_results=3)
     with pytest.raises(MemorySettingError, match="k=0"):
         await memory.query("a", k=0)
+
+
+async def test_a_folder_that_was_deleted_is_begun_anew(tmp_path: Path) -> None:
+    configs = [config_of("folder", tmp_path, agent=agent) for agent in ("a", "b")]
+    memories = [ChromaDBVectorMemory(config, HashingEmbedder()) for config in configs]
+    for memory in memories:
+        await memory.add(text("before"))
+    shutil.rmtree(tmp_path / "store")
+
+    assert [(await memory.query("before")).results for memory in memories] == [[], []]
+    for memory in memories:
+        await memory.add(text("after"))
+        assert texts((await memory.query("after")).results) == ["after"]
+        await memory.close()
+
+    reopened = ChromaDBVectorMemory(configs[0], HashingEmbedder())
+    assert texts((await reopened.query("after")).results) == ["after"]
+    await reopened.close()
+
+
+async def test_a_folder_that_was_replaced_is_the_one_that_counts(tmp_path: Path) -> None:
+    config = config_of("folder", tmp_path)
+    memory = ChromaDBVectorMemory(config, HashingEmbedder())
+    await memory.add(text("of the backup"))
+    await memory.close()
+    shutil.copytree(tmp_path / "store", tmp_path / "backup")
+    await memory_of(config, "newer")
+
+    open_one = ChromaDBVectorMemory(config, HashingEmbedder())
+    assert (await open_one.stats()).count == 2
+    shutil.rmtree(tmp_path / "store")
+    (tmp_path / "backup").rename(tmp_path / "store")
+    assert texts((await open_one.query("of the backup")).results) == ["of the backup"]
+    await open_one.close()
+
+
+async def memory_of(config: ChromaDBVectorMemoryConfig, content: str) -> None:
+    memory = ChromaDBVectorMemory(config, HashingEmbedder())
+    await memory.add(text(content))
+    await memory.close()
+
+
+async def test_nothing_is_written_to_a_disk_that_is_nearly_full(tmp_path: Path) -> None:
+    config = config_of("folder", tmp_path)
+    memory = ChromaDBVectorMemory(config, HashingEmbedder())
+    await memory.add(text("while there was room"))
+    await memory.close()
+    full = ChromaDBVectorMemory(replace(config, min_free=2**60), HashingEmbedder())  # type: ignore[call-arg]
+    with pytest.raises(
+        StoreFullError, match=r"nothing is written below .* \(min_free\): make room on it"
+    ) as failed:
+        await full.add(text("too late"))
+    assert failed.value.is_outage, "changes wait for room"
+    assert texts((await full.query("room")).results) == ["while there was room"]
+    await full.close()

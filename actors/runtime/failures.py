@@ -1,0 +1,157 @@
+"""What the log says of a handler that failed: what went wrong, where in the user's code, and how to see more."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from callboard.broker.encoding.remote_errors import text_of
+from callboard.broker.envelope import Envelope
+
+logger = logging.getLogger("callboard.actors")
+
+LONGEST: Final = 200  # characters of an error's text
+MOST_CAUSES: Final = 20
+
+
+class FailureLog:
+    """Logs how messages of one process failed. Tracebacks are logged at DEBUG only.
+
+    Args:
+        namespace: Where their dead letters are.
+        with_texts: Shows the errors' texts, which may hold data of messages.
+    """
+
+    def __init__(self, namespace: str, *, with_texts: bool) -> None:
+        self._namespace = namespace
+        self._with_texts = with_texts
+
+    def retried(
+        self, agent_type: str, envelope: Envelope, attempt: int, delay: float, error: BaseException
+    ) -> None:
+        """It is tried again."""
+        logger.warning(
+            "%s (attempt %d): %s; trying again in %.1f s",
+            _failed(agent_type, envelope),
+            attempt,
+            self._shown(error),
+            delay,
+        )
+        _log_traceback(error)
+
+    def waits(
+        self, agent_type: str, envelope: Envelope, waited: float, delay: float, error: BaseException
+    ) -> None:
+        """It waits for an outage to end; `waited` are the seconds so far."""
+        logger.warning(
+            "%s (an outage, waited for %.0f s so far): %s; trying again in %.1f s",
+            _failed(agent_type, envelope),
+            waited,
+            self._shown(error),
+            delay,
+        )
+        _log_traceback(error)
+
+    def buried(self, agent_type: str, envelope: Envelope, error: BaseException) -> None:
+        """It is a dead letter now."""
+        letter = shlex.quote(f"{agent_type}/{envelope.id}")
+        logger.error(
+            "%s: %s; it is a dead letter now: callboard dead show --namespace %s %s",
+            _failed(agent_type, envelope),
+            self._shown(error),
+            shlex.quote(self._namespace),
+            letter,
+        )
+        _log_traceback(error)
+
+    def answered(self, agent_type: str, envelope: Envelope, error: BaseException) -> None:
+        """Whoever asked gets the error, and decides."""
+        logger.info("%s: %s; its sender gets the error", _failed(agent_type, envelope), self._shown(error))
+        _log_traceback(error)
+
+    def _shown(self, error: BaseException) -> str:
+        """`ValueError: no such word at shop.py:41 in on_ask`."""
+        text = " ".join(text_of(error).split()) if self._with_texts else ""
+        short = text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+        place = place_of(error)
+        name = type(error).__name__
+        return f"{name}{': ' if short else ''}{short}{' at ' if place else ''}{place}"
+
+
+def _failed(agent_type: str, envelope: Envelope) -> str:
+    return f"{agent_type}/{envelope.key} failed on {envelope.type} {envelope.id}"
+
+
+def _log_traceback(error: BaseException) -> None:
+    logger.debug("its traceback:", exc_info=error)
+
+
+def place_of(error: BaseException) -> str:
+    """The innermost line of the user's own code that an error went through: `shop.py:41 in on_ask`; "" if there is none.
+
+    A line of Callboard, of Python's library or of an installed package is not the user's. Where the error itself went
+    through none that is, its causes are looked at.
+    """
+    for each in _with_causes(error):
+        for frame, line in reversed(list(traceback.walk_tb(each.__traceback__))):
+            code = frame.f_code
+            if _is_users(code.co_filename):
+                return f"{_short(code.co_filename)}:{line} in {code.co_name}"
+    return ""
+
+
+def _with_causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, those that a group is made of, and what they came from; each once."""
+    left, seen = [error], set[int]()
+    while left and len(seen) < MOST_CAUSES:
+        each = left.pop(0)
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        # Of a group the parts say where it was, and the group itself only where they were waited for.
+        if isinstance(each, BaseExceptionGroup):
+            left[:0] = [*each.exceptions]
+            left.append(_alone(each))
+            continue
+        yield each
+        left += [other for other in (each.__cause__, each.__context__) if other is not None]
+
+
+def _alone(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The place of a group, without its parts."""
+    return Exception().with_traceback(group.__traceback__)
+
+
+@cache
+def _is_users(file: str) -> bool:
+    if file.startswith("<"):
+        return False
+    path = os.path.realpath(file)
+    return not path.startswith(_OTHERS) and not {"site-packages", "dist-packages"} & set(Path(path).parts)
+
+
+def _short(file: str) -> str:
+    """Relative to the current folder, if it is in it."""
+    path = Path(file)
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return file
+
+
+def _folders() -> tuple[str, ...]:
+    """Where Callboard and Python's own modules are."""
+    ours = Path(__file__).parents[1]
+    python = (Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
+    found = (ours, ours / "broker", ours / "memory", *python)
+    return tuple(os.path.realpath(folder) + os.sep for folder in found)
+
+
+_OTHERS: Final = _folders()

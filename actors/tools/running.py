@@ -1,0 +1,276 @@
+"""Runs the calls of a model's answer: at the same time, each once per message, each with a result that it can read."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+
+from callboard.broker.errors import EncodeError, PayloadTooLargeError
+from callboard.cancellation import CancellationToken
+from callboard.context import MessageContext, OnceRecorder
+from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
+from callboard.runtime.steps import NumberedStep, running_context
+
+from .asked import AskedCall, read_call
+from .calling import PASSED_ON, failed_result
+from .context import current_tool_context, tool_context
+from .errors import ToolArgumentsError, ToolEndedError, ToolError, ToolReturnError, UnknownOutcomeError
+from .limits import run_limited
+from .results import ToolResult, error_result
+from .sizes import DEFAULT_LIMITS, ResultLimits
+from .workbench import StreamWorkbench, Workbench
+
+if TYPE_CHECKING:
+    from callboard.protocol import AgentRuntime
+
+T = TypeVar("T")
+CONCURRENCY: Final = 16
+DIGITS: Final = 32  # of a call's hash
+
+IfUnknown: TypeAlias = Literal["retry", "tell"]
+"""What to do when a crash left it unknown whether a tool did its work: call it again, or tell the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEvent:
+    """Something that happened to one call.
+
+    Attributes:
+        kind: "started"; "yielded", of a tool that yields on the way; "ended".
+        call: The call.
+        item: What it yielded.
+        result: How it ended, images included; None before.
+    """
+
+    kind: Literal["started", "yielded", "ended"]
+    call: FunctionCall
+    item: Any = None
+    result: ToolResult | None = None
+
+
+OnToolEvent: TypeAlias = Callable[[ToolEvent], Awaitable[None]]
+
+
+async def run_tools(
+    calls: Sequence[FunctionCall],
+    workbench: Workbench,
+    ctx: MessageContext | None = None,
+    *,
+    runtime: AgentRuntime | None = None,
+    cancellation_token: CancellationToken | None = None,
+    timeout: float | None = None,
+    concurrency: int = CONCURRENCY,
+    limits: ResultLimits = DEFAULT_LIMITS,
+    if_unknown: Mapping[str, IfUnknown] | None = None,
+    on_event: OnToolEvent | None = None,
+) -> list[FunctionExecutionResult]:
+    """Run the calls that a model asked for.
+
+    Inside a handler the result of each call is recorded before it is used, as by `ctx.once`: when the message is handled
+    again, in this process or another, a call whose result was recorded is not made again. A call is known by its id, its
+    tool and its arguments, and by its number among equal ones of the handler, so that models which give the same id to
+    every call are fine. The same call twice in one answer (equal in id, tool and arguments) is made once.
+
+    A call that a crash cut off before its result was recorded is made again. A tool for which that would be wrong takes a
+    parameter ``idempotency_key: str``, which is the same then, and hands it on; or the model is told, see `if_unknown`.
+    The context that tools get is one of their call: steps of `ctx.once` of two calls don't meet.
+
+    Args:
+        calls: The calls, as they came from the model.
+        workbench: Has the tools.
+        ctx: The context of the message that is handled. None: that of the handler that is running; outside of handlers
+            nothing is recorded.
+        runtime: The runtime by which tools in other processes are reached, unless their workbench has its own.
+        cancellation_token: Ends the calls when it is cancelled; None: that of the context.
+        timeout: Seconds until a call is given up, besides the limits of the workbench and its tools; None: no limit.
+        concurrency: The most calls at a time.
+        limits: How large a result may be, besides the limits of the workbench.
+        if_unknown: By tool, what to do when its outcome is unknown after a crash. "retry", the default, calls it again;
+            "tell" tells the model, at the cost of one more record for each call of the tool.
+        on_event: Awaited as things happen, those of different calls in any order. Calls whose results were recorded
+            start and end as well. Its errors are raised.
+
+    Returns:
+        A result for each call, in the order of the calls, for a FunctionExecutionResultMessage. Broken JSON, a tool that
+        does not exist, arguments that don't fit, errors and timeouts are results with `is_error`. Images are described;
+        they are in the events.
+
+    Raises:
+        asyncio.CancelledError: The token, or the caller, was cancelled. All calls have ended then.
+        FencedError: This worker has lost the message that it handles; another one has it.
+        ServerUnavailableError: The server of the bus was lost.
+    """
+    found = ctx or running_context()
+    token = cancellation_token or (None if found is None else found.cancellation_token)
+    answer = _Answer(workbench, found, runtime, token, timeout, limits, if_unknown or {}, on_event)
+    return await answer.run(calls, asyncio.Semaphore(concurrency))
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The calls of one answer, and all that they are run with."""
+
+    workbench: Workbench
+    context: MessageContext | None
+    runtime: AgentRuntime | None
+    token: CancellationToken | None
+    timeout: float | None
+    limits: ResultLimits
+    if_unknown: Mapping[str, IfUnknown]
+    on_event: OnToolEvent | None
+
+    async def run(
+        self, calls: Sequence[FunctionCall], room: asyncio.Semaphore
+    ) -> list[FunctionExecutionResult]:
+        keys = [_key(call, number) for number, call in enumerate(calls)]
+        works: dict[object, Coroutine[Any, Any, ToolResult]] = {}
+        for key, call in zip(keys, calls, strict=True):
+            if key not in works:
+                # Begun before anything is awaited: equal steps are numbered in the order of the calls, in every attempt.
+                works[key] = self._one(call, self._step(call), room)
+        results = await _together(works)
+        return [_for_model(call, results[key]) for key, call in zip(keys, calls, strict=True)]
+
+    def _step(self, call: FunctionCall) -> NumberedStep | None:
+        what = json.dumps([call.id, call.name, call.arguments]).encode()
+        return NumberedStep.begin(f"tool:{hashlib.sha256(what).hexdigest()[:DIGITS]}", self.context)
+
+    async def _one(
+        self, call: FunctionCall, step: NumberedStep | None, room: asyncio.Semaphore
+    ) -> ToolResult:
+        async with room:
+            await self._tell(ToolEvent("started", call))
+            result = await self._result(call, step)
+            await self._tell(ToolEvent("ended", call, result=result))
+            return result
+
+    async def _tell(self, event: ToolEvent) -> None:
+        if self.on_event is not None:
+            await self.on_event(event)
+
+    async def _result(self, call: FunctionCall, step: NumberedStep | None) -> ToolResult:
+        try:
+            asked = read_call(call)
+        except ToolArgumentsError as error:
+            return error_result(call.name, error)
+        if step is None:
+            return await self._call(call, asked)
+        # guard: what a tool returned is recorded before the model reads it
+        return await self._recorded(call, asked, step)
+
+    async def _recorded(self, call: FunctionCall, asked: AskedCall, step: NumberedStep) -> ToolResult:
+        made: list[ToolResult] = []
+
+        async def make() -> ToolResult:
+            made.append(await self._unless_unknown(call, asked, step))
+            return made[0]
+
+        try:
+            return await step.run(make)
+        except (EncodeError, PayloadTooLargeError) as error:
+            if not made:
+                raise
+            # Without a record the tool would be called again in every attempt.
+            instead = error_result(asked.name, ToolReturnError(asked.name, f"its record failed: {error}"))
+            again = self._step(call)
+            return instead if again is None else await again.run(_same, instead)
+
+    async def _unless_unknown(self, call: FunctionCall, asked: AskedCall, step: NumberedStep) -> ToolResult:
+        if self.if_unknown.get(asked.name, "retry") == "tell":
+            mine = secrets.token_hex(8)
+            begun = await step.context.once(f"{step.full_name}:begun", _same, mine)
+            # guard: a call that a crash cut off is not made again unasked
+            if begun != mine:
+                return error_result(asked.name, UnknownOutcomeError(asked.name))
+        return await self._call(call, asked, step)
+
+    async def _call(
+        self, call: FunctionCall, asked: AskedCall, step: NumberedStep | None = None
+    ) -> ToolResult:
+        context = self.context if step is None else _context_of(step)
+        key = None if step is None else step.context.idempotency_key(step.full_name)
+        runtime = self.runtime or current_tool_context().runtime
+        with tool_context(context, runtime=runtime, idempotency_key=key):
+            try:
+                work = partial(self._work, call, asked)
+                return await run_limited(asked.name, work, self.token, self.timeout)
+            except ToolError as error:
+                return error_result(asked.name, error)
+
+    async def _work(self, call: FunctionCall, asked: AskedCall, token: CancellationToken) -> ToolResult:
+        result: ToolResult | None = None
+        async with aclosing(self._items(asked, token)) as items:
+            async for item in items:
+                if isinstance(item, ToolResult):
+                    result = item
+                else:
+                    await self._tell(ToolEvent("yielded", call, item))
+        if result is None:
+            raise ToolEndedError(asked.name, "its workbench gave none")
+        return self.limits.within(result)
+
+    async def _items(self, asked: AskedCall, token: CancellationToken) -> AsyncGenerator[Any, None]:
+        """What the workbench says; what it raises becomes a result. Workbenches of users may raise anything."""
+        given = (asked.name, asked.arguments, token, asked.call_id)
+        try:
+            if self.on_event is None or not isinstance(self.workbench, StreamWorkbench):
+                yield await self.workbench.call_tool(*given)
+                return
+            async with aclosing(self.workbench.call_tool_stream(*given)) as items:
+                async for item in items:
+                    yield item
+        except PASSED_ON:
+            raise
+        except Exception as error:  # noqa: BLE001 - the model is told of any error
+            yield failed_result(asked.name, error)
+
+
+def _key(call: FunctionCall, number: int) -> object:
+    """Equal for what is the same call twice; calls without an id are all different."""
+    return (call.id, call.name, call.arguments) if call.id else number
+
+
+def _context_of(step: NumberedStep) -> MessageContext:
+    """The message's context for one call: its steps and keys are apart from those of other calls."""
+    ctx, name = step.context, step.full_name
+    recorder = None if ctx.recorder is None else _RecorderOfCall(ctx.recorder, f"{name}/")
+    return replace(ctx, recorder=recorder, scope=f"{ctx.scope}\0{name}")
+
+
+@dataclass(frozen=True, slots=True)
+class _RecorderOfCall:
+    """Records the steps of one call."""
+
+    recorder: OnceRecorder
+    prefix: str
+
+    async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        return await self.recorder(self.prefix + name, call)
+
+
+async def _same(value: T) -> T:
+    return value
+
+
+async def _together(works: Mapping[object, Coroutine[Any, Any, ToolResult]]) -> dict[object, ToolResult]:
+    """What all of them return; when one raises, the others are ended first."""
+    tasks = [asyncio.ensure_future(work) for work in works.values()]
+    try:
+        return dict(zip(works, await asyncio.gather(*tasks), strict=True))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _for_model(call: FunctionCall, result: ToolResult) -> FunctionExecutionResult:
+    return FunctionExecutionResult(
+        content=result.to_text(), name=call.name, call_id=call.id, is_error=result.is_error
+    )

@@ -1,0 +1,106 @@
+-- What models were used for, by scope: all, a client, an agent, a run. An amount is set aside before a request, and what was
+-- used takes its place afterwards. Both are safe to repeat.
+--
+-- store:usage:<scope>  hash  requests, prompt_tokens, completion_tokens, usd, unpriced; limit_tokens, limit_usd
+-- store:held:<scope>   hash  id of a hold -> `<ends, ms> <tokens> <usd>`
+--
+-- ARGV: 'hold', id of the hold, tokens, usd, how long it counts (ms), number of scopes, the scopes; then for each limit: scope,
+--   'tokens' or 'usd', and the most. The limits that a scope carries itself count as well. All scopes hold it, or none.
+-- Returns {}, or {scope, unit, limit, used and held by others} of the first limit that is too small.
+-- ARGV: 'settle', id of the hold, how long the sums are kept (ms), number of scopes, the scopes; then for each amount: field,
+--   number
+-- Returns in how many scopes it was counted.
+
+local FORGOTTEN = 86400000 -- ms behind its end after which the hold of a process that died is removed
+
+local function usage_key(scope) return P .. 'store:usage:' .. scope end
+
+local function held_key(scope) return P .. 'store:held:' .. scope end
+
+-- What is held in a scope, except by one hold. A hold that has ended counts no more; it stays for a while all the same, so that
+-- a request that took long is counted when it ends.
+local function held_besides(scope, id)
+  local amounts, key = { tokens = 0, usd = 0 }, held_key(scope)
+  local flat = call('HGETALL', key)
+  for i = 1, #flat, 2 do
+    local ends, tokens, usd = string.match(flat[i + 1], '^(%S+) (%S+) (%S+)$')
+    ends = tonumber(ends or 0)
+    if flat[i] ~= id and ends > now() then
+      amounts.tokens, amounts.usd = amounts.tokens + tonumber(tokens), amounts.usd + tonumber(usd)
+    elseif ends + FORGOTTEN < now() then
+      call('HDEL', key, flat[i])
+    end
+  end
+  return amounts
+end
+
+local function number(value) return tonumber(value or 0) or 0 end
+
+local function exact(value) return string.format('%.17g', value) end
+
+local function amounts_of(scope, id)
+  local fields = call('HMGET', usage_key(scope), 'prompt_tokens', 'completion_tokens', 'usd', 'limit_tokens', 'limit_usd')
+  local held = held_besides(scope, id)
+  return {
+    tokens = number(fields[1]) + number(fields[2]) + held.tokens,
+    usd = number(fields[3]) + held.usd,
+    own = { tokens = tonumber(fields[4] or nil), usd = tonumber(fields[5] or nil) },
+  }
+end
+
+local function add_own_limits(limits, scope, own)
+  for _, unit in ipairs({ 'tokens', 'usd' }) do
+    if own[unit] then limits[#limits + 1] = { scope, unit, own[unit] } end
+  end
+end
+
+local function read_arguments()
+  local next_one = reader(2)
+  local id, wanted, lasts = next_one(), { tokens = next_one(), usd = next_one() }, next_one()
+  local scopes, limits = {}, {}
+  for i = 1, tonumber(next_one()) do scopes[i] = next_one() end
+  for i = 1, (#ARGV - 6 - #scopes) / 3 do limits[i] = { next_one(), next_one(), tonumber(next_one()) } end
+  return id, wanted, lasts, scopes, limits
+end
+
+local function hold()
+  local id, wanted, lasts, scopes, limits = read_arguments()
+  local amounts = {}
+  for _, scope in ipairs(scopes) do
+    amounts[scope] = amounts_of(scope, id)
+    add_own_limits(limits, scope, amounts[scope].own)
+  end
+  for _, limit in ipairs(limits) do
+    local scope, unit, most = limit[1], limit[2], limit[3]
+    local used = amounts[scope][unit]
+    -- guard: a request that a budget might not cover is not made
+    if used + tonumber(wanted[unit]) > most then return { scope, unit, exact(most), exact(used) } end
+  end
+  local value = text(now() + tonumber(lasts)) .. ' ' .. wanted.tokens .. ' ' .. wanted.usd
+  for _, scope in ipairs(scopes) do
+    call('HSET', held_key(scope), id, value)
+    call('PEXPIRE', held_key(scope), text(tonumber(lasts) + FORGOTTEN))
+  end
+  return {}
+end
+
+local function count(scope, at, lasts)
+  for i = at, #ARGV, 2 do call('HINCRBYFLOAT', usage_key(scope), ARGV[i], ARGV[i + 1]) end
+  call('PEXPIRE', usage_key(scope), lasts)
+end
+
+local function settle()
+  local id, lasts, scopes, counted = ARGV[2], ARGV[3], tonumber(ARGV[4]), 0
+  for i = 5, 4 + scopes do
+    -- guard: what a request used is counted once
+    if call('HDEL', held_key(ARGV[i]), id) == 1 then
+      count(ARGV[i], 5 + scopes, lasts)
+      counted = counted + 1
+    end
+  end
+  return counted
+end
+
+local function ledger() return ARGV[1] == 'hold' and hold() or settle() end
+
+register('ledger', ledger)

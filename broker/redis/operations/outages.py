@@ -1,0 +1,53 @@
+"""The messages that wait for an outage to end: of something outside that their handlers need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from callboard.broker.outages import error_in
+from callboard.broker.redis.client.transport import RedisTransport
+
+from .views import Outage
+
+PAGE: Final = 1_000  # tried entries in one answer
+MOST_PAGES: Final = 5  # looked at for each type: what waits is counted, and a long list need not be
+
+_TRIED: Final = re.compile(rb"\d+ (\d+) \d+ (.*)", re.DOTALL)
+
+
+async def outages(transport: RedisTransport, types: Sequence[str]) -> tuple[Outage, ...]:
+    """The outages that messages of these agent types wait for, by type; a type that waits for none is left out."""
+    found = [await _outage(transport, agent_type) for agent_type in types]
+    return tuple(one for one in found if one is not None)
+
+
+async def _outage(transport: RedisTransport, agent_type: str) -> Outage | None:
+    waiting = list(_waiting(await _tried(transport, agent_type)))
+    if not waiting:
+        return None
+    since, error = min(waiting)
+    return Outage(type=agent_type, messages=len(waiting), since=since, error=error)
+
+
+async def _tried(transport: RedisTransport, agent_type: str) -> Iterable[bytes]:
+    """What is known of tried entries, each once."""
+    found: dict[bytes, bytes] = {}
+    cursor: bytes | int = 0
+    for _ in range(MOST_PAGES):
+        cursor, page = await transport.admin.command(
+            "HSCAN", transport.keys.of(f"tries:{agent_type}"), cursor, "COUNT", PAGE
+        )
+        found |= zip(page[::2], page[1::2], strict=True)
+        if int(cursor) == 0:
+            break
+    return found.values()
+
+
+def _waiting(lines: Iterable[bytes]) -> Iterable[tuple[int, str]]:
+    for line in lines:
+        tried = _TRIED.fullmatch(line)
+        error = error_in(tried[2].decode(errors="replace")) if tried else None
+        if tried and error is not None:
+            yield int(tried[1]), error

@@ -1,0 +1,46 @@
+"""What models used, counted on the server: no budget is exceeded, and nothing is counted twice."""
+
+from __future__ import annotations
+
+import asyncio
+
+from callboard.broker.redis.store import RedisStore
+from tests.helpers.server_driver import ServerDriver
+
+SCOPES = ("total", "run:1")
+DAY = 86_400.0
+
+
+async def hold(driver: ServerDriver, name: str, tokens: float = 10, seconds: float = DAY) -> bool:
+    store = RedisStore(driver.transport.admin)
+    amounts = {"tokens": tokens, "usd": tokens / 100}
+    return await store.hold(name, SCOPES, amounts, [("run:1", "tokens", 35)], seconds) is None
+
+
+async def test_requests_at_once_hold_no_more_than_there_is(driver: ServerDriver) -> None:
+    held = await asyncio.gather(*(hold(driver, f"r{number}") for number in range(8)))
+
+    assert sum(held) == 3
+    assert len(await RedisStore(driver.transport.admin).table("held:total")) == 3
+
+
+async def test_what_is_settled_twice_is_counted_once(driver: ServerDriver) -> None:
+    store = RedisStore(driver.transport.admin)
+    assert await hold(driver, "r")
+    for _ in range(2):
+        await store.settle("r", SCOPES, {"requests": 1, "prompt_tokens": 4, "usd": 0.5}, DAY)
+
+    for scope in SCOPES:
+        table = {name: float(value) for name, value in (await store.table(f"usage:{scope}")).items()}
+        assert table == {"requests": 1, "prompt_tokens": 4, "usd": 0.5}
+    assert await store.table("held:total") == {}
+
+
+async def test_every_key_of_it_has_a_lifetime(driver: ServerDriver) -> None:
+    assert await hold(driver, "r")
+    assert await hold(driver, "s")
+    await RedisStore(driver.transport.admin).settle("r", SCOPES, {"requests": 1}, DAY)
+
+    for name in ("held:total", "usage:total", "held:run:1", "usage:run:1"):
+        command = driver.transport.admin.command
+        assert 0 < await command("PTTL", driver.transport.keys.of(f"store:{name}")) <= 2 * DAY * 1000

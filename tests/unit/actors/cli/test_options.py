@@ -1,0 +1,40 @@
+"""Values that several options share."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import typer
+
+from callboard.broker import BrokerSettings
+from callboard.cli.options import duration, positive_duration, worker_options
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        *(("90", 90), ("0.5", 0.5), ("0", 0), ("90s", 90), ("500ms", 0.5), ("10m", 600), ("10min", 600)),
+        *(("1h", 3600), ("1h30m", 5400), ("2d", 172_800), ("1.5h", 5400), ("1h 30m", 5400), ("1H", 3600)),
+    ],
+)
+def test_a_duration_is_a_number_with_units_or_seconds(text: str, seconds: float) -> None:
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["soon", "", "-1", "1h30", "nan", "inf", "h", "1 fortnight"])
+def test_anything_else_is_refused_with_what_to_write(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="write 90s, 1h30m, 2d or 500ms"):
+        duration(text)
+
+
+def test_some_durations_have_to_be_longer_than_nothing() -> None:
+    assert positive_duration("1ms") == 0.001
+    with pytest.raises(typer.BadParameter, match="longer than 0"):
+        positive_duration("0s")
+
+
+def test_workers_are_told_to_debug_when_their_supervisor_is(caplog: pytest.LogCaptureFixture) -> None:
+    assert "--debug" not in worker_options(BrokerSettings())
+    caplog.set_level(logging.DEBUG)
+    assert "--debug" in worker_options(BrokerSettings())
