@@ -159,6 +159,11 @@ class BrokerSettings:
     max_messages: Annotated[CountOrZero, Unit("messages")] = Field(
         default=0, description="After which a worker process drains and is replaced. 0: no limit."
     )
+    health_file: Text | None = Field(
+        default=None,
+        description="A file that a worker renews with each heartbeat that the server answered, and removes when it stops, "
+        "for `callboard health`. One for each worker process.",
+    )
     connect_timeout: Seconds = Field(default=5.0, description="How long to wait for a connection.")
     socket_timeout: Seconds = Field(default=10.0, description="How long to wait for an answer of the server.")
     max_backlog: Annotated[CountOrZero, Unit("messages")] = Field(

@@ -14,12 +14,14 @@ import yaml
 
 from callboard.broker import BrokerSettings
 from examples.digest import app
+from examples.digest.messages import Requirements
 
 ROOT = Path(__file__).parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 STORES = ("redis", "chroma")
 AGENT_SERVICES = {name: service for name, service in COMPOSE["services"].items() if name not in STORES}
+PASSWORD = "${REDIS_PASSWORD:?put REDIS_PASSWORD=... into .env, see the top of compose.yaml}"
 FOLDERS = ("actors", "broker", "memory")
 INSTALLED: dict[str, str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["sources"]
 
@@ -101,7 +103,11 @@ def test_a_compose_service_runs_its_agent_type_and_can_be_scaled(
     agent_type: str, service: dict[str, Any]
 ) -> None:
     assert service["command"] == ["callboard", "worker", "examples.digest:app", "--type", agent_type]
-    assert service["environment"] == {"CALLBOARD_URL": "redis://redis:6379"}
+    assert service["environment"] == {
+        "CALLBOARD_URL": f"redis://:{PASSWORD}@redis:6379",
+        "CALLBOARD_HEALTH_FILE": "/tmp/health",
+        "CALLBOARD_MAX_MEMORY": "400MB",
+    }
     assert service["depends_on"] == {"redis": {"condition": "service_healthy"}}
     assert "container_name" not in service
     assert "ports" not in service
@@ -117,6 +123,61 @@ def test_compose_commands_are_ones_that_the_command_line_accepts() -> None:
         _, command, *arguments = service["command"]
         with group.commands[command].make_context(command, list(arguments)) as context:
             assert context.params["types"] == [arguments[-1]]
+
+
+def test_compose_has_a_password_and_none_in_the_file() -> None:
+    redis = COMPOSE["services"]["redis"]
+    assert redis["command"][redis["command"].index("--requirepass") + 1] == PASSWORD
+    assert redis["environment"] == {"REDISCLI_AUTH": PASSWORD}
+    without = (ROOT / "compose.yaml").read_text().replace(PASSWORD, "")
+    assert "requirepass" in without
+    assert ".env" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_compose_has_limits_and_a_worker_drains_below_its_own() -> None:
+    for name, service in COMPOSE["services"].items():
+        if name != "chroma":
+            assert service["mem_limit"] == "512m"
+            assert service["cpus"] == 1.0
+    for service in AGENT_SERVICES.values():
+        limits = BrokerSettings.from_env(service["environment"])
+        assert limits.max_memory < 512 * 1024 * 1024
+
+
+def test_compose_looks_after_the_health_of_workers() -> None:
+    for service in AGENT_SERVICES.values():
+        check = service["healthcheck"]
+        assert check["test"] == ["CMD", "callboard", "health"]
+        assert BrokerSettings.from_env(service["environment"]).health_file == "/tmp/health"
+        assert all(re.fullmatch(r"\d+s", check[name]) for name in ("interval", "timeout", "start_period"))
+
+
+def test_the_first_message_of_compose_is_one_that_the_app_takes() -> None:
+    text = (ROOT / "compose.yaml").read_text()
+    job = re.search(r"is a line of JSON: (\{.*\})$", text, re.MULTILINE)
+    assert job is not None
+    Requirements.model_validate_json(job[1])
+    splitter = next(one for one in app if one.type == "splitter")
+    assert "callboard publish examples.digest:app requirements Requirements" in text
+    assert "requirements" in str(splitter.subscriptions)
+
+
+SERVICE_KEYS = {
+    *("build", "image", "init", "restart", "stop_grace_period", "environment", "healthcheck", "depends_on"),
+    *("mem_limit", "cpus", "pids_limit", "command", "ports", "volumes", "profiles"),
+}
+HEALTH_KEYS = {"test", "interval", "timeout", "retries", "start_period"}
+
+
+def test_compose_has_no_words_that_compose_does_not_know() -> None:
+    """Nothing here can run it, and a misspelled word would only be seen by who does."""
+    assert set(COMPOSE) == {"x-agents", "services", "volumes"}
+    for service in COMPOSE["services"].values():
+        assert set(service) <= SERVICE_KEYS
+        assert set(service.get("healthcheck", {})) <= HEALTH_KEYS
+        assert all(isinstance(word, str) for word in service.get("command", []))
+        assert {volume.partition(":")[0] for volume in service.get("volumes", [])} <= set(COMPOSE["volumes"])
+        assert set(service.get("depends_on", {})) <= set(COMPOSE["services"])
 
 
 def test_compose_waits_longer_than_a_drain() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from callboard.broker.errors import BrokerError
 from callboard.process.launching import environment, worker_command
+from callboard.process.reloading import Reloader
 from callboard.process.supervisor import Ending, ProcessPlan, RestartPolicy, Supervisor
 
 from .board import Board, Meter
@@ -96,6 +98,7 @@ class Fleet:
         self._board = board
         self._revive = revive
         self._meter = Meter()
+        self._looked_at = 0.0
 
     async def run(self) -> Ending:
         """Runs until a signal, or `supervisor.stop()`.
@@ -122,10 +125,19 @@ class Fleet:
         from callboard.broker.redis.operations.inspect import overview
 
         view = await overview(self._transport)
+        self._excuse_a_gap()
         self._board.show(self._meter.rows(view, self.supervisor.children))
         leases = {worker.name: view.at + worker.lease_ms_left for worker in view.workers}
         self.supervisor.observe(leases, view.at)
         return view
+
+    def _excuse_a_gap(self) -> None:
+        """Between two looks the server stood still, or this machine did: the leases that ended meanwhile say nothing."""
+        now = asyncio.get_running_loop().time()
+        longest = self._board.every + self._transport.settings.lease / 2
+        if self._looked_at and now - self._looked_at > longest:
+            self.supervisor.server_is_away()
+        self._looked_at = now
 
     async def _watch(self) -> None:
         complained = False
@@ -162,3 +174,23 @@ class Fleet:
         if not self.supervisor.is_stopping:
             self._board.notice("draining: handlers that run may finish; once more stops at once")
         self.supervisor.stop()
+
+
+@contextlib.asynccontextmanager
+async def reloading(fleet: Fleet, plan: FleetPlan, board: Board) -> AsyncIterator[None]:
+    """Starts the processes of a fleet anew, within it, when a Python file in the current folder or below changes."""
+    reloader = Reloader(
+        plan.target,
+        plan.processes,
+        folder=Path.cwd(),
+        notice=board.notice,
+        renew=fleet.supervisor.renew,
+    )
+    task = asyncio.create_task(reloader.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error

@@ -90,7 +90,10 @@ def _run(arguments: list[str], debug: bool) -> int:
     except typer.Exit as error:
         return error.exit_code
     except Exception as error:  # noqa: BLE001 - the one place where any error becomes a sentence and an exit code
-        return _explain(error, debug, arguments)
+        from callboard.process.printing import unhindered
+
+        with unhindered():
+            return _explain(error, debug, arguments)
     return result if isinstance(result, int) else 0
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import errno
 import json
 import os
 import sys
@@ -10,6 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, Final, TextIO
 
 from callboard.errors import ActorError
+from callboard.process.printing import CATCH_UP, Outlet
+
+LOOK_EVERY = 0.02  # seconds between two looks at whether a slow reader has read
 
 USUAL_WIDTH: Final = 80  # characters in a line of a terminal that does not say
 
@@ -26,9 +31,31 @@ def say(line: str = "") -> None:
     """
     try:
         print(line, flush=True)
-    except BrokenPipeError as error:
-        # typer would make exit code 1 of it.
+    except OSError as error:
+        # A pipe without its reader, or a terminal that was closed. typer would make exit code 1 of the first.
+        if error.errno not in (errno.EPIPE, errno.EIO):
+            raise
         raise OutputClosedError from error
+
+
+class PatientPrinter:
+    """Prints lines on stdout and waits until somebody reads them, while the event loop still sees Ctrl-C."""
+
+    def __init__(self) -> None:
+        self._outlet = Outlet(sys.stdout.fileno())
+
+    async def say(self, line: str) -> None:
+        """One line; returns when it is written.
+
+        Raises:
+            OutputClosedError: Its reader is gone.
+        """
+        self._outlet.put(f"{line}\n".encode(sys.stdout.encoding, "backslashreplace"))
+        self._outlet.settle(CATCH_UP)
+        while self._outlet.is_busy:  # noqa: ASYNC110 - a thread writes, and has no event of this loop
+            await asyncio.sleep(LOOK_EVERY)
+        if self._outlet.is_closed:
+            raise OutputClosedError
 
 
 def remark(line: str) -> None:

@@ -43,7 +43,8 @@ def environment(url: str | None, environ: Mapping[str, str] | None = None) -> di
         environ: The variables to start from; None: the environment of this process.
     """
     result = {**(os.environ if environ is None else environ), "PYTHONUNBUFFERED": "1"}
-    for name in ("CALLBOARD_URL", "REDIS_URL"):
+    # A health file is of one process, and these are looked after by their supervisor.
+    for name in ("CALLBOARD_URL", "REDIS_URL", "CALLBOARD_HEALTH_FILE"):
         result.pop(name, None)
     if url is not None:
         result["CALLBOARD_URL"] = url

@@ -96,6 +96,7 @@ class Child:
         token: Of the running process, which it was started with.
         restarts: In a row.
         deaths: All in all, not counting the one that the supervisor asked for.
+        renewing: It was told to end so that another takes its place; or to start at once, where it waits for that.
         watch: Sees whether its worker has lost its lease.
     """
 
@@ -105,6 +106,7 @@ class Child:
     token: str = ""
     restarts: int = 0
     deaths: int = 0
+    renewing: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     watch: LeaseWatch = field(default_factory=lambda: LeaseWatch(0.0), repr=False)
     process: asyncio.subprocess.Process | None = field(default=None, repr=False)
 
@@ -202,6 +204,14 @@ class Supervisor:
             self._killing.set()
         self._stopping.set()
 
+    def renew(self) -> None:
+        """Drains every process and starts another in its place; one that waits for its restart starts at once."""
+        for child in self.children:
+            # Told twice, it would end at once; and what takes its place imports what is there by then.
+            if not child.renewing.is_set():
+                child.renewing.set()
+                self._signal(child, signal.SIGTERM)
+
     def forward(self, number: int) -> None:
         """Passes a signal on to every process."""
         for child in self.children:
@@ -284,6 +294,9 @@ class Supervisor:
             lived, code = await self._run_once(child, watched)
             if self._stopping.is_set():
                 break
+            if child.renewing.is_set():
+                child.restarts = 0
+                continue
             if code == RECYCLED:
                 self._listener.notice(f"{child.plan.name} has recycled itself, starts again")
                 continue
@@ -313,6 +326,7 @@ class Supervisor:
             # The child has its own copies. If ours stayed open, `reading` would never come to its end.
             os.close(writing)
         child.process, child.pid, child.token, child.state = process, process.pid, token, "running"
+        child.renewing.clear()
         child.watch = LeaseWatch(self._patience)
         copying = asyncio.create_task(self._copy_output(child, reading))
         # A stop that came while the process was being started found no process to signal, so it is told here. There is
@@ -346,10 +360,14 @@ class Supervisor:
             child.state = "ended"
             raise GaveUpError(child.plan.name, child.restarts - 1, ending)
         child.state = "waiting"
-        # Waits for the stop, not for the time: a supervisor that stops during a long pause ends at once.
+        # Waits for what may come, not only for the time: a supervisor that stops during a long pause ends at once.
         self._listener.notice(f"{child.plan.name} {ending}, starts again in {pause:g} s")
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), pause)
+        events = [asyncio.ensure_future(event.wait()) for event in (self._stopping, child.renewing)]
+        try:
+            await asyncio.wait(events, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for event in events:
+                event.cancel()
 
     async def _copy_output(self, child: Child, descriptor: int) -> None:
         async with reader_of(descriptor) as reader:

@@ -145,11 +145,14 @@ class RuntimeLifecycle:
             url = self._server.url
         transport = RedisTransport(url, settings, self._revive if self._server is not None else None)
         try:
-            await self._declare(transport)
+            # Registered before its first key is written: whatever kills this process, a later one finds what it left.
             if self._temporary:
                 self._throw_away = ThrowAway(transport)
                 await self._throw_away.begin()
+            await self._declare(transport)
         except BaseException:
+            if self._throw_away is not None:
+                await self._throw_away.stop()
             await transport.close()
             await self._release_server()
             raise
@@ -195,9 +198,7 @@ class RuntimeLifecycle:
                 following.end()
             if self._sender is not None:
                 await self._sender.audience.close()
-            if self._throw_away is not None:
-                await self._throw_away.end()
-            await transport.close(delete_namespace=self._temporary)
+            await transport.close(last=None if self._throw_away is None else self._throw_away.end)
 
     async def _revive(self) -> None:
         """Starts the embedded server again when it died; its file brings everything back."""

@@ -19,6 +19,7 @@ from callboard.broker.retry import RetryPolicy
 from .execution import Executions
 from .host import AgentHost
 from .local_agents import LocalAgents
+from .loop_watch import LoopWatch
 
 logger = logging.getLogger("callboard.actors")
 
@@ -75,6 +76,7 @@ class LocalWorker:
         self.host = AgentHost(agents, executions, retry, declare=declare, on_turn=self._on_turn)
         self.consumer = Consumer(self._transport.lane(), types, self.host, self._transport.settings)
         self._loop = asyncio.get_running_loop()
+        self._watch = LoopWatch(self._loop, self._who)
 
     async def run(self) -> None:
         """Works until drained."""
@@ -109,14 +111,22 @@ class LocalWorker:
         elif not self._complained:
             self._complained = True
             logger.error("a handler blocks the event loop past its max_runtime and can't be cancelled")
+        blocked = self._watch.look()
         # guard: a worker that is cut off lets its lease end
         if self.consumer.is_cut_off:
             return Pulse("", 0, 0, 0)
         runs = self.consumer.running_by_type()
         by_type = " ".join(f"{name} {number}" for name, number in runs.items())
-        return Pulse(
-            *self.consumer.incarnation, held=self.consumer.held, running=sum(runs.values()), runs=by_type
-        )
+        held, running = self.consumer.held, sum(runs.values())
+        return Pulse(*self.consumer.incarnation, held=held, running=running, runs=by_type, blocked=blocked)
+
+    def _who(self, task: asyncio.Task[object]) -> str:
+        """Called in the heartbeat's thread, while `task` blocks the loop."""
+        delivery = self.consumer.handled_in(task)
+        if delivery is None:
+            return ""
+        agent_type = delivery.raw_type.decode(errors="replace")
+        return f"{agent_type}/{delivery.envelope.key} handles {delivery.envelope.type}"
 
     def _obey(self, order: str, what: str) -> None:
         if order == "cancel":

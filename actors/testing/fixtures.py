@@ -6,8 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import pytest
-import pytest_asyncio
+from callboard.foundation.errors import MissingPackageError
+
+try:
+    import pytest
+    import pytest_asyncio
+except ModuleNotFoundError as error:
+    raise MissingPackageError(str(error.name), "testing") from None
 
 from callboard.broker.redis.server.embedded import EmbeddedServer
 from callboard.runtime.runtime import RedisAgentRuntime

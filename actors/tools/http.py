@@ -217,8 +217,8 @@ class HttpTool(BaseTool[BaseModel, Any]):
     async def _client(self) -> AsyncIterator[httpx2.AsyncClient]:
         try:
             import httpx2
-        except ImportError as error:
-            raise MissingPackageError("httpx2", "http") from error
+        except ModuleNotFoundError:
+            raise MissingPackageError("httpx2", "http") from None
         # One client for each call: a connection that was checked for one name is never used for another.
         verify = self._ssl_context or True
         async with httpx2.AsyncClient(verify=verify, trust_env=False, timeout=self._config.timeout) as client:

@@ -68,8 +68,8 @@ class McpSession:
         try:
             # It takes a second or two, in which other agents of this process go on.
             await asyncio.to_thread(importlib.import_module, "mcp")
-        except ImportError as error:
-            raise MissingPackageError("mcp", "mcp") from error
+        except ModuleNotFoundError:
+            raise MissingPackageError("mcp", "mcp") from None
         # In an empty context: it outlives the handler that happens to need it first.
         self._task = asyncio.create_task(self._hold(), context=contextvars.Context(), name="callboard-mcp")
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from callboard.broker.delivery import Delivery
 from callboard.broker.errors import BrokerError, ConnectionLostError, EncodeError, FencedError
@@ -138,6 +139,8 @@ class Consumer:
             self._boxes.add(delivery)
         self._intake.learn(turn, room)
         self._runners.wake()
+        if turn.deliveries:
+            self._intake.handlers_begin()
         self._handler.on_turn(turn)
 
     async def _leave(self) -> None:
@@ -178,6 +181,10 @@ class Consumer:
     def running(self) -> int:
         """Handlers under way."""
         return self._places.running
+
+    def handled_in(self, task: asyncio.Task[Any]) -> Delivery | None:
+        """The delivery that is handled in this task."""
+        return next((box.queue[0] for box in self._boxes if box.task is task and box.queue), None)
 
     def running_by_type(self) -> dict[str, int]:
         """Handlers under way, by agent type. May be called from another thread."""

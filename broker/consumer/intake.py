@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from time import monotonic
 
 from callboard.broker.delivery import Delivery
 from callboard.broker.settings import BrokerSettings
@@ -11,6 +12,7 @@ from callboard.broker.settings import BrokerSettings
 from .bell import Bell
 from .interfaces import ConsumedType, Lane, Pull, Turn
 from .mailbox import Mailboxes
+from .pace import Pace
 from .places import Places
 
 AHEAD = 0.05
@@ -138,6 +140,7 @@ class Intake:
         self._settings = settings
         self._wake = wake
         self._load = Load()
+        self._pace = Pace(settings.prefetch, lambda: boxes.held > 0, self._grown)
         self._suspects = Suspects(self.nudge)
         self._bell = Bell(lane, self.types, lambda: self.room() > 0, self.nudge, settings.idle_poll)
         self._loop = asyncio.get_running_loop()
@@ -160,7 +163,7 @@ class Intake:
         unstarted = held - places.running
         room = max(places.total - held, int(load.rate * AHEAD) - unstarted)
         fitting = int(BYTES_AHEAD / load.typical_size)
-        most = min(self._settings.prefetch, max(1, fitting)) + places.waiting
+        most = min(self._settings.prefetch, max(1, fitting), self._pace.width) + places.waiting
         return min(self._ramp, room, most - held)
 
     def wants_turn(self) -> bool:
@@ -204,6 +207,10 @@ class Intake:
             self._ramp = 1
         self._bell.due_in(self._next_look(turn))
 
+    def handlers_begin(self) -> None:
+        """Runners were told of what a turn has brought, and begin with it next."""
+        self._pace.begin()
+
     def _next_look(self, turn: Turn) -> float:
         """Seconds until there is something to do at the latest."""
         poll = self._settings.idle_poll
@@ -214,10 +221,22 @@ class Intake:
     def handler_ended(self) -> None:
         """A handler has ended, and its delivery is to be committed."""
         self._load.completed += 1
+        self._pace.ended += 1
+        if monotonic() > self._pace.late_at and self._pace.blocks_others(self._unbegun()):
+            # It would wait here while others may have nothing to do. Nothing of it has begun, so it counts no attempt.
+            self._boxes.step_back(lambda _: True)
         if self._suspects.keep_room and self._boxes.held == len(self._boxes.finished):
             self._suspects.forget()
             self.is_hungry = True
         self._wake.set()
+
+    def _unbegun(self) -> int:
+        return self._boxes.held - len(self._boxes.finished) - self._places.running
+
+    def _grown(self) -> None:
+        """It may hold more than before: if it could take nothing, it looks for something."""
+        if self.room() > 0:
+            self._wake.set()
 
     # Other types, another incarnation, the end
 
@@ -241,4 +260,5 @@ class Intake:
     def end(self) -> set[asyncio.Task[None]]:
         """Ends the timers and the wait for the bell; returns the tasks whose end is to be waited for."""
         self._suspects.forget()
+        self._pace.end()
         return self._bell.end()

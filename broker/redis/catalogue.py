@@ -206,8 +206,8 @@ OF_ONE_THING = (
     KeyKind(
         "worker:<worker>",
         "hash",
-        "host, pid, types, started, accepts, held, running, runs (running by agent type), call (its last turn); "
-        "without it a worker is fenced",
+        "host, pid, types, started, accepts, held, running, runs (running by agent type), call (its last turn), "
+        "blocked (what last blocked its event loop); without it a worker is fenced",
     ),
     KeyKind("own:<worker>", "hash", "`<type> <reference>` -> agent key: what the worker holds"),
     KeyKind(

@@ -18,6 +18,7 @@ from callboard.cli.exits import INTERRUPTED, CommandFailed
 from callboard.cli.fleet import Fleet, FleetPlan
 from callboard.cli.output import print_json, remark, say
 from callboard.cli.sessions import server_at
+from callboard.process.printing import unhindered
 from callboard.process.supervisor import RestartPolicy
 from callboard.runtime.runtime import RedisAgentRuntime
 
@@ -57,7 +58,8 @@ def run_demo(
         remark(f"left out: {note}")
     chosen_pace = pace if pace is not None else (KILL_PACE if kill else PACE)
     requirements = prepared.requirements("digest", words=words, pace=chosen_pace)
-    report = asyncio.run(_run(DemoPlan(requirements, url, kill)))
+    with unhindered():
+        report = asyncio.run(_run(DemoPlan(requirements, url, kill)))
     if as_json:
         print_json(report.as_data())
     else:

@@ -67,8 +67,8 @@ class SentenceTransformerEmbedder(LocalEmbedder):
         is_folder = source.is_dir()
         try:
             from sentence_transformers import SentenceTransformer
-        except ImportError as error:
-            raise MissingPackageError("sentence-transformers", "embeddings") from error
+        except ModuleNotFoundError:
+            raise MissingPackageError("sentence-transformers", "embeddings") from None
         name = str(source)
         try:
             with _without_progress_bar():

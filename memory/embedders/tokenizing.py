@@ -65,5 +65,5 @@ def package(name: str) -> Any:
     """A module of the extra `memory`; raises MissingPackageError when it is not installed."""
     try:
         return import_module(name)
-    except ImportError as error:
-        raise MissingPackageError(name.partition(".")[0], "memory") from error
+    except ModuleNotFoundError:
+        raise MissingPackageError(name.partition(".")[0], "memory") from None

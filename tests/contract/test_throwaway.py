@@ -40,6 +40,43 @@ async def test_what_a_dead_process_left_is_removed(driver: ServerDriver, server_
         await command("DEL", REGISTER, alive, named)
 
 
+class KilledError(BaseException):
+    """Stands for kill -9: nothing of the process runs afterwards."""
+
+
+@pytest.mark.parametrize("where", ["declare", "delete_keys"])
+async def test_whatever_is_there_is_in_the_register_when_its_process_is_killed(
+    driver: ServerDriver, server_url: str, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    command = driver.transport.admin.command
+    found: list[tuple[str, Any]] = []
+    carry_out = getattr(RedisTransport, where)
+
+    async def killed_after(self: RedisTransport, *arguments: Any) -> None:
+        if self is not driver.transport and not found:
+            namespace = self.keys.namespace
+            found.append((namespace, await command("ZSCORE", REGISTER, namespace)))
+            if where == "declare":
+                await carry_out(self, *arguments)
+            raise KilledError
+
+    async def live_and_die() -> None:
+        async with RedisAgentRuntime(server_url):
+            pass
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RedisTransport, where, killed_after)
+        with pytest.raises(KilledError):
+            await live_and_die()
+    ((namespace, entered),) = found
+    assert entered is not None
+    types = f"callboard:{{{namespace}}}:config"
+    assert await command("EXISTS", types) == 1
+    await command("ZADD", REGISTER, 1, namespace)  # a day later
+    async with RedisAgentRuntime(server_url):
+        assert await command("EXISTS", types) == 0
+
+
 async def test_a_namespace_with_a_name_is_not_entered(driver: ServerDriver, server_url: str) -> None:
     async with RedisAgentRuntime(server_url, namespace=driver.transport.keys.namespace):
         assert (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -228,6 +229,7 @@ class FakeHost:
         self.declared = 0
         self.turns = 0
         self.worker: HandlingWorker | None = None
+        self.blocks_for = 0.0
         self._running: dict[bytes, int] = {}
         self.most_at_once: dict[bytes, int] = {}
 
@@ -255,6 +257,7 @@ class FakeHost:
         kind = delivery.raw_type
         running = self._running[kind] = self._running.get(kind, 0) + 1
         self.most_at_once[kind] = max(running, self.most_at_once.get(kind, 0))
+        time.sleep(self.blocks_for)  # noqa: ASYNC251 - as a handler does that blocks the event loop
         try:
             if body in self.gates:
                 await self.gates[body].wait()
@@ -294,20 +297,13 @@ class Work:
         self.lane.offer(*entries)
         self.consumer.nudge()
 
-    async def offer_together(self, *entries: Delivery) -> None:
-        """All of these are held before the first handler ends; those of different agents end in this order."""
-        first: dict[bytes, str] = {}
-        for one in entries:
-            first.setdefault(one.raw_key, one.envelope.body.decode())
-        self.host.gate(*first.values())
-        self.offer(*entries)
-        await eventually(lambda: not self.lane.queue, what=lambda: self.lane.queue)
-        await self.runs(*first.values())
-        self.host.let(*first.values())
-
     async def runs(self, *bodies: str) -> None:
         """Waits until handlers of all of these have begun."""
         await eventually(lambda: set(bodies) <= set(self.host.started), what=lambda: self.host.started)
+
+    async def holds(self, number: int) -> None:
+        """Waits until it holds so many: a worker that has just begun takes more only when what it has runs."""
+        await eventually(lambda: len(self.lane.held) == number, what=lambda: self.lane.calls)
 
     async def committed(self, *bodies: str) -> None:
         """Waits until exactly these are committed, in this order."""

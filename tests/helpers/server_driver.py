@@ -205,7 +205,12 @@ class DrivenWorker:
         await self.finish(*list(self.held))
 
     async def beat(
-        self, *, lease: float = LEASE, retain: int = 1000, max_unclaimed: int = 100_000
+        self,
+        *,
+        lease: float = LEASE,
+        retain: int = 1000,
+        max_unclaimed: int = 100_000,
+        blocked: str = "",
     ) -> list[Any]:
         answer: list[Any] = await self.driver.run(
             "beat",
@@ -216,6 +221,9 @@ class DrivenWorker:
             0,
             0,
             self.lane.incarnation.acknowledged,
+            0,
+            "",
+            blocked,
         )
         return answer
 

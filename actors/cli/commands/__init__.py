@@ -16,6 +16,7 @@ COMMANDS: Mapping[str, str] = {
     "init": "init",
     "up": "up",
     "worker": "worker",
+    "health": "health",
     "publish": "publish",
     "ask": "ask",
     "status": "status",

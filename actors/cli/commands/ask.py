@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from callboard.cli.exits import FAILED, CommandFailed, bad_use
+from callboard.cli.exits import FAILED, INTERRUPTED, CommandFailed, bad_use
+from callboard.cli.interrupting import interruptible
 from callboard.cli.messages import MessageForm
 from callboard.cli.options import AsJson, Body, Fields, Namespace, Target, Url, check_types, positive_duration
-from callboard.cli.output import hint, plain, print_json, say, to_json
+from callboard.cli.output import hint, plain, print_json, remark, say, to_json
 from callboard.cli.sessions import publisher, run
 
 if TYPE_CHECKING:
+    from callboard.cancellation import CancellationToken
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
@@ -42,10 +46,14 @@ def ask(
       callboard ask counting:app counter/default HowMany
       callboard ask counting:app counter/default HowMany --json --timeout 2
 
-    Exit codes: 0 a reply, 1 the handler failed, 2 wrong use, 3 no server, 4 no reply in time.
+    Ctrl-C cancels the request: its handler is told to stop. A second one ends the command at once.
+
+    Exit codes: 0 a reply, 1 the handler failed, 2 wrong use, 3 no server, 4 no reply in time, 130 interrupted.
     """
     from callboard.broker import AgentId
+    from callboard.cancellation import CancellationToken
     from callboard.process.loading import load_app
+    from callboard.process.printing import unhindered
 
     if body is not None and fields:
         bad_use("give the fields or --body, not both")
@@ -54,17 +62,40 @@ def ask(
     check_types(app, [agent_id.type])
 
     async def work() -> Any:
-        async with publisher(app, url, namespace) as runtime:
-            form = MessageForm(runtime.registry, message_type)
-            message = form.from_json(body) if body is not None else form.from_fields(fields or [])
-            await _say_what_is_missing(runtime, target, agent_id.type)
-            return await _reply(runtime.send_message(message, agent_id, timeout=timeout), recipient)
+        token = CancellationToken()
+        with interruptible(_call_off(token)):
+            async with publisher(app, url, namespace) as runtime:
+                form = MessageForm(runtime.registry, message_type)
+                message = form.from_json(body) if body is not None else form.from_fields(fields or [])
+                await _say_what_is_missing(runtime, target, agent_id.type)
+                asking = runtime.send_message(message, agent_id, cancellation_token=token, timeout=timeout)
+                return await _reply(asking, recipient)
 
-    reply = run(work())
+    with unhindered():
+        reply = _run(work())
     if as_json:
         print_json(reply, indent=None)
     else:
         say(shown(reply))
+
+
+def _call_off(token: CancellationToken) -> Callable[[], None]:
+    task = asyncio.current_task()
+
+    def call_off() -> None:
+        remark("callboard: cancelling the request; once more ends at once")
+        token.cancel()
+        if task is not None:
+            task.cancel()  # it may be connecting still
+
+    return call_off
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        return run(work)
+    except asyncio.CancelledError:
+        raise CommandFailed("the request was cancelled", INTERRUPTED) from None
 
 
 async def _say_what_is_missing(runtime: RedisAgentRuntime, target: str, agent_type: str) -> None:

@@ -85,6 +85,10 @@ def show(view: Overview) -> None:
                 for one in view.workers
             ],
         )
+        for one in view.workers:
+            if (blocked := one.blocked) is not None:
+                when = f"for {duration(blocked.seconds)}, {ago(blocked.at, view.at)} ago"
+                say_text(f"blocked: {one.name} {when}: {blocked.what}")
     else:
         say_text("no workers: start some with `callboard up` or `callboard worker`")
     for outage in view.outages:

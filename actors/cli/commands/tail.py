@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from callboard.cli.options import AsJson, Namespace, Url, split_names
-from callboard.cli.output import hint, print_json, say, to_json
+from callboard.cli.output import PatientPrinter, hint, to_json
 from callboard.cli.sessions import looked_for, names_in, run
 
 if TYPE_CHECKING:
@@ -64,12 +64,9 @@ async def _follow(
     async with looked_for(target, url, namespace) as transport:
         await _say_what_is_missing(transport, topics)
         async with aclosing(follow(transport, topics, from_start)) as entries:
-            shown = 0
+            printer, shown = PatientPrinter(), 0
             async for entry in entries:
-                if as_json:
-                    print_json(as_data(entry), indent=None)
-                else:
-                    say(as_line(entry))
+                await printer.say(to_json(as_data(entry)) if as_json else as_line(entry))
                 shown += 1
                 if shown == limit:
                     return

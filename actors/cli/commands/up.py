@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,6 +24,8 @@ from callboard.cli.options import (
 )
 from callboard.cli.sessions import publisher, server_at, settings_for
 
+MANY = 1_000_000  # restarts
+
 if TYPE_CHECKING:
     from callboard.app import App
     from callboard.broker import BrokerSettings
@@ -42,6 +45,12 @@ def up(
         int,
         typer.Option(metavar="N", min=0, help="Restarts of a process in a row before everything is stopped."),
     ] = 5,
+    reload: Annotated[
+        bool,
+        typer.Option(
+            "--reload", help="For development: start the processes anew when a Python file changes."
+        ),
+    ] = False,
     url: Url = None,
     namespace: Namespace = None,
     grace: Grace = None,
@@ -55,19 +64,26 @@ def up(
     stops at once. A process that passes --max-memory or --max-messages drains and is replaced at once, which does
     not count as a death. A terminal shows a live table; elsewhere a line is printed when something changes.
 
+    With --reload the Python files in the current folder and below are watched. When one changes, the processes finish
+    what they run and start anew. A change that can't be imported is shown, and what ran goes on.
+
       callboard up counting:app
+      callboard up counting:app --reload
       callboard up counting:app --processes counter=3 --url redis://10.0.0.5:6379
 
     Exit codes: 0 drained, 1 a process died too often, 2 wrong use, 3 no server, 130 stopped at once.
     """
     from callboard.process.loading import load_app
+    from callboard.process.printing import unhindered
     from callboard.process.supervisor import Ending, RestartPolicy
 
     app = load_app(target)
     counts = counts_of(app, [*(processes or []), *(more or [])])
-    policy = RestartPolicy(limit=restarts)
+    # Who edits a file leaves it broken now and then: that is no reason to stop everything.
+    policy = RestartPolicy(limit=MANY, cap=5.0) if reload else RestartPolicy(limit=restarts)
     settings = with_limits(settings_for(app, url, namespace), max_memory, max_messages)
-    ending = asyncio.run(_up(app, target, counts, policy, settings, grace))
+    with unhindered():
+        ending = asyncio.run(_up(app, target, counts, policy, settings, grace, reload))
     return INTERRUPTED if ending is Ending.KILLED else 0
 
 
@@ -94,9 +110,10 @@ async def _up(
     policy: RestartPolicy,
     settings: BrokerSettings,
     grace: float | None,
+    reload: bool,
 ) -> Ending:
     from callboard.cli.board import board
-    from callboard.cli.fleet import Fleet, FleetPlan
+    from callboard.cli.fleet import Fleet, FleetPlan, reloading
 
     async with server_at(settings.url) as server, publisher(app, server.url, settings.namespace) as runtime:
         plan = FleetPlan(
@@ -112,4 +129,6 @@ async def _up(
             shown.notice(
                 f"{app.name} in namespace {settings.namespace} on {runtime.transport.endpoint.shown}"
             )
-            return await Fleet(plan, runtime.transport, shown, server.revive).run()
+            fleet = Fleet(plan, runtime.transport, shown, server.revive)
+            async with reloading(fleet, plan, shown) if reload else contextlib.nullcontext():
+                return await fleet.run()

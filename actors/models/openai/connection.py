@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from callboard.errors import SettingValueError
+from callboard.foundation.errors import MissingPackageError
 from callboard.models.errors import AuthenticationError
 
 from .settings import REQUEST_TIMEOUT, ApiKey, OpenAIOptions, TokenProvider
@@ -75,9 +76,7 @@ class Connection:
         if self.timeout <= 0:
             raise SettingValueError("timeout", repr(self.timeout), "a number of seconds above 0")
         if importlib.util.find_spec("openai") is None:
-            raise ModuleNotFoundError(
-                "OpenAIChatCompletionClient needs the package openai: pip install 'callboard[openai]'"
-            )
+            raise MissingPackageError("openai", "openai") from None
 
     @property
     def secret(self) -> str | None:

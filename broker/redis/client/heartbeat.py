@@ -10,6 +10,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from callboard.broker.errors import BrokerError
@@ -18,6 +19,7 @@ from callboard.broker.settings import BrokerSettings
 
 from .blocking import BlockingConnection, connect, run
 from .endpoint import Endpoint
+from .health import HealthFile
 from .keeper import Keeper
 
 logger = logging.getLogger("callboard.broker")
@@ -34,6 +36,7 @@ class Pulse(NamedTuple):
         held: deliveries that it holds.
         running: handlers under way.
         runs: the same by agent type, `<type> <n> <type> <n> ...`.
+        blocked: while a handler blocks the event loop: for how many seconds, a space, and what it is; else "".
     """
 
     worker: str
@@ -41,6 +44,7 @@ class Pulse(NamedTuple):
     held: int
     running: int
     runs: str = ""
+    blocked: str = ""
 
 
 class Heartbeat:
@@ -67,6 +71,7 @@ class Heartbeat:
         self._pulse = pulse
         self._on_fenced = on_fenced
         self._keeper = keeper
+        self._health = HealthFile(Path(settings.health_file)) if settings.health_file else None
         self._stop = threading.Event()
         self._connection: BlockingConnection | None = None
         self._thread = threading.Thread(target=self._run, name="callboard-heartbeat", daemon=True)
@@ -113,6 +118,8 @@ class Heartbeat:
         self._hang_up()
         if self._keeper is not None:
             self._keeper.close()
+        if self._health is not None:
+            self._health.remove()
 
     def _tell_keeper(self, worker: str) -> None:
         if self._keeper is not None:
@@ -120,7 +127,7 @@ class Heartbeat:
 
     def _beat(self) -> bool:
         """One beat; whether the server has more to tidy up."""
-        worker, acknowledged, held, running, runs = self._pulse()
+        worker, acknowledged, held, running, runs, blocked = self._pulse()
         # guard: a worker's heart beats
         if not worker:
             self._tell_keeper("")
@@ -129,7 +136,7 @@ class Heartbeat:
         lease = int(settings.lease * 1000)
         forget = int(settings.forget_topics_after * 1000)
         about_streams = (settings.retain, settings.max_unclaimed)
-        arguments = (worker, lease, *about_streams, held, running, acknowledged, forget, runs)
+        arguments = (worker, lease, *about_streams, held, running, acknowledged, forget, runs, blocked)
         answer = run(self._connected(), self._keys, "beat", arguments)
         self._tell_keeper(worker)
         # `worker` and not the present name: the loop may have joined anew while the beat was under way, and a lost lease
@@ -138,6 +145,8 @@ class Heartbeat:
         if answer[0] == b"FENCED":
             self._on_fenced(worker)
             return False
+        if self._health is not None:
+            self._health.renew(worker)
         return bool(answer[3])
 
     def _connected(self) -> BlockingConnection:

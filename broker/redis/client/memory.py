@@ -24,8 +24,8 @@ def server_of(endpoint: Endpoint) -> Any:
     """The store of a name, made when first asked for."""
     try:
         import fakeredis
-    except ImportError as error:
-        raise MissingPackageError("fakeredis", "testing") from error
+    except ModuleNotFoundError:
+        raise MissingPackageError("fakeredis", "testing") from None
     return _servers.get(endpoint.host) or _servers.setdefault(endpoint.host, _new_server(fakeredis))
 
 

@@ -34,7 +34,7 @@ class ThrowAway:
         self._telling: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Removes what dead processes left, and says that this namespace is in use."""
+        """Removes what dead processes left, and says that this namespace is in use. Comes before the first key of it."""
         try:
             await self._remove_left()
             await self._tell()
@@ -44,12 +44,18 @@ class ThrowAway:
             return
         self._telling = asyncio.create_task(self._tell_always(), name="callboard-throwaway")
 
+    async def stop(self) -> None:
+        """Says nothing any more. What there is of the namespace is for a later process to remove."""
+        if self._telling is not None:
+            self._telling.cancel()
+            await asyncio.wait({self._telling})
+
     async def end(self) -> None:
-        """The namespace is about to be deleted."""
-        if self._telling is None:
+        """Deletes the namespace, then its entry in the register: a kill between leaves nothing that nobody finds."""
+        await self.stop()
+        await self._transport.delete_namespace()
+        if self._telling is None:  # there is no entry
             return
-        self._telling.cancel()
-        await asyncio.wait({self._telling})
         with contextlib.suppress(BrokerError):  # the server is gone: a later process finds the entry
             await self._transport.admin.command("ZREM", REGISTER, self._transport.keys.namespace)
 

@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -34,6 +34,7 @@ from .follower import StreamFollower
 from .heartbeat import Heartbeat, Pulse
 from .keeper import Keeper, Watch, can_keep
 from .lane import WorkerLane, as_words
+from .memory import server_of
 from .nested import NO_FENCE, NestedRequests
 from .publisher import Publisher
 from .states import StateStore, StoredState
@@ -65,6 +66,10 @@ class RedisTransport:
         self._revive = revive
         self._links: weakref.WeakSet[Link] = weakref.WeakSet()
         self.endpoint = Endpoint.parse(url)
+        if self.endpoint.scheme == "memory":
+            server_of(
+                self.endpoint
+            )  # says what is not installed here, and not from the depths of the first call
         self.keys = Keys(settings.namespace or DEFAULT_NAMESPACE)
         self.settings = settings
         self._limits = Limits.of(settings)
@@ -378,8 +383,15 @@ class RedisTransport:
         for start in range(0, len(names), DELETED_AT_ONCE):
             await self.admin.command("UNLINK", *names[start : start + DELETED_AT_ONCE])
 
-    async def close(self, delete_namespace: bool = False) -> None:
-        """Sends what is still to be sent, then closes every connection."""
+    async def close(
+        self, delete_namespace: bool = False, last: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """Sends what is still to be sent, then closes every connection.
+
+        Args:
+            delete_namespace: remove every key of the namespace before.
+            last: called when nothing is sent any more, and the server can still be asked.
+        """
         await self.publisher.close()
         await self._replies.close()
         error = ConnectionLostError(self.endpoint.shown, "closed before the reply came")
@@ -387,9 +399,13 @@ class RedisTransport:
         self._waiting.clear()
         if delete_namespace:
             await self.delete_namespace()
-        self.claims.close()
-        self.nested.close()
-        self.admin.close()
+        try:
+            if last is not None:
+                await last()
+        finally:
+            self.claims.close()
+            self.nested.close()
+            self.admin.close()
 
 
 def _is_taken(topic: str, subscriptions: Iterable[Declared]) -> bool:

@@ -7,7 +7,7 @@
 -- grown                            set   streams that were read from since a beat looked at them
 --
 -- ARGV: worker, lease (ms), retain (entries), max_unclaimed, held, running, number of its last call that was answered,
---   forget_topics_after (ms, 0: never), running by agent type (`<type> <n> <type> <n> ...`)
+--   forget_topics_after (ms, 0: never), running by agent type (`<type> <n> <type> <n> ...`), what blocks its event loop, or ''
 -- Returns {'OK', server ms, workers reaped, 1 when there is more to do soon}, or {'FENCED'} as in turn/turn.lua.
 
 local AT_ONCE, MOST_RETURNED = 8, 400 -- workers that are reaped in one beat; entries, for one of another process
@@ -231,7 +231,7 @@ local function beat()
   if is_behind(call('HGET', P .. 'worker:' .. worker, 'call'), ARGV[7]) then return disown(worker, 'the server lost a tail') end
   -- guard: a beat renews the lease
   call('ZADD', P .. 'workers', text(now() + lease), worker)
-  call('HSET', P .. 'worker:' .. worker, 'held', ARGV[5], 'running', ARGV[6], 'runs', ARGV[9] or '')
+  note_pulse(worker, ARGV[5], ARGV[6], ARGV[9] or '', ARGV[10] or '')
   this.max_unclaimed = max_unclaimed
   local reaped, more = reap_expired(lease, sign_of_life(lease))
   fire_due()

@@ -21,6 +21,7 @@ from .outages import outages
 from .paging import pages
 from .views import (
     AgentTypeView,
+    BlockedView,
     GroupView,
     HeldEntry,
     Outage,
@@ -256,8 +257,14 @@ def _worker(facts: Sequence[Any], now: int) -> WorkerView:
         held=held,
         running=int(fields.get("running", 0)),
         started=int(fields.get("started", 0)),
+        blocked=_blocked(fields.get("blocked", "")),
         runs=_runs(fields.get("runs", "")),
     )
+
+
+def _blocked(text: str) -> BlockedView | None:
+    found = re.fullmatch(r"(\d+) (\d+\.\d+) (.*)", text)
+    return BlockedView(at=int(found[1]), seconds=float(found[2]), what=found[3]) if found else None
 
 
 def _runs(words: str) -> dict[str, int]:

@@ -50,6 +50,21 @@ class AgentTypeView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedView:
+    """A handler that keeps the event loop of its worker from running, or did: nothing else runs in the process meanwhile.
+
+    Attributes:
+        at: when a heartbeat saw it last, server ms.
+        seconds: for how long it had blocked the loop then.
+        what: the agent, the message, and the line of code.
+    """
+
+    at: int
+    seconds: float
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerView:
     """One worker that is alive, or was until its lease ends.
 
@@ -62,6 +77,7 @@ class WorkerView:
         held: entries that it holds.
         running: handlers that ran at its last heartbeat.
         started: when it joined, server ms.
+        blocked: what last blocked its event loop; None: nothing did for as long as a beat takes.
         runs: the handlers that ran then, by agent type.
     """
 
@@ -73,6 +89,7 @@ class WorkerView:
     held: int
     running: int
     started: int
+    blocked: BlockedView | None = None
     runs: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -374,8 +374,8 @@ def _chromadb() -> Any:
         import chromadb
         import chromadb.config
         import chromadb.errors
-    except ImportError as error:
-        raise MissingPackageError("chromadb", "memory") from error
+    except ModuleNotFoundError:
+        raise MissingPackageError("chromadb", "memory") from None
     return chromadb
 
 

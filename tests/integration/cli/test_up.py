@@ -6,8 +6,12 @@ import json
 import os
 import re
 import signal
+import time
 
 import psutil
+import pytest
+
+from tests.helpers.servers import ServerProcess
 
 from .commands import Running, ShopFolder, wait_for, workers_in
 
@@ -115,3 +119,50 @@ def test_a_frozen_process_is_replaced_and_later_work_is_handled(shop: ShopFolder
 def pid_of(running: Running, name: str) -> int:
     found = re.findall(rf"{re.escape(name)} \| works as [^:]+:(\d+):\w+:", running.text)
     return int(found[-1])
+
+
+@pytest.mark.slow
+def test_after_the_server_stood_still_nobody_is_taken_for_frozen(
+    shop: ShopFolder, server: ServerProcess
+) -> None:
+    shop.environ |= {"CALLBOARD_LEASE": "1", "CALLBOARD_BEAT_EVERY": "0.4"}
+    with shop.started("up", "shop:app") as running:
+        up(running, "clerk", "guard")
+        running.shows("clerk 1/1 up")
+        for _ in range(3):
+            os.kill(server.pid, signal.SIGSTOP)
+            try:
+                time.sleep(
+                    2
+                )  # the fault itself: longer than a lease, shorter than the patience for an answer
+            finally:
+                os.kill(server.pid, signal.SIGCONT)
+            shop.out("status", "shop:app")
+        shop.out("publish", "shop:app", "jobs", "Job", "name=later")
+        running.shows("ends later")
+        running.signal(signal.SIGTERM)
+        assert running.ends() == 0
+        assert "has lost its lease" not in running.text
+
+
+def test_a_changed_file_starts_the_processes_anew_and_a_broken_one_does_not(shop: ShopFolder) -> None:
+    app = shop.folder / "shop.py"
+    text = app.read_text(encoding="utf-8")
+    with shop.started("up", "shop:app", "--reload") as running:
+        up(running, "clerk", "guard")
+        shop.out("publish", "shop:app", "jobs", "Job", "name=long", "seconds=2")
+        running.shows("begins long")
+        app.write_text(text + "\nthis is no Python\n", encoding="utf-8")
+        running.shows(
+            "shop.py changed, and what ran goes on: the module 'shop' can't be imported: SyntaxError"
+        )
+        app.write_text(text.replace("begins", "starts"), encoding="utf-8")
+        running.shows("shop.py changed: starting the processes anew")
+        running.shows("clerk | works as", times=2)
+        assert "clerk | ends long" in running.text, "it could finish"
+        shop.out("publish", "shop:app", "jobs", "Job", "name=other")
+        running.shows("starts other")
+        running.signal(signal.SIGTERM)
+        assert running.ends() == 0
+        assert "clerk ended" not in running.text, "nothing died"
+        assert workers_in(shop.folder) == []

@@ -1,7 +1,8 @@
 -- Workers and what they hold; the end of a worker.
 --
 -- workers          zset  worker -> when its lease ends, server ms
--- worker:<worker>  hash  host, pid, types, started (ms), accepts, held, running, call (number of its last turn). A worker
+-- worker:<worker>  hash  host, pid, types, started (ms), accepts, held, running, call (number of its last turn), blocked
+--                        (`<when> <seconds> <what>`: what last blocked its event loop). A worker
 --                        without it was reaped and is fenced: nothing that it sends is written
 -- own:<worker>     hash  `<type> <ref>` -> agent key
 -- beats            hash  last: when a worker last beat or joined; patience: until when no lease that ended is taken for a
@@ -176,6 +177,12 @@ local function reap_dead(workers, dead)
 end
 
 local SLOW = 3 -- leases that a worker gets at most, where there is one gap after the other
+
+-- What a worker says of itself with a beat.
+local function note_pulse(worker, held, running, runs, blocked)
+  call('HSET', P .. 'worker:' .. worker, 'held', held, 'running', running, 'runs', runs)
+  if blocked ~= '' then call('HSET', P .. 'worker:' .. worker, 'blocked', text(now()) .. ' ' .. blocked) end
+end
 
 -- A worker gives a sign of life. Returns the time before which a lease must have ended for its worker to be reaped.
 --

@@ -107,7 +107,10 @@ async def test_one_delivery_costs_two_turns() -> None:
 async def test_a_retry_gives_back_the_rest_of_its_key_in_order() -> None:
     async with working() as work:
         work.host.outcomes["a1"] = RETRY
-        await work.offer_together(entry("a", "a1"), entry("a", "a2"), entry("b", "b1"), entry("a", "a3"))
+        work.host.gate("a1", "b1")
+        work.offer(entry("a", "a1"), entry("a", "a2"), entry("b", "b1"), entry("a", "a3"))
+        await work.holds(4)
+        work.host.let("a1", "b1")
         call = await work.sees_call(ends("a1"))
         assert [item for item in call.done if item[0][0] == "a"] == [("a1", "R"), ("a2", "L"), ("a3", "L")]
         await work.quiet()
@@ -119,7 +122,10 @@ async def test_a_retry_gives_back_the_rest_of_its_key_in_order() -> None:
 async def test_a_retry_after_a_commit_of_its_key_in_the_same_turn() -> None:
     async with working() as work:
         work.host.outcomes["a2"] = RETRY
-        await work.offer_together(entry("a", "a1"), entry("a", "a2"), entry("a", "a3"))
+        work.host.gate("a1")
+        work.offer(entry("a", "a1"), entry("a", "a2"), entry("a", "a3"))
+        await work.holds(3)
+        work.host.let("a1")
         await eventually(lambda: work.lane.returned == ["a2", "a3"])
         assert work.modes() == {"a1": "CM", "a2": "R", "a3": "L"}
 
@@ -145,7 +151,10 @@ async def test_what_comes_for_a_key_that_is_given_back_goes_back_behind_it() -> 
 async def test_a_release_counts_no_attempt_and_gives_back_the_rest() -> None:
     async with working() as work:
         work.host.outcomes["a1"] = Release("not now")
-        await work.offer_together(entry("a", "a1"), entry("a", "a2"))
+        work.host.gate("a1")
+        work.offer(entry("a", "a1"), entry("a", "a2"))
+        await work.holds(2)
+        work.host.let("a1")
         await eventually(lambda: work.lane.returned == ["a1", "a2"])
         assert work.modes() == {"a1": "L", "a2": "L"}
 

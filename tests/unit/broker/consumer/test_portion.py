@@ -35,6 +35,7 @@ async def all_end_at_once(work: Work, bodies: Sequence[str], size: int = PAYLOAD
     offer(work, *bodies, size=size)
     firsts = {body[0]: body for body in reversed(bodies)}
     await work.runs(*firsts.values())
+    await work.holds(len(bodies))
     work.lane.answering.clear()
     before = len(work.lane.calls)
     work.consumer.nudge()

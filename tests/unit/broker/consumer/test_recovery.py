@@ -284,9 +284,10 @@ async def test_an_outcome_that_cannot_be_written_is_a_dead_letter_and_the_others
         posting = Posting(Envelope("m", "Note", "half \ud800", None, 0, b""), "topic:x")
         work.host.outcomes["bad"] = Commit(outgoing=(posting,))
         work.host.outcomes["back"] = RETRY
-        await work.offer_together(
-            entry("a", "good"), entry("b", "bad"), entry("c", "back"), entry("c", "rest")
-        )
+        work.host.gate("good", "bad", "back")
+        work.offer(entry("a", "good"), entry("b", "bad"), entry("c", "back"), entry("c", "rest"))
+        await work.holds(4)
+        work.host.let("good", "bad", "back")
         await work.committed("good")
         await eventually(lambda: work.lane.buried == ["bad"])
         assert work.lane.returned == ["back", "rest"]

@@ -46,7 +46,10 @@ async def test_a_handler_that_raises_cancelled_error_by_itself_ends_as_a_dead_le
 async def test_a_host_that_breaks_its_promise_costs_one_attempt(caplog: pytest.LogCaptureFixture) -> None:
     async with working() as work:
         work.host.outcomes["a1"] = LookupError("not to be raised")
-        await work.offer_together(entry("a", "a1"), entry("a", "a2"), entry("b", "b1"))
+        work.host.gate("a1", "b1")
+        work.offer(entry("a", "a1"), entry("a", "a2"), entry("b", "b1"))
+        await work.holds(3)
+        work.host.let("a1", "b1")
         await eventually(lambda: work.lane.returned == ["a1", "a2"])
         await work.committed("b1")
         assert "the host failed on an entry of topic:visits" in caplog.text

@@ -9,10 +9,11 @@ from callboard.broker.redis.operations.doctor.subject import Subject
 from callboard.broker.redis.operations.inspect import Overview
 
 ORDER = 70
+LATELY = 600_000  # ms for which a blocked event loop is a finding
 
 
 async def examine(subject: Subject) -> Sequence[Finding]:
-    """Living workers, leases that ended, types without workers."""
+    """Living workers, leases that ended, blocked event loops, types without workers."""
     view = await subject.overview()
     if not view.types:
         return [
@@ -22,7 +23,7 @@ async def examine(subject: Subject) -> Sequence[Finding]:
                 "check --namespace and --url, or start the app: callboard up module:app",
             )
         ]
-    return [_living(view), *_expired(view), *_missing(view)]
+    return [_living(view), *_expired(view), *_blocked(view), *_missing(view)]
 
 
 def _living(view: Overview) -> Finding:
@@ -49,6 +50,27 @@ def _expired(view: Overview) -> Sequence[Finding]:
             )
         ]
     return [warning(f"leases that ended: {names}", why, "start a worker, or: callboard repair --yes")]
+
+
+def _blocked(view: Overview) -> Sequence[Finding]:
+    lately = [
+        (worker.name, worker.blocked)
+        for worker in view.workers
+        if worker.blocked is not None and view.at - worker.blocked.at < LATELY
+    ]
+    if not lately:
+        return []
+    shown = some(
+        f"{name} for {one.seconds:.1f} s, {(view.at - one.at) / 1000:.0f} s ago ({one.what})"
+        for name, one in lately
+    )
+    return [
+        warning(
+            f"handlers block the event loop: {shown}",
+            "nothing else runs in such a worker meanwhile, whatever its concurrency is",
+            "have what blocks run in a thread, with `await asyncio.to_thread(...)`, or start more processes",
+        )
+    ]
 
 
 def _missing(view: Overview) -> Sequence[Finding]:

@@ -7,6 +7,7 @@ import importlib.util
 import pytest
 
 from callboard.errors import SettingValueError
+from callboard.foundation.errors import MissingPackageError
 from callboard.memory.llm_messages import UserMessage
 from callboard.models.errors import AuthenticationError
 from callboard.models.info import ModelInfo
@@ -68,7 +69,7 @@ def test_a_timeout_has_to_be_positive() -> None:
 
 def test_the_package_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'callboard\[openai\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'callboard\[openai\]'"):
         connection_of("m", {"base_url": "http://x"})
 
 

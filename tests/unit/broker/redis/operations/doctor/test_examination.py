@@ -94,6 +94,17 @@ async def test_workers(driver: ServerDriver) -> None:
     assert [one.level for one in await found(driver, "workers")] == ["ok", "info"]
 
 
+async def test_a_blocked_event_loop(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    worker = await driver.worker("counter")
+    await worker.beat(blocked="2.5 counter/a handles Note, line 7 of app.py")
+    blocked = (await found(driver, "workers"))[1]
+    assert (blocked.level, "asyncio.to_thread" in blocked.do) == ("warning", True)
+    assert f"{worker.name} for 2.5 s, 0 s ago (counter/a handles Note, line 7 of app.py)" in blocked.what
+    await worker.beat()
+    assert worst(await found(driver, "workers")) == "warning", "it was a moment ago"
+
+
 async def test_what_is_paused(driver: ServerDriver) -> None:
     await driver.declare(topic("counter", "visits"))
     await driver.run("control", "pause", "type", "counter", "ada@laptop")

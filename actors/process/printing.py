@@ -1,0 +1,175 @@
+"""Printing that never holds up whoever prints.
+
+A process that keeps others running, or handles messages, must be able to stop although its terminal was closed or
+nobody reads the pipe that it writes to. A plain print would raise there, or wait for ever, and with it the event loop
+that was to see the signal. Here a thread does the writing, and the rest of the process only hands over what to write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+MOST_WAITING = 1024 * 1024  # bytes that wait to be written; what comes beyond them is left out
+CATCH_UP = 0.2  # seconds that a flush waits for the writing thread, while it gets on
+LAST_WORDS = 1.0  # seconds that the last lines get when printing ends
+
+
+class Outlet:
+    """The way out to one descriptor. Any thread may use it.
+
+    Attributes:
+        is_closed: The reader is gone: a write failed, and nothing is written any more.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._process = os.getpid()
+        self._changed = threading.Condition()
+        self._waiting: deque[bytes] = deque()
+        self._size = 0
+        self._left_out = 0
+        self._is_stuck = False
+        self._thread: threading.Thread | None = None
+        self.is_closed = False
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is not written yet."""
+        return self._size > 0
+
+    def put(self, data: bytes) -> None:
+        """Has it written, soon; never waits and never raises."""
+        # A process that was forked has our memory, and not our thread.
+        if os.getpid() != self._process:
+            self._write(data)
+            return
+        with self._changed:
+            if self.is_closed:
+                return
+            if self._size + len(data) > MOST_WAITING:
+                self._left_out += 1
+                return
+            self._waiting.append(data)
+            self._size += len(data)
+            self._changed.notify_all()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="callboard-printing", daemon=True)
+                self._thread.start()
+
+    def settle(self, seconds: float) -> None:
+        """Waits until all is written, but not for a reader that keeps it waiting: it is waited for once."""
+        if os.getpid() != self._process or self._is_stuck:
+            return
+        with self._changed:
+            self._is_stuck = not self._changed.wait_for(lambda: not self._size, seconds)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting)
+                data = b"".join(self._waiting)
+                self._waiting.clear()
+                if self._left_out:
+                    data += (
+                        b"callboard: %d pieces of output were left out, nobody read them\n" % self._left_out
+                    )
+                    self._left_out = 0
+            is_written = self._write(data)
+            with self._changed:
+                self._size = sum(map(len, self._waiting))
+                self._is_stuck = False
+                self.is_closed = not is_written
+                if self.is_closed:
+                    self._waiting.clear()
+                    self._size = 0
+                self._changed.notify_all()
+
+    def _write(self, data: bytes) -> bool:
+        """Whether it could be written; waits for the reader."""
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(self._descriptor, rest) :]
+            except BlockingIOError:  # somebody set the descriptor, which we share, to be like this
+                threading.Event().wait(0.01)
+            except OSError:  # a broken pipe, or a terminal that was closed
+                return False
+        return True
+
+
+class _Bytes(io.BufferedIOBase):
+    """An outlet as a file of bytes."""
+
+    def __init__(self, outlet: Outlet, descriptor: int, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self._outlet = outlet
+        self._descriptor = descriptor
+
+    def write(self, data: Buffer, /) -> int:
+        raw = bytes(data)
+        self._outlet.put(raw)
+        return len(raw)
+
+    def flush(self) -> None:
+        self._outlet.settle(CATCH_UP)
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        return os.isatty(self._descriptor)
+
+
+@contextlib.contextmanager
+def unhindered() -> Iterator[None]:
+    """Within it, printing and logging to stdout and stderr never wait for a reader, and never fail for want of one.
+
+    What nobody reads is kept up to `MOST_WAITING` bytes; then lines are left out, and their number is told as soon as
+    somebody reads again. Once the reader is gone, they are dropped. The rest is written within `LAST_WORDS` seconds
+    at the end, if somebody reads it.
+    """
+    outlets: dict[tuple[int, int], Outlet] = {}
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = [_unhindered(stream, outlets) for stream in before]
+    _log_to(before[1], sys.stderr)
+    try:
+        yield
+    finally:
+        for outlet in outlets.values():
+            outlet.settle(LAST_WORDS)
+        _log_to(sys.stderr, before[1])
+        sys.stdout, sys.stderr = before
+
+
+def _unhindered(stream: TextIO, outlets: dict[tuple[int, int], Outlet]) -> TextIO:
+    try:
+        stream.flush()
+        descriptor = stream.fileno()
+        status = os.fstat(descriptor)
+    except (AttributeError, OSError):
+        return stream  # it was closed before this process began, or is no file, as in a test
+    # One way out for both where they are the same file, so that lines stay in the order in which they were printed.
+    outlet = outlets.setdefault((status.st_dev, status.st_ino), Outlet(descriptor))
+    binary = _Bytes(outlet, descriptor, stream.name)
+    return io.TextIOWrapper(binary, stream.encoding, stream.errors, write_through=True)
+
+
+def _log_to(before: TextIO, after: TextIO) -> None:
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.StreamHandler) and handler.stream is before:
+            handler.setStream(after)

@@ -1,0 +1,87 @@
+"""Commands end on a signal although their terminal is gone, or nobody reads the pipe that they write to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+
+import pytest
+
+from tests.helpers.readers import Reader, closed_pipe, full_pipe, terminal
+
+from .commands import ShopFolder, processes_in, wait_for, workers_in
+
+Broken = Callable[[], AbstractContextManager[Reader]]
+COMMANDS = [
+    ("up", "shop:app"),
+    ("worker", "shop:app"),
+    ("demo", "--pace", "60"),
+    ("tail", "shop:app"),
+    ("ask", "shop:app", "clerk/a", "Ask", "say=wait"),
+    ("server", "cli", "BLPOP", "nothing", "0"),
+]
+REST = [
+    (terminal, signal.SIGTERM),
+    (terminal, signal.SIGINT),
+    (full_pipe, signal.SIGTERM),
+    (full_pipe, signal.SIGHUP),
+    (closed_pipe, signal.SIGINT),
+    (closed_pipe, signal.SIGHUP),
+]
+
+
+@contextlib.contextmanager
+def started(
+    shop: ShopFolder, commands: Sequence[Sequence[str]], reader: Reader
+) -> Iterator[list[subprocess.Popen[bytes]]]:
+    processes = [
+        subprocess.Popen(
+            shop.command(*command),
+            cwd=shop.folder,
+            env=shop.environ,
+            stdin=subprocess.DEVNULL,
+            stdout=reader.descriptor,
+            stderr=reader.descriptor,
+            start_new_session=True,
+        )
+        for command in commands
+    ]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("broken", "number"),
+    [
+        (terminal, signal.SIGHUP),
+        (full_pipe, signal.SIGINT),
+        (closed_pipe, signal.SIGTERM),
+        *(pytest.param(*rest, marks=pytest.mark.full) for rest in REST),
+    ],
+)
+def test_a_signal_ends_what_nobody_reads(shop: ShopFolder, broken: Broken, number: signal.Signals) -> None:
+    shop.environ["CALLBOARD_DRAIN_GRACE"] = "0.5"
+    with broken() as reader, started(shop, COMMANDS, reader) as processes:
+        wait_for(lambda: len(workers_in(shop.folder)) == 9)
+        shop.out("status", "shop:app")
+        reader.fail()
+        # Each prints now: the workers what their handlers print, the others what their workers do, and what is published.
+        for _ in range(3):
+            shop.out("publish", "shop:app", "jobs", "Job", f"name={'long' * 1_000}")
+        for process in processes:
+            os.killpg(process.pid, number)  # as a terminal does
+        for command, process in zip(COMMANDS, processes, strict=True):
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                pytest.fail(f"{' '.join(command)} goes on after {number.name}")
+        wait_for(lambda: processes_in(shop.folder, "callboard") == [])

@@ -1,0 +1,103 @@
+"""Printing that never holds up whoever prints."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import pytest
+
+from callboard.process.printing import MOST_WAITING, Outlet, unhindered
+from tests.helpers.readers import Reader, closed_pipe, full_pipe, terminal
+
+LONG = "x" * 1_000
+
+
+@contextmanager
+def printing_to(reader: Reader) -> Iterator[None]:
+    """Lets stdout and stderr of this process lead there."""
+    with os.fdopen(os.dup(reader.descriptor), "w", encoding="utf-8") as stream:
+        before = sys.stdout, sys.stderr
+        sys.stdout = sys.stderr = stream
+        try:
+            with unhindered():
+                yield
+        finally:
+            sys.stdout, sys.stderr = before
+
+
+@pytest.mark.parametrize("broken", [terminal, closed_pipe, full_pipe])
+def test_printing_goes_on_without_a_reader(broken: type[AbstractContextManager[Reader]]) -> None:
+    with broken() as reader, printing_to(reader):
+        reader.fail()
+        for _ in range(2 * MOST_WAITING // len(LONG)):
+            print(LONG)
+        print("last", file=sys.stderr, flush=True)
+
+
+def test_what_is_read_comes_in_order_and_whole() -> None:
+    code = (
+        "import sys, logging\n"
+        "from callboard.process.printing import unhindered\n"
+        "logging.basicConfig(format='%(message)s')\n"
+        "with unhindered():\n"
+        "    for number in range(500):\n"
+        "        print(f'out {number}')\n"
+        "        print(f'err {number}', file=sys.stderr)\n"
+        "        logging.warning(f'log {number}')\n"
+        "    sys.stdout.buffer.write(b'bytes\\n')\n"
+        "print('after')\n"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
+    expected = [f"{kind} {number}" for number in range(500) for kind in ("out", "err", "log")]
+    assert done.stdout.splitlines() == [*expected, "bytes", "after"]
+
+
+def test_what_was_left_out_is_told_when_somebody_reads_again() -> None:
+    ours, theirs = os.pipe()
+    outlet = Outlet(theirs)
+    line = LONG.encode() + b"\n"
+    for _ in range(2 * MOST_WAITING // len(line)):
+        outlet.put(line)
+    outlet.settle(0.01)
+    assert outlet.is_busy
+    read = b""
+    while b"were left out" not in read:
+        read += os.read(ours, 65_536)
+    outlet.settle(5)
+    assert not outlet.is_busy
+    os.close(theirs)
+    os.close(ours)
+
+
+def test_a_forked_process_prints_as_well() -> None:
+    code = (
+        "import os\n"
+        "from callboard.process.printing import unhindered\n"
+        "with unhindered():\n"
+        "    print('parent', flush=True)\n"
+        "    if os.fork() == 0:\n"
+        "        print('child', flush=True)\n"
+        "        os._exit(0)\n"
+        "    os.wait()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["parent", "child"]
+
+
+def test_the_log_goes_back_to_where_it_went(capfd: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger()
+    handler = logging.StreamHandler(sys.stderr)
+    logger.addHandler(handler)
+    before = handler.stream
+    try:
+        with unhindered():
+            assert handler.stream is sys.stderr is not before
+        assert handler.stream is before
+    finally:
+        logger.removeHandler(handler)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from callboard import App, MessageContext, RoutedAgent, TopicId, event
+from callboard.broker import BrokerSettings
+from callboard.broker.redis.operations.inspect import overview
+from callboard.runtime import loop_watch
+from callboard.runtime.loop_watch import LoopWatch
+from tests.helpers.eventually import eventually
+
+app = App("blocking")
+
+
+@app.agent("blocker", topics=["blocks"])
+class Blocker(RoutedAgent):
+    @event
+    async def on_text(self, message: str, ctx: MessageContext) -> None:
+        await self.help(float(message))
+
+    async def help(self, seconds: float) -> None:
+        time.sleep(seconds)  # noqa: ASYNC251 - what it is about
+
+
+async def test_a_blocked_loop_is_told_with_its_handler_and_shown(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(loop_watch, "BLOCKED_AFTER", 0.1)
+    settings = BrokerSettings(beat_every=0.1, lease=2)
+    async with app.running(url="memory://blocked", settings=settings) as runtime:
+        await runtime.publish_message("0.8", TopicId("blocks", "ada"))
+        await eventually(lambda: runtime.handled)
+        (worker,) = (await overview(runtime.transport)).workers
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    line = 1 + next(number for number, text in enumerate(lines) if "self.help(" in text)
+    found = [record.getMessage() for record in caplog.records if "stood still" in record.getMessage()]
+    assert len(found) == 1, "once, not with every beat"
+    assert f"blocker/ada handles str, line {line} of test_loop_watch.py" in found[0]
+    assert "asyncio.to_thread" in found[0]
+    assert worker.blocked is not None
+    assert worker.blocked.what == f"blocker/ada handles str, line {line} of test_loop_watch.py"
+    assert 0.1 <= worker.blocked.seconds < 2
+
+
+async def test_a_loop_that_answers_is_not_blocked() -> None:
+    watch = LoopWatch(asyncio.get_running_loop(), lambda task: "")
+    for _ in range(3):
+        assert await asyncio.to_thread(watch.look) == ""
+        await asyncio.sleep(0)
+
+
+async def test_what_blocks_need_be_no_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_watch, "BLOCKED_AFTER", 0.0)
+    watch = LoopWatch(asyncio.get_running_loop(), lambda task: "")
+    seen: list[str] = []
+
+    def look_twice() -> None:
+        watch.look()
+        time.sleep(0.05)
+        seen.append(watch.look())
+
+    thread = threading.Thread(target=look_twice)
+    thread.start()
+    thread.join()
+    assert seen[0].endswith(" something that is no handler")
+    assert json.loads(seen[0].split()[0]) >= 0

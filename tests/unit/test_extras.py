@@ -1,0 +1,85 @@
+"""What needs an extra that is not installed says so in one sentence, without a chain of tracebacks."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callboard.foundation.errors import MissingPackageError
+
+ROOT = Path(__file__).parents[2]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+
+async def run_in_memory(folder: Path) -> None:
+    from callboard import App
+
+    async with App("a").running(url="memory://a"):
+        pass
+
+
+async def import_fixtures(folder: Path) -> None:
+    sys.modules.pop("callboard.testing.fixtures", None)
+    importlib.import_module("callboard.testing.fixtures")
+
+
+async def ask_openai(folder: Path) -> None:
+    from callboard.models.openai import OpenAIChatCompletionClient
+
+    OpenAIChatCompletionClient("gpt-4o", base_url="http://127.0.0.1:9", api_key="k")
+
+
+async def open_chroma(folder: Path) -> None:
+    from callboard.memory import ChromaDBVectorMemory, HashingEmbedder, PersistentChromaDBVectorMemoryConfig
+
+    config = PersistentChromaDBVectorMemoryConfig(persistence_path=str(folder))
+    await ChromaDBVectorMemory(config, HashingEmbedder()).query("a")
+
+
+async def call_mcp(folder: Path) -> None:
+    from callboard.tools import McpWorkbench, StdioServerParams
+
+    await McpWorkbench(StdioServerParams(command="none")).start()
+
+
+CASES: list[tuple[str, str, Callable[[Path], Coroutine[Any, Any, None]]]] = [
+    ("testing", "fakeredis", run_in_memory),
+    ("testing", "pytest_asyncio", import_fixtures),
+    ("openai", "openai", ask_openai),
+    ("memory", "chromadb", open_chroma),
+    ("mcp", "mcp", call_mcp),
+]
+
+
+@pytest.mark.parametrize(("extra", "module", "use"), CASES)
+def test_a_missing_extra_is_named(
+    extra: str,
+    module: str,
+    use: Callable[[Path], Coroutine[Any, Any, None]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(
+        MissingPackageError, match=rf"^\w+ is not installed: .*'callboard\[{extra}\]'"
+    ) as caught:
+        asyncio.run(use(tmp_path))
+    assert caught.value.__suppress_context__, "the sentence is all that is to be read"
+    assert caught.value.__cause__ is None
+    assert any(text.startswith(module.replace("_", "-")) for text in EXTRAS[extra])
+
+
+def test_on_the_command_line_it_is_one_line() -> None:
+    code = "import sys; sys.modules['fakeredis'] = None; from callboard.cli import main; main()"
+    command = [sys.executable, "-c", code, "status", "--url", "memory://a", "--namespace", "a"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 1
+    assert done.stderr == "callboard: fakeredis is not installed: pip install 'callboard[testing]'\n"
