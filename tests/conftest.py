@@ -8,12 +8,23 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from callboard.broker.redis.scripts import library
+from tests.helpers.lua import compile_lua
+
 # What takes longest begins first where several processes share the tests, so that they end together.
 ORDER = ("integration", "docs", "chaos", "mutations", "contract", "unit")
 
 # Machines that build are slow in bursts; a deadline per example would fail for no reason.
 settings.register_profile("callboard", deadline=None)
 settings.load_profile("callboard")
+
+
+def pytest_sessionstart() -> None:
+    """Without the server functions thousands of tests would fail, each after its time."""
+    try:
+        compile_lua(library().text.partition("\n")[2])
+    except ValueError as error:
+        raise pytest.UsageError(f"the Lua library does not compile: {error}") from None
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@ text is made, so that there is no second list.
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 
 
@@ -85,11 +84,3 @@ def marks_of(mode: str) -> list[Mark]:
 
 
 _BY_LETTER = {str(mark): mark for mark in Mark}
-
-
-def with_letters(text: str) -> str:
-    """A text in Lua with letters in the place of the names of marks: as locals they would take up a part of the 200."""
-    return _NAMES.sub(lambda found: f"'{Mark[found[0]]}'", text)
-
-
-_NAMES = re.compile(rf"\b({'|'.join(mark.name for mark in Mark)})\b")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -16,7 +16,8 @@ from importlib import resources
 from callboard.broker.envelope import MOST_HEAD, MOST_SENDER
 from callboard.broker.ids import MOST_NAME
 
-from .marks import with_letters
+from .constants import take_constants, with_values
+from .marks import Mark
 
 SHARED = (
     "call",
@@ -73,6 +74,9 @@ OPERATIONS = (
     "repair",
 )
 
+LIMITS = {"MOST_NAME": str(MOST_NAME), "MOST_SENDER": str(MOST_SENDER), "MOST_HEAD": str(MOST_HEAD)}
+"""What publishers are refused, in bytes; entries may be added by others."""
+
 
 @dataclass(frozen=True, slots=True)
 class Library:
@@ -89,18 +93,31 @@ class Library:
 @cache
 def library() -> Library:
     """Puts the files together: what is shared, then a block for each operation."""
-    operations = "\n".join(f"do\n{_block(name)}\nend" for name in OPERATIONS)
-    limits = f"local MOST_NAME, MOST_SENDER, MOST_HEAD = {MOST_NAME}, {MOST_SENDER}, {MOST_HEAD}\n"
-    body = limits + _in_rooms([_text(f"shared/{name}") for name in SHARED], operations)
+    shared, values = _with_constants([_text(f"shared/{name}") for name in SHARED], LIMITS)
+    operations = "\n".join(f"do\n{_block(name, values)}\nend" for name in OPERATIONS)
+    body = _in_rooms(shared, operations)
     name = f"callboard_{hashlib.sha256(body.encode()).hexdigest()[:12]}"
     return Library(name, f"#!lua name={name}\nlocal LIBRARY = '{name}'\n{body}\n")
 
 
-def _block(operation: str) -> str:
-    if operation not in PARTS:
-        return _text(operation)
-    text = _in_rooms([_text(f"{operation}/{part}") for part in PARTS[operation]])
-    return with_letters(text) if operation == "turn" else text
+def _block(operation: str, values: Mapping[str, str]) -> str:
+    files = (
+        [_text(f"{operation}/{part}") for part in PARTS[operation]]
+        if operation in PARTS
+        else [_text(operation)]
+    )
+    marks = {mark.name: f"'{mark}'" for mark in Mark} if operation == "turn" else {}
+    return _in_rooms(_with_constants(files, {**values, **marks})[0])
+
+
+def _with_constants(files: Sequence[str], values: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """The files with the values of constants put in, their own and those of the files before; and all of these."""
+    known, texts = dict(values), []
+    for file in files:
+        text, own = take_constants(file)
+        known.update(own)
+        texts.append(with_values(text, known))
+    return texts, known
 
 
 def _in_rooms(texts: Sequence[str], rest: str = "") -> str:

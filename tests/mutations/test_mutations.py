@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import queue
 import re
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
+from tests.helpers.lua import compile_lua
 
 from .bounds_mutations import BOUNDS_MUTATIONS
 from .commit_mutations import COMMIT_MUTATIONS
@@ -50,7 +51,7 @@ def test_every_mutation_leaves_code_that_compiles(mutation: Mutation) -> None:
     changed = guard.text_with(mutation.change(guard))
     assert changed != guard.text_with(guard.statement)
     if guard.is_lua:
-        importlib.import_module("lupa.lua51").LuaRuntime().compile(changed)
+        compile_lua(changed)
     else:
         compile(changed, guard.path.name, "exec")
 
