@@ -353,8 +353,9 @@ def decode(values: Sequence[bytes], limits: Limits = DEFAULT) -> Envelope:
 
 def _read_head(head: bytes, limits: Limits) -> tuple[Any, ...]:
     if head.startswith(CAUSE_HEAD):
-        text = head[len(CAUSE_HEAD) + 1 :]
-        if head[len(CAUSE_HEAD) : len(CAUSE_HEAD) + 1] == b"%c" % (TEXT + len(text)) and text.isascii():
+        length, text = head[len(CAUSE_HEAD) : len(CAUSE_HEAD) + 1], head[len(CAUSE_HEAD) + 1 :]
+        # Before a longer text this byte says only that its length follows.
+        if len(text) <= MOST_TEXT and length == b"%c" % (TEXT + len(text)) and text.isascii():
             return (*BEFORE_CAUSE, text.decode(), *BEHIND_CAUSE)
     fields = unpack(head, limits)
     if not isinstance(fields, dict):

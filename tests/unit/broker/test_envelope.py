@@ -127,6 +127,11 @@ def test_what_a_later_version_adds_to_the_head_is_passed_over() -> None:
     assert _read(msgpack.packb({"new": 1, "c": "m0"})).cause == "m0"
 
 
+def test_a_cause_of_any_length_comes_back() -> None:
+    causes = ["x" * length for length in range(1025)]
+    assert [_read(encode(PLAIN._replace(cause=cause))[4]).cause for cause in causes] == causes
+
+
 @pytest.mark.parametrize("cause", ["", "m0", "x" * 16, "x" * 31, "x" * 32, "ü", "ü" * 16])
 def test_a_head_that_names_only_a_cause_is_the_same_however_it_is_made(cause: str) -> None:
     made = PLAIN._replace(cause=cause)
