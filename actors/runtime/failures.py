@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
 import shlex
-import sysconfig
 import traceback
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Final
 
 from callboard.broker.encoding.remote_errors import text_of
 from callboard.broker.envelope import Envelope
+
+from .users_code import is_users
 
 logger = logging.getLogger("callboard.actors")
 
@@ -102,7 +101,7 @@ def place_of(error: BaseException) -> str:
     for each in _with_causes(error):
         for frame, line in reversed(list(traceback.walk_tb(each.__traceback__))):
             code = frame.f_code
-            if _is_users(code.co_filename):
+            if is_users(code.co_filename):
                 return f"{_short(code.co_filename)}:{line} in {code.co_name}"
     return ""
 
@@ -129,14 +128,6 @@ def _alone(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return Exception().with_traceback(group.__traceback__)
 
 
-@cache
-def _is_users(file: str) -> bool:
-    if file.startswith("<"):
-        return False
-    path = os.path.realpath(file)
-    return not path.startswith(_OTHERS) and not {"site-packages", "dist-packages"} & set(Path(path).parts)
-
-
 def _short(file: str) -> str:
     """Relative to the current folder, if it is in it."""
     path = Path(file)
@@ -144,14 +135,3 @@ def _short(file: str) -> str:
         return str(path.resolve().relative_to(Path.cwd()))
     except (ValueError, OSError):
         return file
-
-
-def _folders() -> tuple[str, ...]:
-    """Where Callboard and Python's own modules are."""
-    ours = Path(__file__).parents[1]
-    python = (Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
-    found = (ours, ours / "broker", ours / "memory", *python)
-    return tuple(os.path.realpath(folder) + os.sep for folder in found)
-
-
-_OTHERS: Final = _folders()

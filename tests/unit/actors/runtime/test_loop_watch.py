@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 import time
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -12,7 +14,7 @@ from callboard import App, MessageContext, RoutedAgent, TopicId, event
 from callboard.broker import BrokerSettings
 from callboard.broker.redis.operations.inspect import overview
 from callboard.runtime import loop_watch
-from callboard.runtime.loop_watch import LoopWatch
+from callboard.runtime.loop_watch import LoopWatch, handler_line
 from tests.helpers.eventually import eventually
 
 app = App("blocking")
@@ -70,3 +72,26 @@ async def test_what_blocks_need_be_no_handler(monkeypatch: pytest.MonkeyPatch) -
     thread.join()
     assert seen[0].endswith(" something that is no handler")
     assert json.loads(seen[0].split()[0]) >= 0
+
+
+def _stopped_in(*files: str | Path) -> FrameType:
+    """A thread whose calls went through these files, the outermost first."""
+    inner = sys._getframe
+    for file in reversed(files):
+        names = {"inner": inner}
+        exec(compile("def call(*_):\n    return inner(0)", str(file), "exec"), names)
+        inner = names["call"]
+    frame = inner(0)
+    assert frame.f_code.co_filename == str(files[-1])
+    return frame
+
+
+OURS = Path(loop_watch.__file__).parent / "host.py"
+BROKER = OURS.parents[1] / "broker" / "envelope.py"
+
+
+def test_the_line_is_the_users_and_not_that_of_who_is_called_with_the_message(tmp_path: Path) -> None:
+    mine, package = tmp_path / "app.py", tmp_path / "site-packages" / "models.py"
+    assert handler_line(_stopped_in(OURS, mine, tmp_path / "helper.py", package)) == "line 2 of app.py"
+    assert handler_line(_stopped_in(mine, OURS, BROKER, asyncio.__file__)) == ""
+    assert handler_line(_stopped_in(OURS, package)) == ""
