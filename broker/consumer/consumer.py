@@ -17,10 +17,10 @@ from callboard.broker.errors import BrokerError, ConnectionLostError, EncodeErro
 from callboard.broker.retry import RetryPolicy
 from callboard.broker.settings import BrokerSettings
 
+from .cut_off import CutOff
 from .intake import Intake
 from .interfaces import ConsumedType, Handler, Incarnation, Lane, Turn
 from .mailbox import Finished, Mailboxes
-from .outage import Outage
 from .places import Places
 from .portion import Portion
 from .recovery import REFUSED, Recovery
@@ -65,7 +65,7 @@ class Consumer:
         self._recovery = Recovery(
             lane, self._boxes, self._intake, self._runners, handler, settings.socket_timeout, self._join
         )
-        self._outage = Outage(settings.lease)
+        self._cut_off = CutOff(settings.lease)
         self.joined = asyncio.Event()
 
     # The loop
@@ -114,7 +114,7 @@ class Consumer:
         try:
             turn = await self._lane.turn(endings, pull)
         except (FencedError, EncodeError, *REFUSED) as error:
-            with self._outage:
+            with self._cut_off:
                 await self._recover(sent, error)
         else:
             self._portion.went_well(sent)
@@ -170,7 +170,7 @@ class Consumer:
     @property
     def is_cut_off(self) -> bool:
         """It has tried for longer than a lease to get an answer of the server: others should have what it holds."""
-        return self._outage.is_too_long
+        return self._cut_off.is_too_long
 
     @property
     def held(self) -> int:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from callboard.broker.consumer.outage import Outage
+from callboard.broker.consumer.cut_off import CutOff
 from callboard.broker.envelope import Envelope, Posting
 from callboard.broker.errors import (
     CommandError,
@@ -365,13 +365,13 @@ async def test_an_idle_worker_and_one_whose_handlers_run_are_not_cut_off() -> No
         work.host.let("a1")
 
 
-async def test_a_blocked_event_loop_is_no_outage() -> None:
+async def test_a_blocked_event_loop_is_not_cut_off() -> None:
     """A handler blocks the loop for long between two attempts: the server was not asked in that time."""
-    outage = Outage(0.05)
-    with outage:
+    cut_off = CutOff(0.05)
+    with cut_off:
         time.sleep(0.3)  # noqa: ASYNC251 - this is the handler
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert not outage.is_too_long
-        await eventually(lambda: outage.is_too_long)
-    assert not outage.is_too_long
+        assert not cut_off.is_too_long
+        await eventually(lambda: cut_off.is_too_long)
+    assert not cut_off.is_too_long
