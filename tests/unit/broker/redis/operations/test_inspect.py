@@ -188,6 +188,25 @@ async def test_a_stream_that_was_deleted_has_length_zero(driver: WorkerDriver) -
     assert (view.length, view.last_id, view.groups) == (0, "", ())
 
 
+@pytest.mark.parametrize("kept", [0, 1])
+async def test_what_was_trimmed_by_hand_does_not_wait(driver: WorkerDriver, kept: int) -> None:
+    keys, admin = driver.transport.keys, driver.transport.admin
+    for key in ("ada", "bob", "cyd", "dan"):
+        await driver.publish("topic:visits", key)
+    # One entry is read and acknowledged, so that the server knows how many are not.
+    await admin.command(
+        "XREADGROUP", "GROUP", "audit", "hand", "COUNT", 1, "STREAMS", keys.of("topic:visits"), ">"
+    )
+    for entry, *_ in await admin.command("XPENDING", keys.of("topic:visits"), "audit", "-", "+", 9):
+        await admin.command("XACK", keys.of("topic:visits"), "audit", entry)
+    await admin.command("XTRIM", keys.of("topic:visits"), "MAXLEN", kept)
+
+    overview = await inspect.overview(driver.transport, ages=True)
+
+    assert type_of(overview, "audit").waiting == kept
+    assert (type_of(overview, "audit").oldest is None) == (kept == 0)
+
+
 async def test_dead_letters_are_counted_now_and_for_ever(driver: WorkerDriver) -> None:
     await driver.publish("topic:visits", "ada")
     await driver.bury("counter")
