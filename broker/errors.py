@@ -36,6 +36,7 @@ CallboardError
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from callboard.foundation.errors import CallboardError
@@ -127,7 +128,7 @@ class LayoutError(BrokerError):
 
     Attributes:
         namespace: its name.
-        found: number of the layout that it has.
+        found: number of the layout that it has; a text where somebody has written something else.
         known: number of the layout that this version knows.
     """
 
@@ -137,16 +138,17 @@ class LayoutError(BrokerError):
     )
 
     namespace: str
-    found: int
+    found: int | str
     known: int
 
 
 def layout_error(text: str, namespace: str) -> LayoutError | None:
     """What a function says of a namespace of another layout, as an error; None: it says something else."""
-    words = text.split()
-    if len(words) != len(("LAYOUT", "found", "known")) or words[0] != "LAYOUT":
+    said = re.fullmatch(r"LAYOUT (.*) (\d+)", text, re.DOTALL)
+    if said is None:
         return None
-    return LayoutError(namespace, int(words[1]), int(words[2]))
+    found, known = said.groups()
+    return LayoutError(namespace, int(found) if found.isdecimal() else repr(found), int(known))
 
 
 class OverloadedError(BrokerError):

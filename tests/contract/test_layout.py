@@ -53,6 +53,14 @@ async def test_every_function_leaves_another_layout_alone(
     assert await driver.snapshot() == before
 
 
+@pytest.mark.parametrize("written", [b"junk", b"two words", b"\xff"])
+async def test_what_is_no_number_is_another_layout_as_well(driver: ServerDriver, written: bytes) -> None:
+    await driver.declare()
+    await driver.transport.admin.command("HSET", driver.transport.keys.of("config"), "layout", written)
+    with pytest.raises(LayoutError, match=r"has layout '.+' and this version"):
+        await driver.transport.admin.run("idle", ("",))
+
+
 async def test_a_worker_does_not_begin_and_a_publisher_does_not_publish(runtimes: Runtimes) -> None:
     made = runtimes.new()
     await made.open()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from callboard.broker.errors import CommandError
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.keys import dead as dead_suffix
 
@@ -102,7 +103,12 @@ async def _since(transport: RedisTransport, held: HeldEntry, now: int) -> int | 
     if held.stream.startswith("urgent:"):
         return None
     name = transport.keys.of(held.stream)
-    found = await transport.admin.command("XPENDING", name, held.type, held.entry, held.entry, 1)
+    try:
+        found = await transport.admin.command("XPENDING", name, held.type, held.entry, held.entry, 1)
+    except CommandError as error:
+        if not str(error).startswith("NOGROUP"):  # it was deleted by hand, and is made again
+            raise
+        return None
     # What was published after `now` was read has not waited yet.
     return max(now - int(found[0][2]), int(held.entry.partition("-")[0])) if found else None
 

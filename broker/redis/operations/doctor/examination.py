@@ -19,6 +19,9 @@ from callboard.broker.redis.client.transport import RedisTransport
 from .finding import Finding, Report, error, info
 from .subject import Subject
 
+OF_DAMAGE = ("WRONGTYPE", "user_function")
+"""What the server says of a key of the wrong type, and of a function that can't go on with what it has read."""
+
 Examine = Callable[[Subject], Awaitable[Sequence[Finding]]]
 
 
@@ -78,6 +81,8 @@ async def _made(check: Examine, subject: Subject) -> Sequence[Finding]:
     except LayoutError:  # a check of its own tells of it, once
         return []
     except BrokerError as refused:
+        if any(words in str(refused) for words in OF_DAMAGE):
+            return [_unreadable(refused)]
         # A user need not be allowed everything that a check would like to know.
         return [
             info(
@@ -85,3 +90,14 @@ async def _made(check: Examine, subject: Subject) -> Sequence[Finding]:
                 do="run doctor as a user who may: see docs/operations.md",
             )
         ]
+    except ValueError as wrong:
+        return [_unreadable(wrong)]
+
+
+def _unreadable(why: Exception) -> Finding:
+    """The finding that a key holds what nothing of ours has written."""
+    return error(
+        f"this could not be checked: {why}",
+        "a key of the namespace was changed by hand: it is of another type, or holds what can't be read",
+        "callboard repair mends what it can; docs/keys.md says what each key holds",
+    )

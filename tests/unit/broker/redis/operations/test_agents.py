@@ -43,6 +43,15 @@ async def test_what_it_runs_and_what_waits(driver: WorkerDriver) -> None:
     assert abs(view.running.since - view.at) < 5000
 
 
+async def test_what_it_runs_of_a_stream_that_was_deleted(driver: WorkerDriver) -> None:
+    await driver.publish("topic:visits", "ada")
+    await driver.take("counter")
+    await driver.transport.admin.command("DEL", driver.transport.keys.of("topic:visits"))
+    view = await ada(driver)
+    assert view.running is not None
+    assert (view.running.stream, view.running.id, view.running.since) == ("topic:visits", "", None)
+
+
 async def test_attempts_and_when_it_goes_on(driver: WorkerDriver) -> None:
     await driver.publish("topic:visits", "ada")
     (first,) = await driver.take("counter")

@@ -167,6 +167,28 @@ async def test_a_check_that_may_not_look_says_so(driver: ServerDriver) -> None:
     assert (finding.level, "could not be checked" in finding.what) == ("info", True)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        ("SET", "topics"),
+        ("HSET", "topics", b"\xff"),
+        ("HSET", "types", b"\xff"),
+        ("HSET", "stats:counter", "done"),
+    ],
+    ids=str,
+)
+async def test_what_was_written_by_hand_is_a_finding(driver: ServerDriver, damage: tuple[str, ...]) -> None:
+    await driver.declare(topic("counter", "visits"))
+    command, suffix, *field = damage
+    name = driver.transport.keys.of(suffix)
+    if command == "SET":
+        await driver.transport.admin.command("DEL", name)
+    await driver.transport.admin.command(command, name, *field, b"junk\xff")
+    (finding,) = await found(driver, "backlog")
+    assert (finding.level, "could not be checked" in finding.what) == ("error", True)
+    assert "changed by hand" in finding.why
+
+
 async def test_no_server_and_what_is_none_are_findings() -> None:
     async def greet(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
