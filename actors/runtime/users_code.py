@@ -11,7 +11,7 @@ from pathlib import Path
 @cache
 def is_ours(file: str) -> bool:
     """Whether a file is Callboard's."""
-    return os.path.realpath(file).startswith(_our_folders())
+    return _real(file).startswith(_our_folders())
 
 
 @cache
@@ -19,9 +19,16 @@ def is_users(file: str) -> bool:
     """Whether a file is the user's: not Callboard's, of Python's library or of an installed package."""
     if file.startswith("<"):
         return False
-    path = os.path.realpath(file)
+    path = _real(file)
     is_installed = {"site-packages", "dist-packages"} & set(Path(path).parts)
     return not (is_ours(file) or is_installed or path.startswith(_python_folders()))
+
+
+def _real(file: str) -> str:
+    try:
+        return os.path.realpath(file)
+    except OSError:  # the current folder was deleted
+        return file
 
 
 @cache

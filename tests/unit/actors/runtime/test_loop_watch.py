@@ -95,3 +95,11 @@ def test_the_line_is_the_users_and_not_that_of_who_is_called_with_the_message(tm
     assert handler_line(_stopped_in(OURS, mine, tmp_path / "helper.py", package)) == "line 2 of app.py"
     assert handler_line(_stopped_in(mine, OURS, BROKER, asyncio.__file__)) == ""
     assert handler_line(_stopped_in(OURS, package)) == ""
+
+
+def test_a_folder_that_was_deleted_costs_no_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone() -> str:
+        raise FileNotFoundError("the current folder")
+
+    monkeypatch.setattr("os.getcwd", gone)
+    assert handler_line(_stopped_in(OURS, "relative_and_unknown.py")) == "line 2 of relative_and_unknown.py"
