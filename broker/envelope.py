@@ -23,9 +23,8 @@ Route = tuple[str, str]
 # What is longer becomes a dead letter where it is read, because somebody may have added it by hand: lua/turn/read.lua.
 MOST_SENDER: Final = 2 * MOST_NAME + 1  # bytes of type/key
 MOST_HEAD: Final = 65536  # bytes
-SHORT_NAMES_AT_MOST: Final = (
-    MOST_NAME // 4
-)  # characters of all of them together: then none is too long in any encoding
+# Characters of all of them together: then none is too long in any encoding.
+SHORT_NAMES_AT_MOST: Final = MOST_NAME // 4
 
 
 class Envelope(NamedTuple):

@@ -18,9 +18,8 @@ TOPIC_TYPE: Final = re.compile(r"[\w\-.:=]+\Z")
 AGENT_RULE: Final = "letters, digits, '_', '-' and '.'"
 TOPIC_RULE: Final = "letters, digits and any of _-.:="
 
-MOST_NAME: Final = (
-    1024  # bytes of an agent type, a topic type, a key, a message's id, the name of a message's class
-)
+# Bytes of an agent type, a topic type, a key, a message's id, the name of a message's class.
+MOST_NAME: Final = 1024
 TEXT_RULE: Final = "text without half of a surrogate pair"
 
 # Names that were found valid. An application has few, and to check one costs more than all the rest of an id.

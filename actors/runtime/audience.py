@@ -130,9 +130,8 @@ class Audience:
     async def _ask(self) -> None:
         while self._open:
             case = self._open[0]
-            with contextlib.suppress(
-                BrokerError
-            ):  # who can't be asked says nothing; publishing itself tells of it
+            # Who can't be asked says nothing; publishing itself tells of it.
+            with contextlib.suppress(BrokerError):
                 told = set(self._told)
                 reason = await self.silence(case)
                 if reason is not None and reason not in told:

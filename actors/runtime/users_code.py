@@ -34,9 +34,8 @@ def _real(file: str) -> str:
 @cache
 def _our_folders() -> tuple[str, ...]:
     ours = Path(__file__).parents[1]
-    return _as_beginnings(
-        ours, ours / "broker", ours / "memory"
-    )  # two of them may be links: see architecture.md
+    # Two of them may be links, see docs/architecture.md.
+    return _as_beginnings(ours, ours / "broker", ours / "memory")
 
 
 @cache

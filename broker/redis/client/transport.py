@@ -44,9 +44,8 @@ logger = logging.getLogger("callboard.broker")
 SHARDS = 1
 ORDER_VALUES = 2  # what to do, and to what
 REPLY_VALUES = len(FIELDS)
-NOTICE = FIELDS.index(
-    "key"
-)  # a reply has none; what has one says that something came for an ask, see nested.py
+# A reply has none; what has one says that something came for an ask, see nested.py.
+NOTICE = FIELDS.index("key")
 DELETED_AT_ONCE = 500  # keys in one UNLINK
 
 
@@ -67,9 +66,8 @@ class RedisTransport:
         self._links: weakref.WeakSet[Link] = weakref.WeakSet()
         self.endpoint = Endpoint.parse(url)
         if self.endpoint.scheme == "memory":
-            server_of(
-                self.endpoint
-            )  # says what is not installed here, and not from the depths of the first call
+            # Says here what is not installed, and not from the depths of the first call.
+            server_of(self.endpoint)
         self.keys = Keys(settings.namespace or DEFAULT_NAMESPACE)
         self.settings = settings
         self._limits = Limits.of(settings)

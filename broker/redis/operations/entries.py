@@ -139,9 +139,8 @@ class EntryReader:
     ) -> None:
         self.has_missed = False
         self._is_counting = is_counting
-        self._passed: dict[
-            str, int
-        ] = {}  # topic -> entries of its stream, from the first it ever had, up to our place
+        # Topic -> entries of its stream, from the first it ever had, up to our place.
+        self._passed: dict[str, int] = {}
         self._in_doubt = False
         self._link: Link = transport.link("tail")
         self._keys = transport.keys
