@@ -18,12 +18,15 @@ from .mailbox import Mailbox, Mailboxes
 PORTION = 16
 """Deliveries of one agent that a worker is given at once of what is parked. `take.lua` says the same (HANDED_OVER)."""
 
-LOOK_EVERY = 0.25
+LOOK_EVERY = 0.4
 """Seconds between two looks while something is held.
 
 What waited from one look to the next waits long. Much longer than a turn takes, so that of fast handlers nothing goes back,
 and short for those who wait for room.
 """
+
+LOOK_AGAIN = 0.05
+"""Seconds until the look after one that has parked something: the next agent with a long queue may have come instead."""
 
 
 class Fairness:
@@ -49,12 +52,13 @@ class Fairness:
         self._wake = wake
         self._loop = asyncio.get_running_loop()
         self._next: asyncio.TimerHandle | None = None
+        self._pause = LOOK_EVERY
         self._last: dict[Mailbox, Delivery] = {}
 
     def begin(self) -> None:
         """Deliveries have come; looks until nothing is held any more."""
         if self._next is None:
-            self._next = self._loop.call_later(LOOK_EVERY, self._look)
+            self._next = self._loop.call_later(self._pause, self._look)
 
     def end(self) -> None:
         """Looks no more, until deliveries come."""
@@ -67,7 +71,10 @@ class Fairness:
         self._next = None
         share = self._share()
         long = {box: box.queue[-1] for box in self._boxes if box.task is not None and len(box.queue) > share}
-        if self._is_short() and (waited := [box for box in long if self._has_waited(box)]):
+        if not self._is_short():
+            self._pause = LOOK_EVERY
+        elif waited := [box for box in long if self._has_waited(box)]:
+            self._pause = LOOK_AGAIN
             for box in waited:
                 self._boxes.park(box, share)
             self._wake()

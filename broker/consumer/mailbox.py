@@ -170,7 +170,11 @@ class Mailboxes:
     @property
     def has_leftovers(self) -> bool:
         """Whether something is to be given back that no handler keeps here."""
-        return self._steps_back or bool(self._too_long) or (self.is_draining and any(box.task is None for box in self))
+        return (
+            self._steps_back
+            or bool(self._too_long)
+            or (self.is_draining and any(box.task is None for box in self))
+        )
 
     def step_back(self, concerns: Callable[[Delivery], bool]) -> bool:
         """Closes every mailbox in which a delivery that has not begun is concerned; whether there is any."""
@@ -182,7 +186,7 @@ class Mailboxes:
         return self._steps_back
 
     def park(self, mailbox: Mailbox, share: int) -> None:
-        """Has all but its first deliveries parked in the server, behind those. At least one is kept, and with it the agent."""
+        """Has all but its first deliveries parked again. At least one is kept, and with it the agent."""
         self._too_long[mailbox] = max(1, share)
 
     def close(self, mailbox: Mailbox) -> None:

@@ -104,3 +104,18 @@ async def test_nothing_goes_back_while_there_is_room_or_no_place_is_idle() -> No
 
 def test_the_server_hands_over_as_much_as_the_worker_expects() -> None:
     assert f"HANDED_OVER = {PORTION}" in library().text
+
+
+async def test_after_one_agent_it_looks_again_soon_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("callboard.broker.consumer.fairness.LOOK_EVERY", 3600.0)
+    async with working() as work:
+        hot = [f"{name}/{n}" for name in ("hot1", "hot2", "hot3") for n in range(150)]
+        work.host.gate(*hot)
+        work.offer(*(entry(body.partition("/")[0], body) for body in hot), entry("k0", "o0"))
+        await work.holds(100)
+        fairness = work.consumer._intake._fairness
+        fairness._look()
+        fairness._look()
+        await others_are_done(work, 1)
+        work.host.let(*hot)
+        await eventually(lambda: len(work.lane.committed) == len(hot) + 1)
