@@ -81,6 +81,7 @@ class ServerUnavailableError(BrokerError):
     """No server answers at a URL."""
 
     template = "no Redis server can be reached at {url} ({reason}): check that it runs and the URL is right"
+    is_outage = True
 
     url: str
     reason: str = "no answer"
