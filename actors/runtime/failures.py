@@ -102,7 +102,7 @@ def place_of(error: BaseException) -> str:
     for each in _with_causes(error):
         for frame, line in reversed(list(traceback.walk_tb(each.__traceback__))):
             code = frame.f_code
-            if _is_users(code.co_filename):
+            if is_users(code.co_filename):
                 return f"{_short(code.co_filename)}:{line} in {code.co_name}"
     return ""
 
@@ -130,7 +130,8 @@ def _alone(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 @cache
-def _is_users(file: str) -> bool:
+def is_users(file: str) -> bool:
+    """Whether a file of code is the user's own: not Callboard's, not Python's, and of no installed package."""
     if file.startswith("<"):
         return False
     path = os.path.realpath(file)
