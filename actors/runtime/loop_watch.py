@@ -11,6 +11,7 @@ from pathlib import Path
 from time import monotonic
 from types import FrameType
 
+from callboard.foundation.printable import one_line
 from callboard.runtime.failures import is_users
 
 logger = logging.getLogger("callboard.actors")
@@ -72,7 +73,7 @@ class LoopWatch:
             "the event loop has stood still for %.1f s: %s. Nothing else runs in this process meanwhile: "
             "have what blocks run in a thread, with `await asyncio.to_thread(...)`",
             seconds,
-            what,
+            one_line(what),
         )
 
 
