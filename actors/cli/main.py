@@ -123,7 +123,7 @@ def _have_streams() -> None:
     """A process that was started with closed streams gets ones that lead nowhere: the next files would take their place."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # the lowest first: each gets the number that is free
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - open to the end
 
 
 def _forget_stdout() -> None:
