@@ -131,6 +131,17 @@ def test_a_user_with_too_few_rights_is_told_which_role_it_needs(
     assert "did not answer within 0.2 s" in asked.stderr
 
 
+def test_a_publisher_that_comes_before_the_workers_is_told_to_wait_for_one(
+    shop: ShopFolder, server: ServerProcess
+) -> None:
+    redis_cli(shop, server, *shlex.split(shop.out("acl", "publisher", "--namespace", "shop")))
+    url = f"unix://callboard-publisher:PASSWORD@{server.path}"
+    done = shop.run("publish", "shop:app", "jobs", "Job", "name=one", "--url", url)
+    assert done.returncode == 1
+    assert "start a worker of this version first" in done.stderr
+    assert "it needs the role" not in done.stderr
+
+
 def test_an_unknown_role_is_named_with_the_nearest(shop: ShopFolder) -> None:
     done = shop.run("acl", "publishr")
     assert done.returncode == 2
