@@ -320,7 +320,7 @@ class RequestTimeoutError(BrokerError, TimeoutError):
 
     template = (
         "{recipient} did not answer within {seconds:g} s: is a worker for it running? "
-        "A longer time is request_timeout"
+        "A longer time is timeout, or for all requests the setting request_timeout"
     )
 
     recipient: str

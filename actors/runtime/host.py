@@ -343,6 +343,7 @@ class AgentHost:
             return Wait(envelope.type, envelope.version, letter)
         self.failed += 1
         if isinstance(error, UnknownMessageError):  # a newer application may know it
+            self._failures.unknown(delivery.raw_type.decode(), envelope)
             return Wait(envelope.type, envelope.version, letter)
         self._failures.buried(delivery.raw_type.decode(), envelope, error)
         return letter

@@ -11,10 +11,12 @@ from pathlib import Path
 from time import monotonic
 from types import FrameType
 
+from callboard.foundation.printable import one_line
+from callboard.runtime.failures import is_users
+
 logger = logging.getLogger("callboard.actors")
 
 PACKAGE = Path(__file__).resolve().parents[1]
-STANDARD_LIBRARY = Path(asyncio.__file__).resolve().parent
 BLOCKED_AFTER = 0.5  # seconds that the loop may need to answer
 TELL_AGAIN = 60.0  # seconds after which the same line of code is complained about again
 MOST_TOLD = 100  # lines of code that are remembered for that
@@ -71,7 +73,7 @@ class LoopWatch:
             "the event loop has stood still for %.1f s: %s. Nothing else runs in this process meanwhile: "
             "have what blocks run in a thread, with `await asyncio.to_thread(...)`",
             seconds,
-            what,
+            one_line(what),
         )
 
 
@@ -83,9 +85,10 @@ def handler_line(frame: FrameType | None) -> str:
         frame = frame.f_back
     is_inside = False
     for each in reversed(frames):
-        path = Path(each.f_code.co_filename).resolve()
-        if PACKAGE in path.parents:
+        file = each.f_code.co_filename
+        if PACKAGE in Path(file).resolve().parents:
             is_inside = True
-        elif is_inside and STANDARD_LIBRARY not in path.parents:
-            return f"line {each.f_lineno} of {path.name}"
+        # What is installed is no handler: the command line calls all of this through a package of others.
+        elif is_inside and is_users(file):
+            return f"line {each.f_lineno} of {Path(file).name}"
     return ""

@@ -164,8 +164,7 @@ class RedisTransport:
                 raise
             raise CommandError(
                 "this user of the server may not declare agent types and subscriptions, and something here is not "
-                "declared yet, or with other settings: start a worker of this version first, with the same settings "
-                f"({error})"
+                "declared yet, or with other settings: start a worker of this version first, with the same settings"
             ) from error
 
     async def unsubscribe(self, subscription: Declared, others: Iterable[Declared] = ()) -> bool:

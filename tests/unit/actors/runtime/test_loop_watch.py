@@ -2,9 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+import sysconfig
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +17,7 @@ from callboard import App, MessageContext, RoutedAgent, TopicId, event
 from callboard.broker import BrokerSettings
 from callboard.broker.redis.operations.inspect import overview
 from callboard.runtime import loop_watch
-from callboard.runtime.loop_watch import LoopWatch
+from callboard.runtime.loop_watch import LoopWatch, handler_line
 from tests.helpers.eventually import eventually
 
 app = App("blocking")
@@ -70,3 +75,18 @@ async def test_what_blocks_need_be_no_handler(monkeypatch: pytest.MonkeyPatch) -
     thread.join()
     assert seen[0].endswith(" something that is no handler")
     assert json.loads(seen[0].split()[0]) >= 0
+
+
+def _through(file: Path, then: Callable[[], object]) -> Callable[[], object]:
+    """Something that calls `then` from the second line of this file."""
+    names: dict[str, Any] = {}
+    exec(compile("def call(then):\n    return then()\n", file, "exec"), names)
+    return partial(names["call"], then)
+
+
+def test_the_line_of_the_handler_is_not_one_of_an_installed_package() -> None:
+    """As the command line runs a worker: our code, a package that calls our code again, and then the handler."""
+    ours = loop_watch.PACKAGE / "cli" / "main.py"
+    installed = Path(sysconfig.get_path("purelib")) / "typer" / "main.py"
+    handler = _through(Path.cwd() / "shop.py", lambda: handler_line(sys._getframe()))
+    assert _through(ours, _through(installed, _through(ours, handler)))() == "line 2 of shop.py"
