@@ -37,7 +37,7 @@ class Receipt:
         entry: id of the entry in that stream.
         raw_key: key of the agent; made by other programs, it need not be UTF-8.
         tries: b"" or b"<attempts> <first ms> <deaths> <reason>" of earlier attempts, and of deaths of workers that held
-            it among others; ends with b" cancelled" for a request that was cancelled before it was taken.
+            it among others; begins with b"+" for a request that was cancelled before it was taken.
         worker: name of the worker that it was given to.
     """
 
@@ -68,7 +68,7 @@ class Receipt:
     @property
     def is_cancelled(self) -> bool:
         """Whether it is a request that was cancelled before it was taken."""
-        return self.tries.endswith(b" cancelled")
+        return self.tries.startswith(b"+")
 
     @property
     def first_tried(self) -> str:

@@ -82,6 +82,7 @@ class ServerUnavailableError(BrokerError):
     """No server answers at a URL."""
 
     template = "no Redis server can be reached at {url} ({reason}): check that it runs and the URL is right"
+    is_outage = True
 
     url: str
     reason: str = "no answer"
@@ -321,7 +322,7 @@ class RequestTimeoutError(BrokerError, TimeoutError):
 
     template = (
         "{recipient} did not answer within {seconds:g} s: is a worker for it running? "
-        "A longer time is request_timeout"
+        "A longer time is timeout, or for all requests the setting request_timeout"
     )
 
     recipient: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -69,6 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     Args:
         arguments: Without the program's name; None: those of this process.
     """
+    _have_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     own = given[: given.index("--")] if "--" in given else given
     debug = DEBUG in own
@@ -115,6 +117,13 @@ def _command_of(arguments: Sequence[str]) -> str:
     words = [word for word in arguments if not word.startswith("-")][:2]
     is_group = bool(words) and words[0] in GROUPS
     return " ".join(words if is_group else words[:1])
+
+
+def _have_streams() -> None:
+    """A process that was started with closed streams gets ones that lead nowhere: the next files would take their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # the lowest first: each gets the number that is free
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - open to the end
 
 
 def _forget_stdout() -> None:

@@ -128,8 +128,12 @@ def check_types(app: App, names: list[str]) -> None:
 
 
 def split_names(names: Sequence[str]) -> tuple[str | None, list[str]]:
-    """`module:app` if it is the first of these arguments, and the others."""
-    if names and ":" in names[0]:
+    """`module:app` if it is the first of these arguments, and the others.
+
+    The colon of an agent such as `basket/user:42`, or of a letter, is behind a slash.
+    """
+    module, colon, _ = names[0].partition(":") if names else ("", "", "")
+    if colon and ("/" not in module or module.endswith(".py")):
         return names[0], list(names[1:])
     return None, list(names)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, Final, TextIO
 
 from callboard.errors import ActorError
+from callboard.foundation.printable import one_line, printable
 from callboard.process.printing import CATCH_UP, Outlet
 
 LOOK_EVERY = 0.02  # seconds between two looks at whether a slow reader has read
@@ -24,13 +25,13 @@ class OutputClosedError(ActorError):
 
 
 def say(line: str = "") -> None:
-    """One line on stdout, at once, so that a pipe sees it.
+    """One line on stdout, at once, so that a pipe sees it; control characters are escaped as JSON escapes them.
 
     Raises:
         OutputClosedError: Its reader is gone.
     """
     try:
-        print(line, flush=True)
+        print(printable(line), flush=True)
     except OSError as error:
         # A pipe without its reader, or a terminal that was closed. typer would make exit code 1 of the first.
         if error.errno not in (errno.EPIPE, errno.EIO):
@@ -50,7 +51,7 @@ class PatientPrinter:
         Raises:
             OutputClosedError: Its reader is gone.
         """
-        self._outlet.put(f"{line}\n".encode(sys.stdout.encoding, "backslashreplace"))
+        self._outlet.put(f"{printable(line)}\n".encode(sys.stdout.encoding, "backslashreplace"))
         self._outlet.settle(CATCH_UP)
         while self._outlet.is_busy:  # noqa: ASYNC110 - a thread writes, and has no event of this loop
             await asyncio.sleep(LOOK_EVERY)
@@ -60,7 +61,7 @@ class PatientPrinter:
 
 def remark(line: str) -> None:
     """One line on stderr, for everything that is not data."""
-    print(line, file=sys.stderr, flush=True)
+    print(printable(line), file=sys.stderr, flush=True)
 
 
 def hint(sentence: str) -> None:
@@ -152,7 +153,7 @@ def _aligned(header: Sequence[str], rows: Sequence[Sequence[Any]], numbers: Coll
 
 
 def _cell(value: Any) -> str:
-    return "-" if value is None else str(value)
+    return "-" if value is None else one_line(str(value))
 
 
 def _block(header: Sequence[str], row: Sequence[str], width: int) -> list[str]:

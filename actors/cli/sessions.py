@@ -52,6 +52,11 @@ def settings_for(app: App | None, url: str | None, namespace: str | None) -> Bro
 
     settings = (app.settings if app is not None else None) or BrokerSettings.from_env()
     where = url or settings.url or variable("url")
+    if where and where.startswith("memory:"):
+        bad_use(
+            "a memory:// server is seen by the process that made it only, and commands are processes of their own: "
+            "give a redis:// URL, or none for the embedded server"
+        )
     return replace(settings, url=where, namespace=namespace_of(app, namespace))
 
 

@@ -93,7 +93,7 @@ def import_module(name: str, folder: Path) -> ModuleType:
                 f"there is no module {name!r} in {entry} or among the installed packages. {advice}"
             ) from error
         raise _failed(name, f"{error}", _place_of(error)) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _failed(name, f"{type(error).__name__}: {error}", _place_of(error)) from error
 
 

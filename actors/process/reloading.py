@@ -15,9 +15,9 @@ TRIAL = """
 import sys
 from callboard.process.loading import LoadingError, load_app
 try:
-    print(*(one.type for one in load_app(sys.argv[1]).declarations))
+    print("\\n" + " ".join(one.type for one in load_app(sys.argv[1]).declarations))
 except LoadingError as error:
-    sys.exit(str(error))
+    sys.exit(" ".join(str(error).split()))
 """
 
 Stamp = tuple[int, int]  # ns of the last change, bytes
@@ -102,7 +102,15 @@ class Reloader:
         if not succeeded:
             self._notice(f"{shown} changed, and what ran goes on: {text}")
             return
-        if missing := set(text.split()) - self._types:
+        declared = set(text.split())
+        if gone := self._types - declared:
+            names = ", ".join(sorted(gone))
+            self._notice(
+                f"{shown} changed, and what ran goes on: the app has no agent type {names} any more; "
+                "start `callboard up` anew"
+            )
+            return
+        if missing := declared - self._types:
             names = ", ".join(sorted(missing))
             self._notice(f"agent types that do not run here: {names}; start `callboard up` anew for new ones")
         self._notice(f"{shown} changed: starting the processes anew")
@@ -127,4 +135,6 @@ class Reloader:
                 process.kill()
                 await process.wait()
         last = output.decode(errors="replace").strip().rpartition("\n")[2]
-        return process.returncode == 0, last
+        if process.returncode:
+            return False, last or f"importing {self._target} ended with exit code {process.returncode}"
+        return True, last

@@ -11,6 +11,7 @@ from typing import Final
 
 from callboard.broker.encoding.remote_errors import text_of
 from callboard.broker.envelope import Envelope
+from callboard.foundation.printable import one_line
 
 from .users_code import is_users
 
@@ -18,6 +19,7 @@ logger = logging.getLogger("callboard.actors")
 
 LONGEST: Final = 200  # characters of an error's text
 MOST_CAUSES: Final = 20
+MOST_UNKNOWN: Final = 100  # types of messages that are told to be unknown
 
 
 class FailureLog:
@@ -31,6 +33,7 @@ class FailureLog:
     def __init__(self, namespace: str, *, with_texts: bool) -> None:
         self._namespace = namespace
         self._with_texts = with_texts
+        self._unknown: set[str] = set()
 
     def retried(
         self, agent_type: str, envelope: Envelope, attempt: int, delay: float, error: BaseException
@@ -60,7 +63,7 @@ class FailureLog:
 
     def buried(self, agent_type: str, envelope: Envelope, error: BaseException) -> None:
         """It is a dead letter now."""
-        letter = shlex.quote(f"{agent_type}/{envelope.id}")
+        letter = one_line(shlex.quote(f"{agent_type}/{envelope.id}"))
         logger.error(
             "%s: %s; it is a dead letter now: callboard dead show --namespace %s %s",
             _failed(agent_type, envelope),
@@ -70,6 +73,19 @@ class FailureLog:
         )
         _log_traceback(error)
 
+    def unknown(self, agent_type: str, envelope: Envelope) -> None:
+        """Its type is known to no handler of this process. Told once for each type: there may be many of them."""
+        if envelope.type in self._unknown or len(self._unknown) >= MOST_UNKNOWN:
+            return
+        self._unknown.add(envelope.type)
+        logger.warning(
+            "%s: no handler here has that type. It waits for a process that knows it, or is a dead letter now if none "
+            "ever did: callboard dead list --namespace %s %s",
+            one_line(f"{agent_type}/{envelope.key} can't read {envelope.type} {envelope.id}"),
+            shlex.quote(self._namespace),
+            shlex.quote(agent_type),
+        )
+
     def answered(self, agent_type: str, envelope: Envelope, error: BaseException) -> None:
         """Whoever asked gets the error, and decides."""
         logger.info("%s: %s; its sender gets the error", _failed(agent_type, envelope), self._shown(error))
@@ -77,7 +93,7 @@ class FailureLog:
 
     def _shown(self, error: BaseException) -> str:
         """`ValueError: no such word at shop.py:41 in on_ask`."""
-        text = " ".join(text_of(error).split()) if self._with_texts else ""
+        text = one_line(" ".join(text_of(error).split())) if self._with_texts else ""
         short = text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
         place = place_of(error)
         name = type(error).__name__
@@ -85,7 +101,7 @@ class FailureLog:
 
 
 def _failed(agent_type: str, envelope: Envelope) -> str:
-    return f"{agent_type}/{envelope.key} failed on {envelope.type} {envelope.id}"
+    return one_line(f"{agent_type}/{envelope.key} failed on {envelope.type} {envelope.id}")
 
 
 def _log_traceback(error: BaseException) -> None:

@@ -182,7 +182,7 @@ class AgentHost:
         # guard: a state that did not come along is asked for
         is_missing = delivery.state_unknown or (data is None and (live.version != version or not version))
         if is_missing or (data is not None and delivery.has_logs):
-            stored = await self._transport.load_state(live.agent_id.type, live.agent_id.key)
+            stored = await self._transport.await_state(live.agent_id.type, live.agent_id.key)
             self.agents.bring_to(live, stored)
         elif data is not None:
             self.agents.bring_to(live, StoredState(version, data))
@@ -343,6 +343,7 @@ class AgentHost:
             return Wait(envelope.type, envelope.version, letter)
         self.failed += 1
         if isinstance(error, UnknownMessageError):  # a newer application may know it
+            self._failures.unknown(delivery.raw_type.decode(), envelope)
             return Wait(envelope.type, envelope.version, letter)
         self._failures.buried(delivery.raw_type.decode(), envelope, error)
         return letter
@@ -369,7 +370,7 @@ class AgentHost:
             return Commit(alone=True)
         version, data = delivery.state_version, delivery.state
         if delivery.state_unknown or data is None:
-            version = (await self._transport.load_state(agent_id.type, agent_id.key)).version
+            version = (await self._transport.await_state(agent_id.type, agent_id.key)).version
         return Commit(state=(version + 1, b""), alone=True)
 
 

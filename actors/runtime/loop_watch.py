@@ -11,6 +11,8 @@ from pathlib import Path
 from time import monotonic
 from types import FrameType
 
+from callboard.foundation.printable import one_line
+
 from .users_code import is_ours, is_users
 
 logger = logging.getLogger("callboard.actors")
@@ -71,7 +73,7 @@ class LoopWatch:
             "the event loop has stood still for %.1f s: %s. Nothing else runs in this process meanwhile: "
             "have what blocks run in a thread, with `await asyncio.to_thread(...)`",
             seconds,
-            what,
+            one_line(what),
         )
 
 
@@ -86,6 +88,7 @@ def handler_line(frame: FrameType | None) -> str:
         file = each.f_code.co_filename
         if is_ours(file):
             is_inside = True
+        # What is installed is no handler: the command line calls all of this through a package of others.
         elif is_inside and is_users(file):
             return f"line {each.f_lineno} of {Path(file).name}"
     return ""

@@ -10,6 +10,8 @@ from scripts.chaos_suite.bank.accounts import MINT, Books, Transfer
 from scripts.chaos_suite.bank.books import Statement, check, gone, is_at_rest
 from scripts.chaos_suite.bank.mint import Coins
 
+ENTERED = {"entered": 2, "lines": [1, 2]}
+
 
 def _coins() -> Coins:
     coins = Coins()
@@ -25,13 +27,15 @@ def _accounts(**changes: Any) -> dict[str, dict[str, Any]]:
         "received": {MINT: 3},
         "gaps": [],
         "wrong": [],
+        "entered": 3,
+        "lines": [2, 3],
     }
-    second = {"minted": 0, "balance": 3, "sent": {}, "received": {"1": 2}, "gaps": [], "wrong": []}
+    second = {"minted": 0, "balance": 3, "sent": {}, "received": {"1": 2}, "gaps": [], "wrong": [], **ENTERED}
     return {"1": {**first, **changes}, "2": second}
 
 
 def _statement(accounts: dict[str, dict[str, Any]], letters: int = 0, **auditor: Any) -> Statement:
-    seen = {"2": {"received": {"1": 2}, "gaps": [], "wrong": [], **auditor}}
+    seen = {"2": {"received": {"1": 2}, "gaps": [], "wrong": [], **ENTERED, **auditor}}
     return Statement(accounts, seen, letters)
 
 
@@ -51,6 +55,9 @@ def test_right_books_are_right() -> None:
         (_statement(_accounts(), received={"1": 1}), "effects apart"),
         (_statement(_accounts(wrong=["2/1: number 1 of 2 after 1"])), "wrong state"),
         (_statement(_accounts(), wrong=["2/1: number 1 of 2 after 1"]), "wrong state"),
+        (_statement(_accounts(lines=[1, 3])), "wrong state"),
+        (_statement(_accounts(entered=4)), "wrong state"),
+        (_statement(_accounts(), lines=[]), "wrong state"),
         (_statement(_accounts(), letters=1), "wrong dead letters"),
         (_statement(_accounts(received={MINT: 2})), "lost"),
         (_statement(_accounts(gaps=[(2, 2)])), "lost"),

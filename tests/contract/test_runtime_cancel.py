@@ -131,6 +131,24 @@ async def test_a_request_that_was_cancelled_before_any_worker_ran_does_not_begin
     assert board.started == []
 
 
+async def test_an_error_that_says_cancelled_cancels_nothing(runtimes: Runtimes) -> None:
+    app, attempts = App("wording"), list[int]()
+
+    @app.agent("writer", retry_on_request=True)
+    class Writer(RoutedAgent):
+        @rpc
+        async def on_ask(self, message: Ask, ctx: MessageContext) -> Answer:
+            attempts.append(ctx.attempt)
+            if ctx.attempt == 1:
+                raise ValueError("the job was cancelled")
+            return Answer(text="done")
+
+    runtime = runtimes.of(app)
+    runtime.start()
+    call = runtime.send_message(Ask(), AgentId("writer", "a"), cancellation_token=CancellationToken())
+    assert (await call, attempts) == (Answer(text="done"), [1, 2])
+
+
 async def test_the_agent_goes_on_with_the_state_before_the_cancelled_request(runtimes: Runtimes) -> None:
     board = Board()
     worker = runtimes.of(app_of(board), types=["writer"])

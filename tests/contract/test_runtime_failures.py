@@ -11,6 +11,7 @@ import pytest
 from callboard import AgentId, App, ClosureContext, MessageContext, RedisAgentRuntime, TopicId
 from callboard.broker import RetryPolicy
 from callboard.broker.consumer.interfaces import ConsumedType, Pull
+from callboard.broker.errors import ConnectionLostError
 from callboard.broker.redis.operations.deadletters import list_letters, replay
 from callboard.broker.redis.operations.doctor.checks import outages
 from callboard.broker.redis.operations.doctor.subject import Subject
@@ -316,6 +317,33 @@ async def test_once_per_message_across_attempts(runtimes: Runtimes) -> None:
     assert bank.paid == ["ann", "bob"]
     assert results == [Answer(text="ann got 5, number 1"), Answer(text="bob got 1, number 2")] * 3
     assert await stored(runtime, "once:") == []
+
+
+async def test_a_server_that_is_away_at_the_record_has_no_effect_made_again(
+    runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank = Bank()
+    attempts: list[int] = []
+
+    async def work(agent: ClosureContext, message: Note, ctx: MessageContext) -> None:
+        attempts.append(ctx.attempt)
+        await ctx.once("pay", bank.pay, message.text)
+
+    runtime = await runtimes.started(settings={"max_attempts": 1})
+    await closure(runtime, "worker", work, "work")
+    link, away = runtime.transport.admin, {"recall": 2, "record": 2}
+    run = link.run
+
+    async def broken(name: str, *arguments: Any, **options: Any) -> Any:
+        if away.get(name):
+            away[name] -= 1
+            raise ConnectionLostError("redis://127.0.0.1", "it was killed")
+        return await run(name, *arguments, **options)
+
+    monkeypatch.setattr(link, "run", broken)
+    await _work(runtime, "ann")
+    assert (attempts, bank.paid, await letters(runtime, "worker")) == ([1], ["ann"], [])
+    assert away == {"recall": 0, "record": 0}
 
 
 async def test_another_message_is_another_effect(runtimes: Runtimes) -> None:

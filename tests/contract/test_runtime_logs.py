@@ -20,7 +20,7 @@ from callboard import (
     event,
     rpc,
 )
-from callboard.broker.errors import StateDamagedError
+from callboard.broker.errors import ConnectionLostError, StateDamagedError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, letters, stored
 
@@ -125,6 +125,28 @@ async def test_processes_take_over_from_each_other(runtimes: Runtimes) -> None:
     second.start()
     heard = (await _asked(second)).split()
     assert sorted(map(int, heard)) == list(range(40))
+
+
+async def test_a_server_that_is_away_while_it_is_read_costs_no_attempt(
+    runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await _register(await runtimes.started(settings={"max_attempts": 1}))
+    await _note(first, "x")
+    await first.stop_when_idle()
+    second = await _register(await runtimes.started(settings={"max_attempts": 1}))
+    link, away = second.transport.admin, 4
+    command = link.command
+
+    async def broken(*arguments: Any, **options: Any) -> Any:
+        nonlocal away
+        if away and arguments[0] in ("HMGET", "LRANGE"):
+            away -= 1
+            raise ConnectionLostError("redis://127.0.0.1", "it was killed")
+        return await command(*arguments, **options)
+
+    monkeypatch.setattr(link, "command", broken)
+    assert await _asked(second, "y") == "x y"
+    assert away == 0
 
 
 async def test_an_idle_agent_comes_back_with_it(runtimes: Runtimes) -> None:

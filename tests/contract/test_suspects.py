@@ -10,6 +10,7 @@ import pytest
 
 from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.marks import Mark
+from tests.helpers.eventually import eventually
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, posting, topic
 
 
@@ -30,6 +31,25 @@ async def _known(driver: ServerDriver) -> list[tuple[int, int]]:
     """Attempts and deaths of the entries of which any are known."""
     lines = (await driver.mapping("tries:counter")).values()
     return [(int(line.split(" ")[0]), int(line.split(" ")[2])) for line in lines]
+
+
+@pytest.mark.parametrize("others", [0, 1])
+async def test_what_was_waited_for_an_outage_outlives_the_worker(driver: ServerDriver, others: int) -> None:
+    await driver.declare(topic("counter", "visits"), max_attempts=3)
+    await driver.note("topic:visits", "a", "waits")
+    worker = await driver.worker("counter")
+    (one,) = await worker.take()
+    await worker.turn(Done(one, Mark.RETRY, (1, 0, one.first_tried, b"outage 5000 AwayError: gone")))
+    await driver.publish(*(posting("topic:visits", f"k{i}", "x") for i in range(others)))
+
+    async def is_taken() -> bool:
+        await worker.take()
+        return len(worker.held) == 1 + others
+
+    await eventually(is_taken)
+    await _crash(driver, worker)
+    heir = await driver.worker("counter")
+    assert [again.waited for again in await heir.take_all(1 + others) if again.raw_key == b"a"] == [5.0]
 
 
 # Certain

@@ -98,3 +98,5 @@ class FakeTransport:
     async def load_state(self, agent_type: str, key: str) -> StoredState:
         self.loads += 1
         return self.stored
+
+    await_state = load_state

@@ -81,4 +81,11 @@ LOG_MUTATIONS: Final = (
             f"{RUNTIME_LOGS}test_failures_leave_nothing_and_retries_append_once{ON}",
         ),
     ),
+    Mutation(
+        "a server that is away for a moment uses up the attempts of what it should be read for",
+        "a server that is away while a state is read costs no attempt",
+        becomes("return await self.load_state(agent_type, key)"),
+        (f"{RUNTIME_LOGS}test_a_server_that_is_away_while_it_is_read_costs_no_attempt{ON}",),
+        quick=False,
+    ),
 )

@@ -31,6 +31,7 @@ SENDING = "unit/actors/runtime/test_sending.py::"
 RUNTIME = "unit/actors/runtime/test_runtime.py::"
 OPENING = "contract/test_runtime_opening.py::"
 REMINDERS = "contract/test_runtime_reminders.py::"
+FAILURES = "contract/test_runtime_failures.py::"
 CLOCK = "contract/test_runtime_clock.py::"
 REQUESTS = "contract/test_runtime_requests.py::"
 OWN_TASK = f"{REQUESTS}test_a_handler_that_cancels_its_own_task_fails_and_harms_nobody_else"
@@ -472,6 +473,13 @@ PYTHON_MUTATIONS: Final = (
         "what no attempt could read is not recorded",
         never,
         (f"{ONCE}test_a_result_that_no_attempt_could_read_is_refused",),
+        quick=False,
+    ),
+    Mutation(
+        "an effect that can't be recorded for a moment is made again",
+        "an effect is not made again because the server was away when it was to be recorded",
+        becomes('answer = await self.admin.run("record", arguments)'),
+        (f"{FAILURES}test_a_server_that_is_away_at_the_record_has_no_effect_made_again{ON}",),
         quick=False,
     ),
 )

@@ -171,6 +171,13 @@ OF_WORKERS: Final = (
         (f"{SUSPECTS}test_one_attempt_is_not_spent_by_who_may_be_innocent{ON}",),
     ),
     Mutation(
+        "an outage begins anew with every death of a worker",
+        "what was waited for an outage outlives its worker",
+        becomes("return death"),
+        (f"{SUSPECTS}test_what_was_waited_for_an_outage_outlives_the_worker[{{backend}}-0]",),
+        quick=False,
+    ),
+    Mutation(
         "a death among others counts an attempt",
         "a death among others counts no attempt",
         with_part("tries_line(attempts,", "tries_line(attempts + 1,"),

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from callboard.cli.exits import FAILED, bad_use
+from callboard.cli.options import positive_duration
 from callboard.cli.output import say
 
 
@@ -18,7 +19,12 @@ def health(
     ] = None,
     within: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=0.1, help="How old the file may be: a few beats, or a lease."),
+        typer.Option(
+            metavar="DURATION",
+            parser=positive_duration,
+            help="How old the file may be: a few beats, or a lease. Default: 15 s.",
+            show_default=False,
+        ),
     ] = 15.0,
 ) -> int:
     """Say whether a worker works that was started with --health-file, for the health check of a container.

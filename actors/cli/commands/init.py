@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -43,7 +44,7 @@ def init(
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
         (folder / file).write_text(text, encoding="utf-8")
-    enter = "" if folder.resolve() == Path.cwd() else f"cd {folder} && "
+    enter = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
     say(f"wrote {', '.join(files)} to {folder.resolve()}")
     say(f"start it:  {enter}callboard up app:app")
     say(f"then try:  {enter}{chosen.first}")

@@ -162,8 +162,7 @@ class RedisTransport:
                 raise
             raise CommandError(
                 "this user of the server may not declare agent types and subscriptions, and something here is not "
-                "declared yet, or with other settings: start a worker of this version first, with the same settings "
-                f"({error})"
+                "declared yet, or with other settings: start a worker of this version first, with the same settings"
             ) from error
 
     async def unsubscribe(self, subscription: Declared, others: Iterable[Declared] = ()) -> bool:
@@ -307,6 +306,16 @@ class RedisTransport:
         """What is stored of a persistent agent; see StateStore.load."""
         return await StateStore(self.admin).load(agent_type, key)
 
+    async def await_state(self, agent_type: str, key: str) -> StoredState:
+        """The same, however long the server is gone: a message is not to blame for that.
+
+        Raises:
+            StateDamagedError: as StateStore.load.
+            ServerUnavailableError: the transport was closed meanwhile.
+        """
+        # guard: a server that is away while a state is read costs no attempt
+        return await self.admin.patiently(lambda: self.load_state(agent_type, key))
+
     async def save_state(
         self, agent_type: str, key: str, data: bytes, logs: Mapping[str, Sequence[bytes]] | None = None
     ) -> int:
@@ -318,19 +327,20 @@ class RedisTransport:
     async def recorded(
         self, fence: Fence | None, agent_type: str, message_id: str, name: str
     ) -> bytes | None:
-        """The result of a step that another run of the handler recorded; None when none did.
+        """The result of a step that another run of the handler recorded; None when none did. Waits for the server.
 
         Raises:
             FencedError: another worker has the message.
         """
         arguments = (*(fence or NO_FENCE), agent_type, message_id, name)
-        found: bytes | None = self._unless_fenced(await self.admin.run("recall", arguments), fence)
+        answer = await self.admin.patiently(lambda: self.admin.run("recall", arguments))
+        found: bytes | None = self._unless_fenced(answer, fence)
         return found
 
     async def record(
         self, fence: Fence | None, agent_type: str, message_id: str, name: str, result: bytes
     ) -> bytes:
-        """Keeps a result until the message is committed, at most for the dedupe window.
+        """Keeps a result until the message is committed, at most for the dedupe window. Waits for the server.
 
         Returns:
             The result that is kept: another one when another worker was first.
@@ -340,7 +350,9 @@ class RedisTransport:
         """
         window = int(self.settings.dedupe_window * 1000)
         arguments = (*(fence or NO_FENCE), agent_type, message_id, name, result, window)
-        kept: bytes = self._unless_fenced(await self.admin.run("record", arguments), fence)
+        # guard: an effect is not made again because the server was away when it was to be recorded
+        answer = await self.admin.patiently(lambda: self.admin.run("record", arguments))
+        kept: bytes = self._unless_fenced(answer, fence)
         return kept
 
     @staticmethod

@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
-from callboard import App, MessageContext, RoutedAgent, TopicId, event
+from callboard import App, Log, MessageContext, RoutedAgent, TopicId, event
 
 ACCOUNTS: Final = 50
 HOPS: Final = 12
@@ -19,6 +19,7 @@ OFTEN: Final = (
     100_000  # a message whose worker is killed again and again is no poison: the suite does the killing
 )
 SHOWN: Final = 20  # wrong numbers that a State keeps
+MOST_LINES, KEPT_LINES = 30, 10  # of a log, before and after it is trimmed
 
 
 class Transfer(BaseModel):
@@ -46,11 +47,15 @@ class Ledger(BaseModel):
         received: the number of the last message.
         gaps: numbers of the mint that never came, as pairs of the first and the last.
         wrong: what came twice, or out of order.
+        entered: how many messages came.
+        lines: their numbers, from 1 on; the oldest are dropped now and then.
     """
 
     received: dict[str, int] = Field(default_factory=dict)
     gaps: list[tuple[int, int]] = Field(default_factory=list)
     wrong: list[str] = Field(default_factory=list)
+    entered: int = 0
+    lines: Log[int] = Log()
 
     def enter(self, message: Transfer) -> None:
         """Notes a message. What the mint sent may be gone with a lost tail; between accounts nothing may be missing."""
@@ -60,6 +65,10 @@ class Ledger(BaseModel):
         elif message.number != last + 1 and len(self.wrong) < SHOWN:
             self.wrong.append(f"{message.coin}: number {message.number} of {message.sender} after {last}")
         self.received[message.sender] = max(last, message.number)
+        self.entered += 1
+        self.lines.append(self.entered)
+        if len(self.lines) > MOST_LINES:
+            self.lines.trim(keep=KEPT_LINES)
 
 
 class Books(Ledger):

@@ -51,7 +51,9 @@ async def read(client: Any, namespace: str) -> Statement:
         async for name in client.scan_iter(match=f"{prefix}state:{agent_type}:*", count=1000):
             data = await client.hget(name, "d")
             if data:
-                states[name.decode().rpartition(":")[2]] = json.loads(data)
+                key = name.decode().rpartition(":")[2]
+                lines = await client.lrange(f"{prefix}log:{agent_type}:{key}:lines", 0, -1)
+                states[key] = {**json.loads(data), "lines": [int(line) for line in lines]}
         letters += await client.xlen(f"{prefix}dead:{agent_type}")
     return Statement(found["account"], found["auditor"], letters)
 
@@ -69,7 +71,7 @@ def check(statement: Statement, coins: Coins, lost: Sequence[Window]) -> list[Vi
         coins: what was published.
         lost: when the server lost data; nothing that was acknowledged at another time may be missing.
     """
-    found = [Violation("wrong state", line) for line in _wrong(statement)]
+    found = [Violation("wrong state", line) for line in (*_wrong(statement), *_wrong_logs(statement))]
     found += [Violation("effects apart", line) for line in _unarrived(statement)]
     if statement.minted != statement.balance:
         found.append(Violation("money", f"{statement.minted} were minted, {statement.balance} are there"))
@@ -92,6 +94,15 @@ def _wrong(statement: Statement) -> Iterable[str]:
         for key, state in states.items():
             for line in state["wrong"]:
                 yield f"{kind}/{key}: {line}"
+
+
+def _wrong_logs(statement: Statement) -> Iterable[str]:
+    """Logs that are not what the State beside them says: both are written by the same commits."""
+    for kind, states in (("account", statement.accounts), ("auditor", statement.auditors)):
+        for key, state in states.items():
+            lines, entered = state["lines"], state["entered"]
+            if not lines or lines != list(range(entered - len(lines) + 1, entered + 1)):
+                yield f"{kind}/{key}: {entered} messages came, and its log has {lines}"
 
 
 def _unarrived(statement: Statement) -> Iterable[str]:

@@ -139,6 +139,7 @@ def test_a_wrong_line_of_stdin_says_what_was_published_before_it(shop: ShopFolde
         (["up", "shop:app", "--processes", "clerk=0", "guard=0"], 2, "nothing to run"),
         (["worker", "shop:app", "--type", "clark"], 2, "Did you mean 'clerk'?"),
         (["worker", "shop:app", "--url", "unix:///no/such.sock"], 3, "no Redis server can be reached"),
+        (["publish", "shop:app", "jobs", "Job", "name=x", "--url", "memory://x"], 2, "give a redis:// URL"),
         (["worker", "shop:app", "--url", "redis//localhost"], 2, "it has to begin with redis://"),
         (["status", "--url", "redis://127.0.0.1:1"], 3, "no Redis server can be reached"),
         (["publish", "shop:app", "jobs", "Jop", "name=a"], 2, "Did you mean 'Job'?"),
@@ -445,6 +446,7 @@ def test_past_the_grace_period_the_rest_is_given_back(shop: ShopFolder) -> None:
 
 
 def test_init_writes_an_app_that_runs(shop: ShopFolder) -> None:
+    assert "cd 'my app' && callboard up" in shop.out("init", "my app")
     shop.out("init", "hello")
     folder = shop.folder / "hello"
     hello = ShopFolder(folder, shop.environ["CALLBOARD_URL"])

@@ -129,6 +129,20 @@ def test_a_user_with_too_few_rights_is_told_which_role_it_needs(
         assert done.stderr.count("\n") == 1
     assert (asked.returncode, asked.stderr.count("\n")) == (4, 1)  # who works it may not see
     assert "did not answer within 0.2 s" in asked.stderr
+    assert "A longer time is timeout, or for all requests the setting request_timeout" in " ".join(
+        asked.stderr.split()
+    )
+
+
+def test_a_publisher_that_comes_before_the_workers_is_told_to_wait_for_one(
+    shop: ShopFolder, server: ServerProcess
+) -> None:
+    redis_cli(shop, server, *shlex.split(shop.out("acl", "publisher", "--namespace", "shop")))
+    url = f"unix://callboard-publisher:PASSWORD@{server.path}"
+    done = shop.run("publish", "shop:app", "jobs", "Job", "name=one", "--url", url)
+    assert done.returncode == 1
+    assert "start a worker of this version first" in done.stderr
+    assert "it needs the role" not in done.stderr
 
 
 def test_an_unknown_role_is_named_with_the_nearest(shop: ShopFolder) -> None:

@@ -17,7 +17,7 @@ def test_health_follows_the_worker_and_its_server(shop: ShopFolder, server: Serv
         worker.shows("works as")
         wait_for((shop.folder / "well").exists)
         shop.out("publish", "shop:app", "jobs", "Job", "name=block", "seconds=3")
-        assert "the worker works" in shop.out("health", "well", "--within", "2")
+        assert "the worker works" in shop.out("health", "well", "--within", "2s")
         os.kill(server.pid, signal.SIGSTOP)
         try:
             wait_for(lambda: shop.run("health", "well", "--within", "1").returncode == 1)
@@ -32,5 +32,7 @@ def test_health_follows_the_worker_and_its_server(shop: ShopFolder, server: Serv
 def test_wrong_use_of_health(shop: ShopFolder) -> None:
     nothing = shop.run("health")
     assert (nothing.returncode, "name the health file" in nothing.stderr) == (2, True)
+    wrong = shop.run("health", "well", "--within", "soon")
+    assert (wrong.returncode, "write 90s, 1h30m" in wrong.stderr) == (2, True)
     nowhere = shop.run("worker", "shop:app", "--health-file", "no/such/folder")
     assert (nowhere.returncode, "there is no folder no/such" in nowhere.stderr) == (2, True)

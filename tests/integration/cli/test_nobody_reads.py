@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -85,3 +86,15 @@ def test_a_signal_ends_what_nobody_reads(shop: ShopFolder, broken: Broken, numbe
             except subprocess.TimeoutExpired:
                 pytest.fail(f"{' '.join(command)} goes on after {number.name}")
         wait_for(lambda: processes_in(shop.folder, "callboard") == [])
+
+
+@pytest.mark.parametrize("closed", ["1", "0 1 2"])
+def test_a_command_works_without_its_streams(shop: ShopFolder, closed: str) -> None:
+    """As a daemon starts it: the first file or connection must not take the number of a stream."""
+    close = "".join(f" {number}>&-" for number in closed.split())
+    line = shlex.join(shop.command("publish", "shop:app", "jobs", "Job", "name=it"))
+    done = subprocess.run(
+        ["/bin/sh", "-c", line + close], cwd=shop.folder, env=shop.environ, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert '"name": "it"' in shop.out("tail", "shop:app", "jobs", "--from-start", "--limit", "1")

@@ -16,6 +16,7 @@ from tests.helpers.lanes import entry
         (b"0 1763700000000 2 a worker that held it died", 1, "1763700000000"),
         (b"2 1763700000000 2 its worker died", 3, "1763700000000"),
         (b"7 1763700000000 0 ", 8, "1763700000000"),
+        (b"+1 1763700000000 0 ValueError: no", 2, "1763700000000"),
     ],
 )
 def test_attempts(tries: bytes, attempt: int, first_tried: str) -> None:

@@ -58,17 +58,27 @@ local function make_suspect(agent_type, key)
   ring(agent_type, 1)
 end
 
+-- What a death leaves as the reason. For how long a message has waited for an outage to end (see broker/outages.py) is not
+-- forgotten with a worker, or where workers die now and then it would wait for ever.
+local function reason_after(line, death)
+  -- guard: what was waited for an outage outlives its worker
+  return string.match(line or '', '^%d+ %d+ %d+ (outage .*)$') or death
+end
+
 -- The worker held this entry and no other, so this is what ended it. Returns the number of attempts and the time of the first.
 local function count_attempt(agent_type, ref)
   local tries = P .. 'tries:' .. agent_type
-  local attempts, first, deaths = read_tries(call('HGET', tries, ref))
+  local line = call('HGET', tries, ref)
+  local attempts, first, deaths = read_tries(line)
   -- guard: a death counts an attempt
   attempts = attempts + 1
   -- guard: what ended its worker is tried alone
   deaths = math.max(deaths, deaths_allowed(agent_type))
-  call('HSET', tries, ref, tries_line(attempts, first, deaths, 'its worker died or lost its lease'))
+  call('HSET', tries, ref, tries_line(attempts, first, deaths, reason_after(line, 'its worker died or lost its lease')))
   return attempts, first
 end
+
+local AMONG_OTHERS = 'a worker that held it died or lost its lease'
 
 -- The worker held these entries and others. Each may be what ended it: a worker begins with the next entry of an agent before
 -- it has told of the one before, so that not even the first one of each agent is known to have run.
@@ -79,7 +89,7 @@ local function count_deaths(agent_type, refs)
     local attempts, first, deaths = read_tries(lines[i])
     changed[#changed + 1] = refs[i]
     -- guard: a death among others counts no attempt
-    changed[#changed + 1] = tries_line(attempts, first, deaths + 1, 'a worker that held it died or lost its lease')
+    changed[#changed + 1] = tries_line(attempts, first, deaths + 1, reason_after(lines[i], AMONG_OTHERS))
   end
   bulk_set(tries, changed)
 end

@@ -33,7 +33,8 @@ local function deliver(turn, agent_type, suffix, id, tries, values)
     return false
   end
   if turn.any_cancelled and values[HEAD] ~= '' and call('ZSCORE', P .. 'cancelled', values[ID]) then
-    tries = (tries == '' and '0 ' .. now_as_text() .. ' 0' or tries) .. ' cancelled'
+    -- In front, where no reason of an earlier attempt can say the same.
+    tries = '+' .. (tries == '' and '0 ' .. now_as_text() .. ' 0' or tries)
   end
   local out, n, own, own_n = turn.out, turn.out_n, turn.own_new, turn.own_n
   out[n + 1], out[n + 2], out[n + 3], out[n + 4] = agent_type, suffix, id, tries

@@ -12,8 +12,8 @@
 --   reaped, or the server does not know what it was answered, or does not hold what it commits.
 --   flags: 'm' a stream holds more, 's<deaths>' a suspect was given, or waits for a worker that holds nothing: take nothing
 --     else until it is handled (deaths: beyond those after which it is tried alone), 'f<topic>' no agent type takes that topic
---   deliveries: eleven values each: type, suffix, entry id, tries or '', id, type, key, from, at, head, body; tries ends
---     with ' cancelled' when the request was cancelled
+--   deliveries: eleven values each: type, suffix, entry id, tries or '', id, type, key, from, at, head, body; tries begins
+--     with '+' when the request was cancelled
 --   states: four values each: number of the delivery, version, data or nil when this worker was the last to write it, and
 --     what the state says of its logs or '', see shared/logs.lua; their items are read apart
 

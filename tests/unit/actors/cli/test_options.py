@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from callboard.broker import BrokerSettings
-from callboard.cli.options import duration, positive_duration, worker_options
+from callboard.cli.options import duration, positive_duration, split_names, worker_options
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,19 @@ def test_workers_are_told_to_debug_when_their_supervisor_is(caplog: pytest.LogCa
     assert "--debug" not in worker_options(BrokerSettings())
     caplog.set_level(logging.DEBUG)
     assert "--debug" in worker_options(BrokerSettings())
+
+
+@pytest.mark.parametrize(
+    ("names", "target", "rest"),
+    [
+        ([], None, []),
+        (["counting:app", "counter"], "counting:app", ["counter"]),
+        (["counting.py:app"], "counting.py:app", []),
+        (["./counting.py:app"], "./counting.py:app", []),
+        (["basket/user:42"], None, ["basket/user:42"]),
+        (["basket/topic:items:1763700000000-0"], None, ["basket/topic:items:1763700000000-0"]),
+        (["counting:app", "basket/user:42"], "counting:app", ["basket/user:42"]),
+    ],
+)
+def test_a_colon_behind_a_slash_is_no_apps(names: list[str], target: str | None, rest: list[str]) -> None:
+    assert split_names(names) == (target, rest)

@@ -13,6 +13,10 @@ from callboard.cli.commands.ask import shown
 from callboard.cli.output import ago, columns, duration, plain, size, to_json, wrapped
 
 
+def test_a_cell_is_one_line() -> None:
+    assert columns(["KEY"], [["a\n\x1b[31mred"]]) == ["KEY", "a\\u000a\\u001b[31mred"]
+
+
 class Reply(BaseModel):
     name: str
     when: datetime

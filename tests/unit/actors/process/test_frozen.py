@@ -36,6 +36,6 @@ def test_the_command_freezes_what_its_process_has_loaded(monkeypatch: pytest.Mon
         return WorkerEnding.DRAINED
 
     monkeypatch.setattr("callboard.process.worker.run_worker", run_worker)
-    assert worker("tests.helpers.work:app", url="memory://") == 0
+    assert worker("tests.helpers.work:app", url="redis://127.0.0.1") == 0
     assert counts[0] > 0
     assert gc.get_freeze_count() == 0

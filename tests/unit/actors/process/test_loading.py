@@ -61,6 +61,12 @@ def test_a_syntax_error_says_where(folder: Path) -> None:
         load_app("loading_syntax:app", folder)
 
 
+def test_a_module_that_exits_says_so(folder: Path) -> None:
+    (folder / "loading_exits.py").write_text("import sys\nsys.exit('no key is set')\n")
+    with pytest.raises(LoadingError, match=r"SystemExit: no key is set at .*loading_exits\.py:2"):
+        load_app("loading_exits:app", folder)
+
+
 def test_a_missing_name_lists_the_apps(folder: Path) -> None:
     with pytest.raises(LoadingError, match=r"Its apps: app, other\."):
         load_app("loading_shop:ap", folder)

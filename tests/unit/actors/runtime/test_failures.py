@@ -68,6 +68,27 @@ def test_a_long_text_is_one_short_line(caplog: pytest.LogCaptureFixture) -> None
     assert len(line) < 350
 
 
+def test_keys_and_texts_can_not_begin_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    envelope = Envelope("m\x1b[1A", "Visit", "ada\nERROR: forged\x1b[31m", None, 0, b"{}")
+    FailureLog("shop", with_texts=True).buried("clerk", envelope, ValueError("\x1b[2J"))
+    (record,) = caplog.records
+    assert record.getMessage().isprintable()
+    assert "clerk/ada\\u000aERROR: forged\\u001b[31m failed on Visit m\\u001b[1A" in record.getMessage()
+
+
+def test_what_nobody_knows_here_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    log = FailureLog("shop", with_texts=True)
+    for number in (1, 2):
+        log.unknown("clerk", Envelope(f"m{number}", "Vist", "ada", None, 0, b"{}"))
+    log.unknown("clerk", Envelope("m3", "Bil", "ada", None, 0, b"{}"))
+    first, second = (record.getMessage() for record in caplog.records)
+    assert first == (
+        "clerk/ada can't read Vist m1: no handler here has that type. It waits for a process that knows it, or is a "
+        "dead letter now if none ever did: callboard dead list --namespace shop clerk"
+    )
+    assert "can't read Bil m3" in second
+
+
 def test_texts_can_be_kept_out_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     log = FailureLog("shop", with_texts=False)
     log.retried("clerk", ENVELOPE, 1, 0.1, ValueError("secret"))

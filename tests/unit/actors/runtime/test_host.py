@@ -263,13 +263,16 @@ async def test_an_agent_does_not_handle_what_it_published_itself() -> None:
     assert len(Worker.contexts) == 1
 
 
-async def test_what_can_not_be_decoded_is_dead_and_a_requester_is_told() -> None:
+async def test_what_can_not_be_decoded_is_dead_and_a_requester_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     fixture = HostFixture()
     outcome = await fixture.host.handle(fixture.delivery(Note(), type=b"Nobody"))
     assert isinstance(outcome, Wait)
     assert (outcome.message, outcome.version) == ("Nobody", 1)
     assert outcome.otherwise.reason.startswith("decode: ")
     assert outcome.otherwise.reply is None
+    assert "can't read Nobody" in caplog.text
     asked = fixture.delivery(Ask(), type=b"Nobody", head=request_head(NOW + 1000), stream=b"inbox:worker")
     assert isinstance(_error(await fixture.host.handle(asked)), UnknownMessageError)
     broken = await fixture.host.handle(fixture.delivery(Note(), head=b"\xc1\xc1", body=b"\xc1"))

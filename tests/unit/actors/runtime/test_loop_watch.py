@@ -3,10 +3,14 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import sysconfig
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -103,3 +107,18 @@ def test_a_folder_that_was_deleted_costs_no_heartbeat(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("os.getcwd", gone)
     assert handler_line(_stopped_in(OURS, "relative_and_unknown.py")) == "line 2 of relative_and_unknown.py"
+
+
+def _through(file: Path, then: Callable[[], object]) -> Callable[[], object]:
+    """Something that calls `then` from the second line of this file."""
+    names: dict[str, Any] = {}
+    exec(compile("def call(then):\n    return then()\n", file, "exec"), names)
+    return partial(names["call"], then)
+
+
+def test_the_line_of_the_handler_is_not_one_of_an_installed_package() -> None:
+    """As the command line runs a worker: our code, a package that calls our code again, and then the handler."""
+    ours = OURS.parents[1] / "cli" / "main.py"
+    installed = Path(sysconfig.get_path("purelib")) / "typer" / "main.py"
+    handler = _through(Path.cwd() / "shop.py", lambda: handler_line(sys._getframe()))
+    assert _through(ours, _through(installed, _through(ours, handler)))() == "line 2 of shop.py"

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import json
+
+from callboard.foundation.printable import one_line, printable
+
+
+def test_control_characters_can_not_move_a_terminals_cursor() -> None:
+    assert one_line("ada\n\x1b[31m\x9b1A\x7f\u2028") == "ada\\u000a\\u001b[31m\\u009b1A\\u007f\\u2028"
+    assert printable("two\n\tlines\r\x1b[2J") == "two\n\tlines\\u000d\\u001b[2J"
+
+
+def test_what_can_be_shown_stays() -> None:
+    text = "user:42 ü/☃ 家"
+    assert one_line(text) == printable(text) == text
+
+
+def test_json_stays_the_same_json() -> None:
+    value = {"text": "a\x1b\x7f\x9b\u2028\n"}
+    assert json.loads(printable(json.dumps(value, ensure_ascii=False, indent=2))) == value
