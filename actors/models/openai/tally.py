@@ -72,6 +72,6 @@ class Tally:
 
 
 def _was_never_sent(error: BaseException) -> bool:
-    """Whether the server got nothing of the request: its error comes from that of the openai package, and that from HTTP's."""
+    """Whether the server got nothing of the request. The error comes from the openai package's, and that from HTTP's."""
     cause = None if error.__cause__ is None else error.__cause__.__cause__
     return type(cause).__name__ in NEVER_SENT
