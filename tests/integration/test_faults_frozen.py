@@ -46,7 +46,7 @@ async def test_past_max_runtime_the_process_ends_and_in_the_end_there_is_a_dead_
     lease = {"CALLBOARD_LEASE": "3600"}  # what a killed worker held is given back without waiting for it
     await fleet.publish("a", "hold", 600.0, topic="brief")
     await fleet.publish("b", topic="brief")
-    for _ in range(3):  # the first of them held another message, so it is not known which one ended it
+    for _ in range(2):  # a worker that has just begun holds one message, so it is known which one ended it
         worker = fleet.worker("brief", environ=lease)
         assert await worker.ended(within=30) == -signal.SIGKILL
         assert len(worker.lines("holds Python's lock past the max_runtime of a handler")) == 1
@@ -55,7 +55,7 @@ async def test_past_max_runtime_the_process_ends_and_in_the_end_there_is_a_dead_
     await fleet.ready_worker("brief", environ=lease)
     await fleet.effects(1)
     await fleet.settled("brief")
-    assert [one.attempt for one in fleet.ledger.executions() if one.key == "a"] == [1, 1, 2]
+    assert [one.attempt for one in fleet.ledger.executions() if one.key == "a"] == [1, 2]
 
 
 async def test_a_killed_worker_leaves_no_keeper(fleet: WorkerFleet) -> None:
