@@ -84,18 +84,18 @@ def app_of(model: MeteredChatCompletionClient, answers: list[str]) -> App:
 
 async def test_messages_that_wait_for_the_budget_of_others_are_handled(fleet: WorkerFleet) -> None:
     """Each needs 10 tokens at most and 7 in the end, of 59: five are let in at once, and there is room for all eight."""
-    refused: list[BaseException] = []
+    seen: list[BaseException] = []
 
     async def answer(messages: Sequence[LLMMessage]) -> str:
-        await eventually(lambda: refused)
+        await eventually(lambda: seen)
         return "one two three four"
 
     class Watched(MeteredChatCompletionClient):
-        async def _refuse(self, refused_by: Refusal, most: Spent) -> NoReturn:
+        async def _refuse(self, refused: Refusal, most: Spent) -> NoReturn:
             try:
-                await super()._refuse(refused_by, most)
+                await super()._refuse(refused, most)
             except BudgetExceededError as error:
-                refused.append(error)
+                seen.append(error)
                 raise
 
     model = ReplayChatCompletionClient(default=answer)
@@ -110,4 +110,4 @@ async def test_messages_that_wait_for_the_budget_of_others_are_handled(fleet: Wo
             for number in range(8):
                 await runtime.publish_message("?", TopicId("questions", str(number)))
         await eventually(lambda: len(answers) == 8, 20)
-    assert all(isinstance(error, BudgetHeldError) for error in refused)
+    assert all(isinstance(error, BudgetHeldError) for error in seen)
