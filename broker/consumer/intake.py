@@ -10,6 +10,7 @@ from callboard.broker.delivery import Delivery
 from callboard.broker.settings import BrokerSettings
 
 from .bell import Bell
+from .fairness import PORTION, Fairness
 from .interfaces import ConsumedType, Lane, Pull, Turn
 from .mailbox import Mailboxes
 from .pace import Pace
@@ -141,6 +142,7 @@ class Intake:
         self._wake = wake
         self._load = Load()
         self._pace = Pace(settings.prefetch, lambda: boxes.held > 0, self._grown)
+        self._fairness = Fairness(boxes, self._is_short, self._share, wake.set)
         self._suspects = Suspects(self.nudge)
         self._bell = Bell(lane, self.types, lambda: self.room() > 0, self.nudge, settings.idle_poll)
         self._loop = asyncio.get_running_loop()
@@ -161,10 +163,26 @@ class Intake:
             return 0
         held, load, places = self._boxes.held, self._load, self._places
         unstarted = held - places.running
-        room = max(places.total - held, int(load.rate * AHEAD) - unstarted)
-        fitting = int(BYTES_AHEAD / load.typical_size)
-        most = min(self._settings.prefetch, max(1, fitting), self._pace.width) + places.waiting
+        # What waits behind an agent uses no place. Two portions for each: one that was handed over leaves room for others.
+        agents = len(self._boxes)
+        unused = min(places.total - agents, 2 * PORTION * agents - held)
+        room = max(places.total - held, unused, int(load.rate * AHEAD) - unstarted)
+        most = min(self._most(), self._pace.width) + places.waiting
         return min(self._ramp, room, most - held)
+
+    def _most(self) -> int:
+        """How many deliveries may be held, as prefetch and memory go."""
+        return min(self._settings.prefetch, max(1, int(BYTES_AHEAD / self._load.typical_size)))
+
+    def _is_short(self) -> bool:
+        """Whether there is no room although places are idle."""
+        if self._boxes.is_draining or self._suspects.keep_room:
+            return False
+        return self._places.running < self._places.total and self.room() <= 0
+
+    def _share(self) -> int:
+        """How many deliveries may be held of each agent so that there is room for as many agents as there are places."""
+        return max(1, min(PORTION, self._most() // self._places.total))
 
     def wants_turn(self) -> bool:
         """Whether there may be something to take, and room for it."""
@@ -210,6 +228,7 @@ class Intake:
     def handlers_begin(self) -> None:
         """Runners were told of what a turn has brought, and begin with it next."""
         self._pace.begin()
+        self._fairness.begin()
 
     def _next_look(self, turn: Turn) -> float:
         """Seconds until there is something to do at the latest."""
@@ -260,5 +279,6 @@ class Intake:
     def end(self) -> set[asyncio.Task[None]]:
         """Ends the timers and the wait for the bell; returns the tasks whose end is to be waited for."""
         self._suspects.forget()
+        self._fairness.end()
         self._pace.end()
         return self._bell.end()

@@ -62,6 +62,7 @@ class Mailboxes:
     def __init__(self) -> None:
         self._by_key: dict[MailboxKey, Mailbox] = {}
         self._steps_back = False
+        self._too_long: dict[Mailbox, int] = {}
         self.runnable: deque[Mailbox] = deque()
         self.finished: list[Finished] = []
         self.held = 0
@@ -120,7 +121,24 @@ class Mailboxes:
             for mailbox in self:
                 back += self.close_if_done(mailbox)[1]
         endings += [(delivery, NOT_BEGUN, True) for delivery in back]
+        if self._too_long:
+            endings += [(delivery, NOT_BEGUN, False) for delivery in self._cut()]
         return endings
+
+    def _cut(self) -> list[Delivery]:
+        """What goes back of agents that the worker keeps, because too much waits behind them."""
+        back: list[Delivery] = []
+        for mailbox, share in self._too_long.items():
+            # One that is closed meanwhile goes back as a whole, once nothing of it runs.
+            # guard: an agent that goes back goes back as a whole
+            if mailbox.closing:
+                continue
+            rest = [mailbox.queue.pop() for _ in range(len(mailbox.queue) - share)]
+            # guard: what is parked again keeps its order
+            back += reversed(rest)
+        self._too_long.clear()
+        self.held -= len(back)
+        return back
 
     def sent(self, mailbox: Mailbox) -> None:
         """One finished delivery is on its way to the server."""
@@ -152,7 +170,11 @@ class Mailboxes:
     @property
     def has_leftovers(self) -> bool:
         """Whether something is to be given back that no handler keeps here."""
-        return self._steps_back or (self.is_draining and any(box.task is None for box in self))
+        return (
+            self._steps_back
+            or bool(self._too_long)
+            or (self.is_draining and any(box.task is None for box in self))
+        )
 
     def step_back(self, concerns: Callable[[Delivery], bool]) -> bool:
         """Closes every mailbox in which a delivery that has not begun is concerned; whether there is any."""
@@ -162,6 +184,10 @@ class Mailboxes:
                 self.close(mailbox)
                 self._steps_back = True
         return self._steps_back
+
+    def park(self, mailbox: Mailbox, share: int) -> None:
+        """Has all but its first deliveries parked again. At least one is kept, and with it the agent."""
+        self._too_long[mailbox] = max(1, share)
 
     def close(self, mailbox: Mailbox) -> None:
         """Marks a mailbox to be given back: what has not begun goes back when the running handler has ended."""
@@ -196,5 +222,6 @@ class Mailboxes:
         # While the refused turn was under way more handlers have ended. Another worker has their messages by now.
         # guard: what had ended goes with the lease
         self.finished.clear()
+        self._too_long.clear()
         self.held = 0
         return [mailbox for mailbox in everything if mailbox.task is not None]

@@ -33,7 +33,10 @@ class Mark(StrEnum):
     COMMIT = "C", "it is handled"
     DEAD_LETTER = "D", "it failed for good", "reason, error, traceback, attempts, first attempt (ms or '')"
     RETRY = "R", "it comes back", "due (ms from now), attempts so far, first attempt (ms or ''), reason"
-    RELEASE = "L", "it goes back without an attempt"
+    RELEASE = (
+        "L",
+        "it goes back without an attempt; with MORE it is parked again behind its agent, which stays",
+    )
     WAIT = (
         "W",
         "it waits for a worker that knows its message in this version, or is a dead letter if no process ever knew it",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.marks import Mark
-from tests.helpers.server_driver import ServerDriver, bodies, topic
+from tests.helpers.eventually import eventually
+from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, topic
 
 
 async def test_a_busy_key_is_given_to_nobody_else(driver: ServerDriver) -> None:
@@ -116,3 +117,58 @@ async def test_keys_may_hold_any_bytes(driver: ServerDriver) -> None:
     }
     await second.finish_all()
     await driver.check_empty("counter")
+
+
+async def test_what_a_worker_gives_back_of_an_agent_that_it_keeps_is_parked_behind_it(
+    driver: ServerDriver,
+) -> None:
+    await driver.declare(topic("counter", "visits"))
+    first, second = await driver.worker("counter"), await driver.worker("counter")
+    await driver.note("topic:visits", "a", "1", "2", "3", "4")
+    held = await first.take()
+    await driver.note("topic:visits", "a", "5")
+    await second.take()
+    await first.turn(*(Done(one, Mark.RELEASE + Mark.MORE, ()) for one in held[2:]))
+    await driver.note("topic:visits", "a", "6")
+    assert await first.take() == [], "what is parked comes before it"
+    assert await second.take() == [], "the agent stays where it is"
+    assert await driver.mapping("busy:counter") == {"a": first.name}
+    assert await driver.mapping("parked:counter") == {"a": "4"}
+    await first.turn(Done(held[0], Mark.COMMIT + Mark.MORE, ()))
+    again = await first.finish(held[1], accept=True)
+    assert (bodies(again), {one.attempt for one in again}) == (["3", "4", "5", "6"], {1})
+    await first.finish_all()
+    await driver.check_empty("counter")
+
+
+async def test_what_was_parked_again_comes_after_what_its_worker_lost(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    first, second = await driver.worker("counter"), await driver.worker("counter")
+    await driver.note("topic:visits", "a", "1", "2", "3", "4")
+    held = await first.take()
+    await first.turn(*(Done(one, Mark.RELEASE + Mark.MORE, ()) for one in held[2:]))
+    await driver.expire(first)
+    await second.beat()
+    assert bodies(await second.take()) == ["1", "2", "3", "4"]
+    await second.finish_all()
+    await driver.check_empty("counter")
+
+
+async def test_a_retry_comes_before_what_was_parked_again(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    worker = await driver.worker("counter")
+    await driver.note("topic:visits", "a", "1", "2", "3", "4")
+    one, two, three, four = await worker.take()
+    await worker.turn(*(Done(it, Mark.RELEASE + Mark.MORE, ()) for it in (three, four)))
+    assert bodies(await worker.take()) == []
+    await worker.turn(Done(one, Mark.RETRY, (1, 1, "", "no")), Done(two, Mark.RELEASE, ()))
+    again: list[str] = []
+    await eventually(lambda: take_more(worker, again, 4))
+    assert again == ["1", "2", "3", "4"]
+    await worker.finish_all()
+    await driver.check_empty("counter")
+
+
+async def take_more(worker: DrivenWorker, taken: list[str], count: int) -> bool:
+    taken += bodies(await worker.take())
+    return len(taken) >= count

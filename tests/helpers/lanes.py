@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from callboard.broker import BrokerSettings
 from callboard.broker.consumer.consumer import Consumer
+from callboard.broker.consumer.fairness import PORTION
 from callboard.broker.consumer.interfaces import ConsumedType, Ending, HandlingWorker, Incarnation, Pull, Turn
 from callboard.broker.delivery import Delivery
 from callboard.broker.envelope import Envelope
@@ -68,6 +69,7 @@ class FakeLane:
         held: what the worker holds by reference.
         calls: every turn.
         committed, buried, returned: bodies, in the order in which they came.
+        parked: what waits behind agents of which the worker gave entries back and holds others.
         answering: while it is not set, turns are carried out and not answered.
         failures, resync_errors, reconnect_errors, join_errors, leave_error: what goes wrong next.
         most_bytes: what of a turn's commits passes before the timeout; None: everything.
@@ -83,6 +85,7 @@ class FakeLane:
         self.committed: list[str] = []
         self.buried: list[str] = []
         self.returned: list[str] = []
+        self.parked: dict[bytes, deque[Delivery]] = {}
         self.answering = asyncio.Event()
         self.answering.set()
         self.failures: deque[Failure | None] = deque()
@@ -130,8 +133,8 @@ class FakeLane:
             failure = Failure(ConnectionLostError("redis://test", "no answer within 10 s"))
         if failure is not None and not failure.carried_out:
             raise failure.error
-        self._end(done)
-        given = [delivery for name in wants for delivery in self._take(name, pull.room)]
+        given = self._hand_over(self._end(done), pull.accept)
+        given += [delivery for name in wants for delivery in self._take(name, pull.room)]
         more = bool(self.queue) and bool(wants)
         suspects = self.suspects_wait, "", self.suspicion
         answer = Turn(given, 1_763_700_000_000, self.next_due_ms, more, *suspects)
@@ -140,7 +143,8 @@ class FakeLane:
             raise failure.error
         return answer
 
-    def _end(self, done: Sequence[Done]) -> None:
+    def _end(self, done: Sequence[Done]) -> list[bytes]:
+        """Commits these; returns the keys of the agents that are free."""
         lists = {
             Mark.COMMIT: self.committed,
             Mark.DEAD_LETTER: self.buried,
@@ -153,11 +157,26 @@ class FakeLane:
             lists[marks_of(one.mode)[0]].append(body_of(one.delivery))
             if Mark.MORE not in one.mode:
                 free.add((one.delivery.raw_type, one.delivery.raw_key))
+            if marks_of(one.mode) == [Mark.RELEASE, Mark.MORE]:
+                self.parked.setdefault(one.delivery.raw_key, deque()).append(one.delivery)
         self.dones += done
         kept = {(delivery.raw_type, delivery.raw_key) for delivery in self.held.values()}
         assert not free & kept, "a key was let go of which the worker holds more"
         ended = {(one.delivery.raw_type, one.delivery.raw_key) for one in done}
         assert ended <= free | kept, "a key was kept of which the worker holds nothing"
+        return [key for _, key in free]
+
+    def _hand_over(self, free: Sequence[bytes], accept: int) -> list[Delivery]:
+        """What is parked behind these goes to the worker, or to whoever asks next."""
+        given: list[Delivery] = []
+        for key in free:
+            waiting = self.parked.get(key, deque())
+            count = min(PORTION, accept - len(given), len(waiting))
+            given += [waiting.popleft() for _ in range(count)]
+            if not count or not waiting:
+                self.queue.extendleft(reversed(self.parked.pop(key, deque())))
+        self.held.update({one.reference: one for one in given})
+        return given
 
     def can_send(self, delivery: Delivery, outcome: Outcome) -> bool:
         return is_sendable(as_done(delivery, outcome, True, 60.0))
@@ -166,7 +185,11 @@ class FakeLane:
         mine = [one for one in self.queue if one.raw_type.decode() == agent_type][:room]
         for one in mine:
             self.queue.remove(one)
-            self.held[one.reference] = one
+            if waiting := self.parked.get(one.raw_key):
+                waiting.append(one)
+            else:
+                self.held[one.reference] = one
+        mine = [one for one in mine if one.reference in self.held]
         self.most_held = max(self.most_held, len(self.held))
         return mine
 

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 
+from tests.helpers.eventually import eventually
 from tests.helpers.processes import Process
 from tests.helpers.worker_fleet import WorkerFleet
 
@@ -61,6 +62,23 @@ async def test_a_new_worker_takes_over_from_one_that_died_alone(fleet: WorkerFle
 
 
 async def _started(fleet: WorkerFleet, worker: Process) -> None:
-    from tests.helpers.eventually import eventually
-
     await eventually(lambda: any(one.pid == worker.pid for one in fleet.ledger.executions()))
+
+
+async def test_an_agent_with_a_long_queue_and_a_killed_worker_keep_nobody_waiting(fleet: WorkerFleet) -> None:
+    """The others do not wait for it, and what was parked behind it comes in order after its worker has died."""
+    environ = {"CALLBOARD_CONCURRENCY": "20"}
+    for _ in range(80):
+        await fleet.publish("hot", seconds=0.05)
+    for number in range(20):
+        await fleet.publish(f"k{number}")
+    doomed = await fleet.ready_worker("job", environ=environ)
+    others = {f"k{number}" for number in range(20)}
+    await eventually(lambda: others <= {one.key for one in fleet.ledger.effects()})
+    done = sum(one.key == "hot" for one in fleet.ledger.effects())
+    assert done < 50, "without room for others the last of them come behind eighty"
+    doomed.kill()
+    await fleet.ready_worker("job", environ=environ)
+    await fleet.effects(100, within=30)
+    await fleet.settled()
+    fleet.ledger.check("job", fleet.published)

@@ -37,6 +37,20 @@ OWN_TASK = f"{REQUESTS}test_a_handler_that_cancels_its_own_task_fails_and_harms_
 
 PYTHON_MUTATIONS: Final = (
     Mutation(
+        "what is parked again of an agent is turned round",
+        "what is parked again keeps its order",
+        with_part("reversed(rest)", "rest"),
+        (f"{MAILBOX}test_all_but_its_share_is_parked_and_the_agent_is_kept",),
+        quick=False,
+    ),
+    Mutation(
+        "an agent that goes back is kept all the same",
+        "an agent that goes back goes back as a whole",
+        never,
+        (f"{MAILBOX}test_an_agent_that_is_closed_goes_back_as_a_whole",),
+        quick=False,
+    ),
+    Mutation(
         "a worker does not say what it was answered",
         "what was answered is acknowledged",
         removed,

@@ -153,6 +153,12 @@ OF_WORKERS: Final = (
         ),
     ),
     Mutation(
+        "an agent of which entries are parked again is given to others",
+        "an agent of which entries are parked again stays with its worker",
+        always,
+        (f"{ACTIVATION}test_what_a_worker_gives_back_of_an_agent_that_it_keeps_is_parked_behind_it{ON}",),
+    ),
+    Mutation(
         "a death counts no attempt",
         "a death counts an attempt",
         with_part(" + 1", ""),

@@ -80,19 +80,25 @@ local function acknowledge(worker, commits)
   end
 end
 
+-- Others may have the agent, now or when its time has come.
+local function let_go(turn, back)
+  if back.newer then
+    wait_for_newer(turn, back.type, back.key, back.newer)
+  -- guard: a retry waits
+  elseif back.delay > 0 then
+    call('HSET', P .. 'busy:' .. back.type, back.key, '')
+    call('ZADD', P .. 'timers', text(now() + back.delay), 'k|' .. back.type .. '|' .. back.key)
+    if is_unusable('timers') then make_ready(back.type, back.key) end
+  else
+    make_ready(back.type, back.key)
+  end
+end
+
 local function return_keys(turn)
   for _, back in ipairs(turn.returned_order) do
     park_or_bury(back.type, back.key, back.refs)
-    if back.newer then
-      wait_for_newer(turn, back.type, back.key, back.newer)
-    -- guard: a retry waits
-    elseif back.delay > 0 then
-      call('HSET', P .. 'busy:' .. back.type, back.key, '')
-      call('ZADD', P .. 'timers', text(now() + back.delay), 'k|' .. back.type .. '|' .. back.key)
-      if is_unusable('timers') then make_ready(back.type, back.key) end
-    else
-      make_ready(back.type, back.key)
-    end
+    -- guard: an agent of which entries are parked again stays with its worker
+    if back.goes then let_go(turn, back) end
   end
 end
 

@@ -3,8 +3,9 @@
 
 local function ref_of(turn, i) return turn.commits.group[i].suffix .. ' ' .. turn.commits.id[i] end
 
--- The agent goes back with this entry, and with others of it that go back in the same turn.
-local function give_back(turn, i, delay)
+-- The agent goes back with this entry, and with others of it that go back in the same turn; where it `stays`, the entry is
+-- parked behind it again, and the worker goes on with what it holds of the agent.
+local function give_back(turn, i, delay, stays)
   local agent_type, key = turn.commits.group[i].type, turn.commits.key[i]
   local name = agent_type .. ' ' .. key
   local back = turn.returned[name]
@@ -14,6 +15,7 @@ local function give_back(turn, i, delay)
     turn.returned_order[#turn.returned_order + 1] = back
   end
   back.refs[#back.refs + 1] = ref_of(turn, i)
+  back.goes = back.goes or not stays
   if delay > back.delay then back.delay = delay end
   return back
 end
@@ -77,7 +79,7 @@ end
 WRITERS[RELEASE] = function(turn, i)
   call('HINCRBY', P .. 'stats:' .. turn.commits.group[i].type, 'released', 1)
   -- guard: a release counts no attempt
-  give_back(turn, i, 0)
+  give_back(turn, i, 0, string.find(turn.commits.mode[i], MORE, 1, true))
 end
 
 -- A cancel that came while the handler ran: the requester was told that nothing happened.

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from callboard.broker.consumer.mailbox import Mailbox, Mailboxes
+from callboard.broker.consumer.mailbox import NOT_BEGUN, Mailbox, Mailboxes
 from callboard.broker.delivery import Delivery
 from tests.helpers.lanes import body_of, entry
 
@@ -135,3 +135,55 @@ async def test_fencing_forgets_everything_and_tells_what_runs(boxes: Mailboxes) 
     assert only(boxes) is not running
     assert not only(boxes).fenced
     await running.task
+
+
+def test_all_but_its_share_is_parked_and_the_agent_is_kept(boxes: Mailboxes) -> None:
+    filled(boxes, "a1", "a2", "a3", "a4", "b1")
+    box = next(iter(boxes))
+    boxes.park(box, 2)
+    assert boxes.has_leftovers
+    endings = boxes.endings([])
+    assert [(body_of(one), outcome, is_free) for one, outcome, is_free in endings] == [
+        ("a3", NOT_BEGUN, False),
+        ("a4", NOT_BEGUN, False),
+    ]
+    assert (texts(list(box.queue)), boxes.held, boxes.has_leftovers) == (["a1", "a2"], 3, False)
+    assert boxes.endings([]) == []
+
+
+def test_one_delivery_is_kept_at_least(boxes: Mailboxes) -> None:
+    filled(boxes, "a1", "a2")
+    boxes.park(only(boxes), 0)
+    assert [body_of(one) for one, _, _ in boxes.endings([])] == ["a2"]
+
+
+def test_an_agent_that_was_to_keep_its_share_and_has_less_now_keeps_it_all(boxes: Mailboxes) -> None:
+    filled(boxes, "a1", "a2", "a3")
+    box = only(boxes)
+    boxes.park(box, 2)
+    boxes.finish(box)
+    assert boxes.endings([]) == []
+
+
+def test_an_agent_that_is_closed_goes_back_as_a_whole(boxes: Mailboxes) -> None:
+    """Its first message is to be tried again: nothing behind it may stay, or be handled before it."""
+    filled(boxes, "a1", "a2", "a3")
+    box = only(boxes)
+    box.task = object()  # type: ignore[assignment]
+    boxes.park(box, 1)
+    boxes.close(box)
+    assert boxes.endings([]) == []
+    box.task = None
+    boxes.step_back(lambda _: True)
+    assert [(body_of(one), is_free) for one, _, is_free in boxes.endings([])] == [
+        ("a1", True),
+        ("a2", True),
+        ("a3", True),
+    ]
+
+
+def test_nothing_is_parked_of_what_a_lost_lease_took(boxes: Mailboxes) -> None:
+    filled(boxes, "a1", "a2", "a3")
+    boxes.park(only(boxes), 1)
+    boxes.fence()
+    assert (boxes.endings([]), boxes.held, boxes.has_leftovers) == ([], 0, False)
