@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -14,7 +13,8 @@ from callboard.memory.llm_messages import AssistantMessage
 
 from .base import ChatCompletionClient
 from .charges import charged
-from .errors import BudgetExceededError, ModelError, UnknownPriceError
+from .errors import BudgetExceededError, BudgetHeldError, ModelError, UnknownPriceError
+from .holds import new_hold_id
 from .request import ModelRequest, WrappedChatCompletionClient
 from .stores import Limit, Refusal
 from .types import CreateResult, RequestUsage
@@ -146,16 +146,16 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
         """Set the most that a request may need aside, and count what it used in its place.
 
         Raises:
-            BudgetExceededError: a budget that covers it has less left.
+            BudgetExceededError: a budget that covers it has less left; BudgetHeldError: until other requests end.
             UnknownPriceError: one of them is in money, and the model's price is not known.
         """
-        where, hold_id, draft = scopes(self.name), os.urandom(8).hex(), _Draft()
+        where, hold_id, draft = scopes(self.name), new_hold_id(), _Draft()
         limits = [limit for scope in where for budget in self._budgets for limit in budget.limits_of(scope)]
         most = self._most(request, any(unit == "usd" for _, unit, _ in limits))
         try:
             refused = await self.ledger.hold(where, hold_id, most, limits)
             if refused is not None:
-                self._refuse(refused, most)
+                await self._refuse(refused, most)
             yield draft
         finally:
             # In one step: in between, another request would find the money of this one free.
@@ -177,18 +177,16 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
         usage = RequestUsage(prompt * times + before, longest * times)
         return Spent(times, usage.prompt_tokens, usage.completion_tokens, price.of(usage) if price else 0.0)
 
-    def _refuse(self, refused: Refusal, most: Spent) -> NoReturn:
+    async def _refuse(self, refused: Refusal, most: Spent) -> NoReturn:
         scope, unit, limit, used = refused
         if unit == "usd" and self.ledger.price(self.model) is None:
             raise UnknownPriceError(self.model)
-        raise BudgetExceededError(
-            self.model,
-            unit="USD" if unit == "usd" else unit,
-            limit=limit,
-            spent=used,
-            needed=most.usd if unit == "usd" else most.tokens,
-            scope=scope,
-        )
+        in_money = unit == "usd"
+        needed, spent = most.usd if in_money else most.tokens, await self.ledger.spent(scope)
+        has_room = (spent.usd if in_money else spent.tokens) + needed <= limit
+        kind = BudgetHeldError if has_room else BudgetExceededError
+        name = "USD" if in_money else unit
+        raise kind(self.model, unit=name, limit=limit, spent=used, needed=needed, scope=scope)
 
 
 @dataclass(slots=True)

@@ -16,13 +16,14 @@ ModelError(model, reason, status, retry_after)
 ├── UnknownModelError (ValueError)   nothing is known of this model                            permanent
 ├── ModelNotFoundError               the server has no such model                              permanent
 ├── BudgetExceededError              it would cost more than is allowed                        permanent
+│   └── BudgetHeldError              until requests end that are under way
 ├── UnknownPriceError (LookupError)  a limit in money, and no price for the model              permanent
 └── ReplayExhaustedError (ValueError) a ReplayChatCompletionClient has nothing more to say     permanent
 ```
 
 `permanent`: another attempt would end the same way, so a message that fails with it becomes a dead letter at once.
-`is_outage`: the server, or the way to it, does not work at the moment; the first four of them. It says nothing about the
-request, which may work once the outage is over.
+`is_outage`: the server, or the way to it, does not work at the moment; the first four of them, and BudgetHeldError. It says
+nothing about the request, which may work once the outage is over.
 """
 
 from __future__ import annotations
@@ -203,6 +204,16 @@ class BudgetExceededError(ModelError):
     spent: float = 0.0
     needed: float = 0.0
     scope: str = "total"
+
+
+class BudgetHeldError(BudgetExceededError):
+    """A budget has room for the request, but what other requests set aside stands in the way until they end.
+
+    It counts as an outage: on the bus the message is tried again, without using up attempts.
+    """
+
+    permanent = False
+    is_outage = True
 
 
 class UnknownPriceError(ModelError, LookupError):

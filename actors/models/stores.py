@@ -14,6 +14,8 @@ from callboard.broker.redis.store import RedisStore
 from callboard.errors import OutsideContextError
 from callboard.runtime.execution import current
 
+from .holds import is_replaced
+
 MAX_NAMES = 10_000
 FORGOTTEN = 86_400.0  # seconds behind its end after which the hold of a process that died is removed
 
@@ -57,7 +59,7 @@ class Store(Protocol):
         Atomic, so that of two requests at once neither overlooks the other, and safe to repeat.
 
         Args:
-            hold_id: names it.
+            hold_id: names it, see holds.py: what another worker set aside for the same message before does not count.
             scopes: such as "total" and "run:42"; the tables `usage:<scope>` and `held:<scope>` belong to them.
             amounts: "tokens" and "usd".
             limits: scope, "tokens" or "usd", and the most; those that a scope carries itself count as well.
@@ -161,7 +163,10 @@ class InMemoryStore:
 
     def _held(self, scope: str, unit: str, hold_id: str) -> float:
         found = self._find(f"held:{scope}")
-        others = (value for name, value in found.table.items() if name != hold_id) if found else ()
+        table = found.table if found else {}
+        others = (
+            value for name, value in table.items() if name != hold_id and not is_replaced(name, hold_id)
+        )
         return sum(
             amount for ends, amount in (read_hold(value, unit) for value in others) if ends > self._clock()
         )

@@ -44,3 +44,15 @@ async def test_every_key_of_it_has_a_lifetime(driver: ServerDriver) -> None:
     for name in ("held:total", "usage:total", "held:run:1", "usage:run:1"):
         command = driver.transport.admin.command
         assert 0 < await command("PTTL", driver.transport.keys.of(f"store:{name}")) <= 2 * DAY * 1000
+
+
+async def test_what_a_dead_worker_held_does_not_stand_in_the_way_of_its_message(driver: ServerDriver) -> None:
+    assert await hold(driver, "ab@1/1", 30)
+    assert not await hold(driver, "ab@1/2", 30), "of the same worker"
+    assert not await hold(driver, "cd@2/3", 30), "of another message"
+    assert not await hold(driver, "4", 30), "of no message"
+    assert await hold(driver, "ab@2/5", 30)
+
+    await RedisStore(driver.transport.admin).settle("ab@1/1", SCOPES, {"prompt_tokens": 4}, DAY)
+    used = await RedisStore(driver.transport.admin).table("usage:run:1")
+    assert float(used["prompt_tokens"]) == 4, "counted all the same, should it have been alive"

@@ -251,7 +251,7 @@ class Slow:
     `server.hung_up` is set when the client goes away instead.
     """
 
-    then: Answer = field(default_factory=lambda: Answer("late"))
+    then: Behaviour = field(default_factory=lambda: Answer("late"))
     events: int = 0
 
     async def __call__(self, asked: Asked, server: OpenAIServer) -> Response:

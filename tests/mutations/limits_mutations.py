@@ -101,4 +101,11 @@ LIMITS_MUTATIONS: Final = (
         always,
         (f"{LEDGER}test_what_is_settled_twice_is_counted_once{ON}",),
     ),
+    Mutation(
+        "what a dead worker held ends its message",
+        "what a worker held that died does not stand in the way of its message",
+        becomes("local counts = flat[i] ~= id"),
+        (f"{LEDGER}test_what_a_dead_worker_held_does_not_stand_in_the_way_of_its_message{ON}",),
+        quick=False,
+    ),
 )

@@ -190,7 +190,8 @@ def query(
         print_json([one.model_dump(mode="json") for one in results])
         return
     if not results:
-        say("nothing was found; `callboard memory stats` shows what is there")
+        there = f" --app {target}" if target else ""
+        say(f"nothing was found; `callboard memory stats{there}` shows what is there")
     for one in results:
         metadata = one.metadata or {}
         say(f"{metadata['score']:.3f}  {_place(metadata)}")

@@ -7,10 +7,12 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
+from pydantic import ValidationError
+
 from callboard.memory.llm_messages import FunctionCall
 from callboard.models.types import ChatCompletionTokenLogprob, RequestUsage
 
-from .wire import WireAnswer, WireChoice, WireFunction, WireUsage, as_tool_name
+from .wire import WireAnswer, WireCharge, WireChoice, WireFunction, WireUsage, as_tool_name
 
 NOTHING_USED: Final = RequestUsage(0, 0)
 
@@ -94,6 +96,14 @@ def arguments_text(function: WireFunction) -> str:
     """The arguments as text; some servers send the object itself."""
     given = function.arguments
     return json.dumps(given, ensure_ascii=False) if isinstance(given, dict) else given or ""
+
+
+def charged_in(body: bytes | str) -> RequestUsage:
+    """Tokens that the server counted in a body, whatever else stands there."""
+    try:
+        return usage_of(WireCharge.model_validate_json(body).usage)
+    except ValidationError:
+        return NOTHING_USED
 
 
 def usage_of(usage: WireUsage | None) -> RequestUsage:

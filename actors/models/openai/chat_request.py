@@ -15,7 +15,7 @@ from callboard.models.types import CreateResult, FinishReasons
 from .answer import Answer
 from .calls_in_text import call_as_text, read_calls, read_reply, reply_schema
 from .markup import split_thought
-from .objections import Conversation, Objection
+from .objections import Conversation, Objection, unoffered_call
 from .offer import Offer, ToolSchemas
 from .output import Output, OutputFormat, schema_format
 from .settings import REQUEST_ARGUMENTS, OpenAISettings, check_arguments
@@ -67,6 +67,7 @@ class ChatRequest:
         tools: names of the tools that may be called.
         told: what the conversation before it says about calls.
         uses_schema: whether every answer is held to the schema of a call or an answer.
+        may_call: whether the request offered tools that may be called.
     """
 
     settings: OpenAISettings
@@ -75,6 +76,7 @@ class ChatRequest:
     tools: tuple[str, ...]
     told: Conversation
     uses_schema: bool = False
+    may_call: bool = True
 
     @classmethod
     def of(cls, request: ModelRequest, settings: OpenAISettings) -> ChatRequest:
@@ -100,7 +102,7 @@ class ChatRequest:
         arguments |= offer.arguments(request)
         given = {name: value for name, value in arguments.items() if value is not None}
         told = Conversation.of(request.messages, offer.tools)
-        return cls(settings, given, output, offer.callable, told, uses_schema)
+        return cls(settings, given, output, offer.callable, told, uses_schema, bool(offer.callable))
 
     def stream_arguments(self, include_usage: bool | None) -> dict[str, Any]:
         """The arguments for a stream."""
@@ -150,6 +152,9 @@ class ChatRequest:
         self, answer: Answer, calls: tuple[FunctionCall, ...], thought: str | None
     ) -> Reading:
         """The meaning of calls. One that was answered already is left out, unless the model insists on it."""
+        if not self.may_call and self.settings.tool_mode != "native":
+            stray = unoffered_call(self.settings.model, calls[0])
+            return Reading(stray.error, stray)
         new = calls if self.settings.tool_mode == "native" else self.told.new(calls)
         if not answer.calls and calls[0] not in new:
             new = ()  # a small model that goes round in circles, and makes up what it writes behind the first call

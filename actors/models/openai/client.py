@@ -20,7 +20,7 @@ from callboard.models.info import ModelInfo, known_model
 from callboard.models.request import ModelRequest, RequestClient
 from callboard.models.types import CreateResult, RequestUsage
 
-from .answer import Answer, whole_answer
+from .answer import Answer
 from .chat_request import ChatRequest
 from .connection import connection_of
 from .offer import tool_schemas
@@ -105,7 +105,6 @@ class OpenAIChatCompletionClient(RequestClient):
             while True:
                 ask = partial(self._ask, chat, tally)
                 answer = await self._retries.call(partial(_ended_by, token, ask), token)
-                tally.add(answer)
                 reading = chat.read(answer)
                 if answer is None or reading.objection is None or not left:
                     break
@@ -117,7 +116,7 @@ class OpenAIChatCompletionClient(RequestClient):
         client = await self._session.opened()
         with tally.asking(chat.arguments), self._session.typed_errors():
             response = await client.chat.completions.with_raw_response.create(**chat.arguments)
-            return whole_answer(response.content)
+            return tally.read(response.content)
 
     @contextmanager
     def _tallied(self) -> Iterator[Tally]:
@@ -205,8 +204,11 @@ class OpenAIChatCompletionClient(RequestClient):
         stream = await cancellable(self._ask_for_stream(arguments, tally), token)
         try:
             items = cancellable_items(stream, token)
-            while (chunk := await self._next_chunk(items)) is not None:
+            with tally.asking(arguments):
+                chunk = await self._next_chunk(items)
+            while chunk is not None:
                 yield chunk
+                chunk = await self._next_chunk(items)
         finally:
             await stream.close()
 

@@ -83,14 +83,19 @@ class Conversation:
         if call is None:
             return None
         if not offered:
-            sentence = "You can't call a tool now. Answer my question in words, with what you know."
-            error = BadResponseError(model, f"the answer is a call of {call.name}, and no tool was offered")
-            return Objection(error, sentence, ends_calls=True)
+            return unoffered_call(model, call)
         names = ", ".join(sorted(offered))
         error = BadResponseError(model, f"the answer is a call of {call.name}, and there are only {names}")
         return Objection(
             error, f"There is no tool {call.name}, only {names}. Call one of these, or answer in words."
         )
+
+
+def unoffered_call(model: str, call: FunctionCall) -> Objection:
+    """The objection to a call where none can be made."""
+    sentence = "You can't call a tool now. Answer my question in words, with what you know."
+    error = BadResponseError(model, f"the answer is a call of {call.name}, and no tool was offered")
+    return Objection(error, sentence, ends_calls=True)
 
 
 def _calls_of(message: LLMMessage) -> Sequence[FunctionCall]:

@@ -8,13 +8,14 @@ API; `reasoning_content` as DeepSeek, vLLM and llama.cpp have it, `reasoning` as
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from callboard.models.types import ChatCompletionTokenLogprob
 
 LONGEST_NAME: Final = 64  # characters
+MOST_TOKENS: Final = 10**9  # more of them nobody reads or writes for one request
 ALLOWED: Final = re.compile(r"[a-zA-Z0-9_-]+")
 OTHER: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -93,11 +94,33 @@ class WireChoice(_Wire):
         return None if self.logprobs is None else self.logprobs.content
 
 
+def _tokens(value: Any) -> int | None:
+    """A number of tokens; None for what is none, so that a wrong count neither costs the answer nor spoils a sum."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return int(value) if is_number and 0 <= value <= MOST_TOKENS else None
+
+
+def _table(value: Any) -> Any:
+    return value if isinstance(value, dict) else None
+
+
+TokenCount: TypeAlias = Annotated[int | None, BeforeValidator(_tokens)]
+
+
 class WireUsage(_Wire):
     """The number of tokens."""
 
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: TokenCount = None
+    completion_tokens: TokenCount = None
+
+
+Usage: TypeAlias = Annotated[WireUsage | None, BeforeValidator(_table)]
+
+
+class WireCharge(_Wire):
+    """What was used, of an answer that can't be read otherwise."""
+
+    usage: Usage = None
 
 
 class WireError(_Wire):
@@ -112,4 +135,4 @@ class WireAnswer(_Wire):
 
     error: WireError | None = None
     choices: list[WireChoice] | None = None
-    usage: WireUsage | None = None
+    usage: Usage = None

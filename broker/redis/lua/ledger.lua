@@ -17,7 +17,17 @@ local function usage_key(scope) return P .. 'store:usage:' .. scope end
 
 local function held_key(scope) return P .. 'store:held:' .. scope end
 
--- What is held in a scope, except by one hold. A hold that has ended counts no more; it stays for a while all the same, so that
+-- The message and the worker of a hold `<message>@<worker>/<number>`; nothing of one that was made outside a handler.
+local function parts_of(id) return string.match(id, '^(%x+)@(%x+)/') end
+
+-- Whether another hold is of the same message as mine, and of a worker that has lost it since: it died, most likely.
+local function is_replaced(other, mine)
+  local message, worker = parts_of(mine)
+  local its_message, its_worker = parts_of(other)
+  return message ~= nil and its_message == message and its_worker ~= worker
+end
+
+-- What is held in a scope, except by one hold and those that it replaces. A hold that has ended counts no more; it stays for a while all the same, so that
 -- a request that took long is counted when it ends.
 local function held_besides(scope, id)
   local amounts, key = { tokens = 0, usd = 0 }, held_key(scope)
@@ -25,7 +35,9 @@ local function held_besides(scope, id)
   for i = 1, #flat, 2 do
     local ends, tokens, usd = string.match(flat[i + 1], '^(%S+) (%S+) (%S+)$')
     ends = tonumber(ends or 0)
-    if flat[i] ~= id and ends > now() then
+    -- guard: what a worker held that died does not stand in the way of its message
+    local counts = flat[i] ~= id and not is_replaced(flat[i], id)
+    if counts and ends > now() then
       amounts.tokens, amounts.usd = amounts.tokens + tonumber(tokens), amounts.usd + tonumber(usd)
     elseif ends + FORGOTTEN < now() then
       call('HDEL', key, flat[i])

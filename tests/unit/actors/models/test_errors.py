@@ -66,7 +66,8 @@ def test_every_one_is_an_actor_error_that_says_whether_to_try_again(cls: type[Mo
 
 def test_outages_say_so() -> None:
     outages = {cls.__name__ for cls in MODEL_ERRORS if cls.is_outage}
-    assert outages == {"RateLimitError", "ModelOverloadedError", "ModelConnectionError", "ModelTimeoutError"}
+    server = {"RateLimitError", "ModelOverloadedError", "ModelConnectionError", "ModelTimeoutError"}
+    assert outages == {*server, "BudgetHeldError"}
 
 
 def test_what_was_paid_for_crosses_processes() -> None:

@@ -81,6 +81,13 @@ async def test_what_is_held_or_used_is_not_given_away_again(store: Store) -> Non
     assert await hold(store, "c", 8, 25) is None
 
 
+async def test_a_hold_of_another_worker_gives_way_to_its_message(store: Store) -> None:
+    assert await hold(store, "ab@1/1", 10, 15) is None
+    assert await hold(store, "ab@1/2", 10, 15) is not None, "of the same worker"
+    assert await hold(store, "cd@2/3", 10, 15) is not None, "of another message"
+    assert await hold(store, "ab@2/4", 10, 15) is None
+
+
 async def test_a_hold_that_has_ended_counts_no_more_and_is_settled_all_the_same(store: Store) -> None:
     assert await hold(store, "a", 10, 10, seconds=0.001) is None
 

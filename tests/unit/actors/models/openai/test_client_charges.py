@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -19,7 +20,17 @@ from callboard.models.errors import (
     ModelTimeoutError,
 )
 from tests.helpers.eventually import eventually
-from tests.helpers.openai_server import Answer, BrokenOff, OpenAIServer, Slow, Usage, overloaded
+from tests.helpers.openai_server import (
+    Answer,
+    BrokenOff,
+    Cut,
+    Events,
+    OpenAIServer,
+    Raw,
+    Slow,
+    Usage,
+    overloaded,
+)
 
 from .conftest import MakeClient
 
@@ -135,3 +146,68 @@ async def test_an_answer_without_usage_is_counted_by_the_client(
     assert spent.requests == 2
     assert spent.prompt_tokens == 2 * client.count_tokens(HELLO)
     assert spent.completion_tokens > 6
+
+
+CHARGED = {"usage": {"prompt_tokens": 7, "completion_tokens": 3}}
+MESSAGE = {"role": "assistant", "content": "Hello"}
+WHOLE = {"choices": [{"message": MESSAGE, "finish_reason": "stop"}]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"choices": []},
+        {"choices": [{"message": None}]},
+        {"choices": [{"message": {"content": [{"type": "text", "text": "Hello"}]}}]},
+        {"error": {"message": "no", "code": "server_error"}},
+    ],
+)
+async def test_what_stands_in_an_unreadable_answer_is_paid_for(
+    server: OpenAIServer, make: MakeClient, body: dict[str, Any]
+) -> None:
+    server.default = Raw(json.dumps(body | CHARGED))
+    client = MeteredChatCompletionClient(make(max_retries=0))
+    with pytest.raises(ModelError) as failed:
+        await client.create(HELLO)
+    assert failed.value.usage == RequestUsage(7, 3)
+    assert (await client.ledger.spent()).tokens == 10
+
+
+@pytest.mark.parametrize("count", [-700, "many", [1], 1e308, 10**400, True, None])
+async def test_a_wrong_count_costs_no_answer_and_spoils_no_sum(
+    server: OpenAIServer, make: MakeClient, count: Any
+) -> None:
+    usage = {"usage": {"prompt_tokens": count, "completion_tokens": 3.0}}
+    server.script(Raw(json.dumps(WHOLE | usage)), Raw(json.dumps(WHOLE | {"usage": count})))
+    client = MeteredChatCompletionClient(make())
+    result = await client.create(HELLO)
+    assert (result.content, result.usage) == ("Hello", RequestUsage(0, 3))
+    assert (await client.ledger.spent()).tokens == 3
+    assert (await client.create(HELLO)).content == "Hello"
+
+
+async def test_half_an_answer_has_been_paid_for(server: OpenAIServer, make: MakeClient) -> None:
+    server.default = Cut()
+    client = MeteredChatCompletionClient(make(max_retries=0))
+    with pytest.raises(ModelConnectionError):
+        await client.create(HELLO)
+    assert (await client.ledger.spent()).prompt_tokens == client.count_tokens(HELLO)
+
+
+async def test_what_never_reached_a_server_costs_nothing(make: MakeClient) -> None:
+    client = MeteredChatCompletionClient(make(base_url="http://127.0.0.1:9/v1", max_retries=0))
+    with pytest.raises(ModelConnectionError):
+        await client.create(HELLO)
+    assert (await client.ledger.spent()).tokens == 0
+
+
+async def test_a_stream_that_is_left_before_its_first_piece_has_been_read(
+    server: OpenAIServer, make: MakeClient
+) -> None:
+    # As servers do that accept a stream at once, and take their time for the prompt.
+    server.script(Slow(Events([": wait\n\n", ": more\n\n"]), events=1))
+    client = MeteredChatCompletionClient(make(timeout=0.2, max_retries=0))
+    with pytest.raises(ModelTimeoutError):
+        async for _ in client.create_stream(HELLO):
+            pass
+    assert (await client.ledger.spent()).prompt_tokens == client.count_tokens(HELLO)

@@ -93,6 +93,21 @@ async def test_a_stream_is_corrected_while_nothing_of_it_was_passed_on(
 
 
 @pytest.mark.parametrize("mode", TEXT_MODES)
+@pytest.mark.parametrize("tools", [[TOOL], []])
+async def test_nor_one_that_a_server_passes_on_all_the_same(
+    server: OpenAIServer, make: MakeClient, mode: str, tools: list[dict[str, object]]
+) -> None:
+    client = make(tool_mode=mode)
+    server.script(Answer(calls=[Call("look_up", '{"city": "Oslo"}')]), Answer("21 degrees"))
+    result = await client.create(HELLO, tools=tools, tool_choice="none" if tools else "auto")
+    assert result.content == "21 degrees"
+
+    server.default = Answer(calls=[Call("look_up", '{"city": "Oslo"}')])
+    with pytest.raises(BadResponseError, match="a call of look_up, and no tool was offered"):
+        await client.create(HELLO, tools=tools, tool_choice="none" if tools else "auto")
+
+
+@pytest.mark.parametrize("mode", TEXT_MODES)
 @pytest.mark.parametrize("function_calling", [True, False])
 async def test_no_call_where_none_may_be_made(
     server: OpenAIServer, make: MakeClient, info: ModelInfo, mode: str, function_calling: bool

@@ -341,7 +341,7 @@ async def test_a_stream_that_stops_to_flow(server: OpenAIServer, make: MakeClien
     server.script(Slow(Answer("Hello, Ada."), events=3))
 
     with pytest.raises(ModelTimeoutError):
-        await stream(make(timeout=0.2))
+        await stream(make(timeout=0.6))
 
     await eventually(server.hung_up.is_set)
 
