@@ -77,9 +77,10 @@ def test_a_missing_extra_is_named(
     assert any(text.startswith(module.replace("_", "-")) for text in EXTRAS[extra])
 
 
-def test_on_the_command_line_it_is_one_line() -> None:
-    code = "import sys; sys.modules['fakeredis'] = None; from callboard.cli import main; main()"
-    command = [sys.executable, "-c", code, "status", "--url", "memory://a", "--namespace", "a"]
+def test_on_the_command_line_it_is_one_line(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['chromadb'] = None; from callboard.cli import main; main()"
+    folder = ("--path", str(tmp_path), "--model", "hashing")
+    command = [sys.executable, "-c", code, "memory", "query", "what", *folder]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 1
-    assert done.stderr == "callboard: fakeredis is not installed: pip install 'callboard[testing]'\n"
+    assert done.stderr == "callboard: chromadb is not installed: pip install 'callboard[memory]'\n"

@@ -87,7 +87,7 @@ def test_a_killed_supervisor_takes_its_workers_along(shop: ShopFolder) -> None:
 
 def test_a_process_that_always_dies_ends_everything(shop: ShopFolder) -> None:
     app = (shop.folder / "shop.py").read_text(encoding="utf-8")
-    dies = "import sys\nif 'worker' in sys.argv and 'guard' in sys.argv:\n    raise SystemExit(9)\n"
+    dies = "import os, sys\nif 'worker' in sys.argv and 'guard' in sys.argv:\n    os._exit(9)\n"
     (shop.folder / "shop.py").write_text(dies + app, encoding="utf-8")
     with shop.started("up", "shop:app", "--restarts", "1") as running:
         assert running.ends() == 1
