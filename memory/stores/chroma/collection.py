@@ -184,6 +184,7 @@ class ChromaCollection:
                 with _clients:
                     # The type that chromadb declares lacks what the class behind it has.
                     client.close()  # type: ignore[attr-defined]
+                _close_connections(client)
         finally:
             if lock is not None:
                 lock.release()
@@ -367,6 +368,14 @@ def _client(config: ChromaDBVectorMemoryConfig, number: int) -> ClientAPI:
     else:
         client = chromadb.EphemeralClient(**common)
     return client
+
+
+def _close_connections(client: ClientAPI) -> None:
+    """Close the connections to a server: Chroma's own `close` leaves them open (chromadb 1.5), and it has two sessions."""
+    for owner in (client, getattr(client, "_admin_client", None)):
+        session = getattr(getattr(owner, "_server", None), "_session", None)
+        if session is not None:
+            session.close()
 
 
 def _chromadb() -> Any:
