@@ -183,8 +183,11 @@ class Consumer:
         return self._places.running
 
     def handled_in(self, task: asyncio.Task[Any]) -> Delivery | None:
-        """The delivery that is handled in this task."""
-        return next((box.queue[0] for box in self._boxes if box.task is task and box.queue), None)
+        """The delivery that is handled in this task. May be called from another thread."""
+        # A copy, made in one go: the handler may end meanwhile, and its delivery leave the queue.
+        return next(
+            (first for box in self._boxes if box.task is task for first in tuple(box.queue)[:1]), None
+        )
 
     def running_by_type(self) -> dict[str, int]:
         """Handlers under way, by agent type. May be called from another thread."""

@@ -22,20 +22,20 @@ def misplaced(refs: Sequence[str]) -> Iterator[str]:
     Yields:
         `<ref>|<ref that it belongs before>`, the latter "" for the end of the list; or once "" for a short list.
     """
-    places = [place for ref in refs if (place := _place(ref)) is not None]
+    known = [(place, ref) for ref in refs if (place := _place(ref)) is not None]
+    places = [place for place, _ in known]
     if all(places[i - 1] <= places[i] for i in range(1, len(places))):
         return
     if len(refs) <= SORTED_AT_ONCE:
         yield ""
         return
-    known = [ref for ref in refs if _place(ref) is not None]
     stay = _longest_rising(places)
     standing = set(stay)
     standing_places = [places[i] for i in stay]
     moved = sorted(set(range(len(known))) - standing, key=lambda i: places[i])
-    for i in {known[i]: i for i in moved}.values():  # what is named twice is moved once
-        after = bisect_right(standing_places, places[i])
-        yield f"{known[i]}|{known[stay[after]] if after < len(stay) else ''}"
+    for place, ref in dict.fromkeys(known[i] for i in moved):  # what is named twice is moved once
+        after = bisect_right(standing_places, place)
+        yield f"{ref}|{known[stay[after]][1] if after < len(stay) else ''}"
 
 
 def _place(ref: str) -> Place | None:
