@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from callboard.broker.encoding.registry import message
 from callboard.code import CodeBlock, CodeResult
 from callboard.memory.base import MemoryContent
@@ -136,7 +138,7 @@ class ModelClientStreamingChunkEvent(BaseAgentEvent):
 
 @message(name="callboard.AttemptEndedEvent")
 class AttemptEndedEvent(BaseAgentEvent):
-    """The process in which `source` was speaking is gone: what it has said since its turn began is void, and it begins again.
+    """The process in which `source` was speaking is gone: what it said since its turn began is void; it begins again.
 
     AutoGen has no such event: there the run is gone, too.
 
@@ -146,7 +148,7 @@ class AttemptEndedEvent(BaseAgentEvent):
     """
 
     content: str = "was interrupted, and begins again"
-    void_ids: list[str] = []
+    void_ids: list[str] = Field(default_factory=list)
     type: Literal["AttemptEndedEvent"] = "AttemptEndedEvent"
 
     def to_text(self) -> str:

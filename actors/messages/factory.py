@@ -35,10 +35,8 @@ class MessageFactory:
         Raises:
             MessageTypeError: It is known, or is no class of chat messages or events (a ValueError).
         """
-        # Programs without a type checker pass other things.
-        if not isinstance(message_type, type) or not issubclass(  # pyright: ignore[reportUnnecessaryIsInstance]
-            message_type, BaseChatMessage | BaseAgentEvent
-        ):
+        given: object = message_type  # programs without a type checker pass other things
+        if not isinstance(given, type) or not issubclass(given, BaseChatMessage | BaseAgentEvent):
             raise MessageTypeError(
                 str(message_type), "must be a subclass of BaseChatMessage or BaseAgentEvent."
             )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pydantic import BaseModel
 
 from .errors import MessageTypeError, UnknownMessageTypeError
 
-if TYPE_CHECKING:
-    from .base import BaseMessage
-
-_known: dict[str, list[type[BaseMessage]]] = {}  # several, where modules share a name
+_known: dict[str, list[type[Any]]] = {}  # several, where modules share a name
 
 
-def remember(cls: type[BaseMessage]) -> None:
+def remember(cls: type[BaseModel]) -> None:
     """Make a class known by its name; one that a reloaded module made again takes the place of the first."""
     if inspect.isabstract(cls):
         return
@@ -21,13 +20,13 @@ def remember(cls: type[BaseMessage]) -> None:
     _known[type_name(cls)] = [*others, cls]
 
 
-def type_name(cls: type[BaseMessage]) -> str:
+def type_name(cls: type[BaseModel]) -> str:
     """The name by which data names a class: the default of its field `type`, else the class's own."""
     field = cls.model_fields.get("type")
     return field.default if field is not None and isinstance(field.default, str) else cls.__name__
 
 
-def class_named(name: Any) -> type[BaseMessage]:
+def class_named(name: Any) -> type[Any]:
     """The class of a name.
 
     Raises:
@@ -43,5 +42,5 @@ def class_named(name: Any) -> type[BaseMessage]:
     return classes[0]
 
 
-def _full(cls: type[BaseMessage]) -> str:
+def _full(cls: type[BaseModel]) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"

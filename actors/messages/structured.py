@@ -10,10 +10,10 @@ from callboard.memory.llm_messages import UserMessage
 
 from .base import BaseChatMessage
 
-ContentT = TypeVar("ContentT", bound=BaseModel, covariant=True)
+ContentT_co = TypeVar("ContentT_co", bound=BaseModel, covariant=True)
 
 
-class StructuredMessage(BaseChatMessage, Generic[ContentT]):
+class StructuredMessage(BaseChatMessage, Generic[ContentT_co]):
     """A message whose content is a pydantic model: ``StructuredMessage[Review](content=Review(...), source="critic")``.
 
     Attributes:
@@ -21,7 +21,7 @@ class StructuredMessage(BaseChatMessage, Generic[ContentT]):
         format_string: How people and prompts see it, with the names of its fields in braces; None: as JSON.
     """
 
-    content: ContentT
+    content: ContentT_co
     format_string: str | None = None
 
     @computed_field  # type: ignore[prop-decorator]  # mypy has no computed properties
