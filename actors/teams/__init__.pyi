@@ -16,7 +16,6 @@ from .selection import (
     Member as Member,
     SpeakerSelection as SpeakerSelection,
 )
-
 from .solo import SoloAgent as SoloAgent
 
 __all__: list[str]

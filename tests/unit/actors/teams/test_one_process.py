@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+
 from callboard.agents import TaskResult
 from callboard.cancellation import CancellationToken
 from callboard.conditions import MaxMessageTermination, TextMentionTermination
 from callboard.messages import ModelClientStreamingChunkEvent, SelectSpeakerEvent, TextMessage
 from callboard.teams import RoundRobinGroupChat, TeamBusyError, TeamNotRunError, TeamRunError, TeamStateError
-
 from tests.helpers.chat import Echo, Streamer, texts
 
 
