@@ -110,7 +110,9 @@ class LocalCommandLineCodeExecutor(CodeExecutor):
         self._network = network
         self._env = dict(env or {})
         self._readable = tuple(str(Path(path).resolve()) for path in readable)
-        self._required = require_confinement
+        self._required = (
+            require_confinement if isinstance(require_confinement, bool) else (*require_confinement,)
+        )
         self._confinement: Confinement | None = None
         self._setting_up = asyncio.Lock()
         self._runs = Runs()
@@ -163,8 +165,10 @@ class LocalCommandLineCodeExecutor(CodeExecutor):
         """
         folder = await asyncio.to_thread(self._folder.open)
         if self._confinement is None:
-            self._confinement = await detect(self._plan(folder, []))
-        self._confinement.require(self._required)
+            found = await detect(self._plan(folder, []))
+            # guard: kept only when it is enough, so that nothing runs after a refusal
+            found.require(self._required)
+            self._confinement = found
 
     async def stop(self) -> None:
         """Stop the code that runs, whose results say that it was cancelled, and remove a temporary work folder."""

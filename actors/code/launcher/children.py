@@ -8,8 +8,10 @@ import select
 import signal
 import time
 
+from .processes import descendants
+
 #: Seconds for the kernel to take away what was killed.
-GRACE = 5.0
+GRACE = 8.0
 
 
 def end_of_children() -> int:
@@ -40,35 +42,33 @@ def exit_code(status: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def kill_group(pid: int) -> None:
-    """Kill a process and its process group, whichever of them there still are."""
-    for send, number in ((os.killpg, pid), (os.kill, pid)):
+def kill_group(group: int) -> None:
+    """Kill a process group, all at once: no member gets to start another process meanwhile."""
+    if group != os.getpgrp():
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            send(number, signal.SIGKILL)
+            os.killpg(group, signal.SIGKILL)
 
 
 def kill_all() -> None:
-    """Kill every descendant: those whose parents are gone have become children of this process."""
+    """Kill every descendant: the children of those that are killed become children of this process."""
     deadline = time.monotonic() + GRACE
     while time.monotonic() < deadline:
-        for pid in _children():
-            kill_group(pid)
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
+        # guard: group by group, or what starts processes faster than they are killed one by one outlives this
+        for group in {process.group for process in descendants()}:
+            kill_group(group)
+        if not _reap():
             return
         time.sleep(0.002)
 
 
-def _children() -> list[int]:
+def _reap() -> bool:
+    """Take away who has ended; say whether there are other children."""
     try:
-        own = os.readlink("/proc/self")
-        with open(f"/proc/self/task/{own}/children", encoding="ascii") as file:
-            text = file.read()
-    except OSError:
-        return []
-    return [int(pid) for pid in text.split()]
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _nothing(*_: object) -> None:

@@ -7,7 +7,7 @@ import signal
 from typing import NoReturn
 
 from . import namespaces, program
-from .children import drain, end_of_children, exit_code, wait_for
+from .children import drain, end_of_children, exit_code, kill_group, wait_for
 from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
 from .plan import KILLED, NAMESPACES, PROC, REFUSED, Plan
 from .watch import PAUSE, Watch
@@ -35,10 +35,11 @@ def arrange(plan: Plan) -> None:
     if os.uname().sysname == "Linux":
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         prctl(PR_SET_CHILD_SUBREAPER, 1)
+    if NAMESPACES not in plan.measures:
+        return
     if PROC in plan.measures:
         namespaces.mount_proc()
-    if NAMESPACES in plan.measures:
-        namespaces.arrange_mounts(plan.folder)
+    namespaces.arrange_mounts(plan.folder)
 
 
 def say(text: str) -> None:
@@ -62,7 +63,7 @@ def _keep(plan: Plan, launcher: int) -> int:
             return code
         passed = watch.look()
         if passed:
-            os.kill(child, signal.SIGKILL)
+            kill_group(child)
             say(f"Stopped: {passed}.")
             return KILLED
 

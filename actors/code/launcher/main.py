@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 import time
 
 from . import keeper, namespaces
-from .children import drain, end_of_children, exit_code, kill_all, kill_group, wait_for
+from .children import drain, end_of_children, exit_code, kill_all, wait_for
 from .kernel import PR_SET_CHILD_SUBREAPER, prctl
 from .plan import CANCELLED, KILLED, NAMESPACES, REFUSED, TIMEOUT, Plan
 
@@ -44,7 +46,8 @@ def _run(plan: Plan) -> int:
         keeper.run(plan, ours)
     os.close(ours)
     code = _wait(child, ended, deadline)
-    kill_group(child)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
     kill_all()
     if code == TIMEOUT and time.monotonic() >= deadline:
         keeper.say(f"Timeout: stopped after {plan.timeout:g} s.")

@@ -10,10 +10,13 @@ from . import landlock, seccomp
 from .kernel import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, drop_capabilities, prctl
 from .namespaces import SHARED_MEMORY
 from .plan import LANDLOCK, NAMESPACES, REFUSED, SECCOMP, Plan
+from .processes import tasks_of_user
 
 #: What launcher and keeper count for among the processes of a user.
 OWN_PROCESSES = 2
 
+#: How much less of a busy processor it gets than the worker.
+NICER = 10
 #: Descriptors above it can't be open: launcher and keeper open a handful.
 OPEN_AT_MOST = 256
 
@@ -36,6 +39,7 @@ def _separate() -> None:
     """A session, a process group and signals of its own, and nothing open but its output."""
     os.setsid()
     os.umask(0o077)
+    os.nice(NICER)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         # Those that a process ignores are ignored by the programs it becomes: Python ignores SIGPIPE and SIGXFSZ.
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -53,9 +57,9 @@ def _limit(plan: Plan) -> None:
         "RLIMIT_FSIZE": plan.file_size,
         "RLIMIT_CORE": 0,
     }
-    if NAMESPACES in plan.measures:
-        # Outside of namespaces it counts all processes of the user, the worker's own too.
-        limits["RLIMIT_NPROC"] = plan.processes + OWN_PROCESSES
+    # Outside of namespaces all processes of the user count, the worker's own too. It is no limit for root.
+    others = OWN_PROCESSES if NAMESPACES in plan.measures else tasks_of_user(os.geteuid())
+    limits["RLIMIT_NPROC"] = plan.processes + others
     for name, value in limits.items():
         which = getattr(resource, name)
         hardest = resource.getrlimit(which)[1]

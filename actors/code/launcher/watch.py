@@ -7,10 +7,10 @@ import stat
 import time
 
 from .plan import Plan
+from .processes import descendants
 
 #: Seconds between two looks, and how many times the length of a look there is at least between two.
 PAUSE, TIMES = 0.05, 20
-PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Watch:
@@ -30,10 +30,10 @@ class Watch:
         return self._look_at_processes() or self._look_at_folder()
 
     def _look_at_processes(self) -> str:
-        plan, processes = self._plan, _below()
-        if sum(threads for threads, _ in processes) > plan.processes:
+        plan, found = self._plan, descendants()
+        if sum(process.threads for process in found) > plan.processes:
             return f"it had more than {plan.processes} processes and threads"
-        if sum(memory for _, memory in processes) > plan.memory:
+        if sum(process.memory for process in found) > plan.memory:
             return f"it used more than {plan.memory >> 20} MiB of memory"
         return ""
 
@@ -49,43 +49,6 @@ class Watch:
         if files - self._files_before > plan.files:
             return f"it made more than {plan.files} files"
         return ""
-
-
-def _below() -> list[tuple[int, int]]:
-    """Threads and resident bytes of every process that descends from this one; nothing where /proc is not Linux's."""
-    parents: dict[int, int] = {}
-    sizes: dict[int, tuple[int, int]] = {}
-    try:
-        # As this /proc calls it: it may be the one of the namespace outside.
-        own = int(os.readlink("/proc/self"))
-        names = [name for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return []
-    for name in names:
-        fields = _stat(name)
-        if fields:
-            parents[int(name)] = int(fields[1])
-            sizes[int(name)] = int(fields[17]), int(fields[21]) * PAGE
-    return [size for pid, size in sizes.items() if _descends(pid, own, parents)]
-
-
-def _stat(pid: str) -> list[bytes]:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            text = file.read()
-    except OSError:
-        return []
-    # The name in parentheses may itself hold spaces and parentheses.
-    return text.rpartition(b")")[2].split()
-
-
-def _descends(pid: int, ancestor: int, parents: dict[int, int]) -> bool:
-    steps = 0
-    while pid in parents and steps < len(parents):
-        pid, steps = parents[pid], steps + 1
-        if pid == ancestor:
-            return True
-    return False
 
 
 def _contents(folder: str) -> tuple[int, int]:
