@@ -20,5 +20,10 @@ from .requirements import (
     ImportFromModule as ImportFromModule,
     with_requirements as with_requirements,
 )
+from .tool import (
+    CodeExecutionInput as CodeExecutionInput,
+    CodeExecutionResult as CodeExecutionResult,
+    PythonCodeExecutionTool as PythonCodeExecutionTool,
+)
 
 __all__: list[str]

@@ -91,7 +91,8 @@ def _source_of(function: Function) -> str:
         definition = ast.parse(source).body[0]
     except (OSError, TypeError, SyntaxError) as error:
         raise FunctionsError(f"The source of {plain!r} can't be found: {error}") from error
-    if not isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef):
+    written_with_def = isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)
+    if not written_with_def or definition.name != getattr(plain, "__name__", ""):
         raise FunctionsError(f"{plain!r} is not written with def.")
     return "".join(_kept_lines(source, definition)).strip("\n")
 

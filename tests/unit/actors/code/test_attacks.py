@@ -38,7 +38,7 @@ for number in range(300):
     try:
         child = os.fork()
     except OSError:
-        break
+        sys.exit(3)  # the kernel refuses more
     if child == 0:
         {child}
         time.sleep(20)
@@ -52,7 +52,7 @@ time.sleep(20)
 async def test_a_fork_bomb(folder: Path, mark: str, child: str) -> None:
     code = f"# filename: {mark}.py\n" + FORKS.format(child=child)
     result = await run(an_executor(folder, limits=CodeLimits(processes=50)), code)
-    assert result.exit_code != 0
+    assert result.exit_code in (3, 137)
     assert not processes_with(mark)
 
 
