@@ -44,7 +44,7 @@ def to_stub(function: Function) -> str:
     """A function as its first line and its docstring, for a model to read."""
     if isinstance(function, FunctionWithRequirementsStr):
         return _stub_of(function.definition)
-    signature = f"def {function.__name__}{inspect.signature(function)}:"
+    signature = f"def {getattr(function, '__name__', 'function')}{inspect.signature(function)}:"
     return _stub(signature, function.__doc__)
 
 
@@ -91,8 +91,9 @@ def _source_of(function: Function) -> str:
         definition = ast.parse(source).body[0]
     except (OSError, TypeError, SyntaxError) as error:
         raise FunctionsError(f"The source of {plain!r} can't be found: {error}") from error
-    written_with_def = isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)
-    if not written_with_def or definition.name != getattr(plain, "__name__", ""):
+    name = getattr(plain, "__name__", "")
+    # The source of a lambda is the statement around it.
+    if not isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef) or definition.name != name:
         raise FunctionsError(f"{plain!r} is not written with def.")
     return "".join(_kept_lines(source, definition)).strip("\n")
 

@@ -166,7 +166,7 @@ class LocalCommandLineCodeExecutor(CodeExecutor):
         folder = await asyncio.to_thread(self._folder.open)
         if self._confinement is None:
             found = await detect(self._plan(folder, []))
-            # guard: kept only when it is enough, so that nothing runs after a refusal
+            # Kept only when it is enough, so that nothing runs after a refusal
             found.require(self._required)
             self._confinement = found
 

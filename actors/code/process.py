@@ -87,7 +87,7 @@ class _Run:
         waiting: set[asyncio.Future[Any]] = {ended, stop}
         await asyncio.wait(waiting, timeout=self._plan.timeout + GRACE, return_when=asyncio.FIRST_COMPLETED)
         if not ended.done():
-            # guard: the end of its input is the launcher's order to stop everything
+            # The end of its input is the launcher's order to stop everything
             cast("asyncio.StreamWriter", process.stdin).close()
             await asyncio.wait({ended}, timeout=GRACE)
         if not ended.done():

@@ -53,7 +53,7 @@ def kill_all() -> None:
     """Kill every descendant: the children of those that are killed become children of this process."""
     deadline = time.monotonic() + GRACE
     while time.monotonic() < deadline:
-        # guard: group by group, or what starts processes faster than they are killed one by one outlives this
+        # Group by group, or what starts processes faster than they are killed one by one outlives this
         for group in {process.group for process in descendants()}:
             kill_group(group)
         if not _reap():

@@ -53,7 +53,7 @@ def _keep(plan: Plan, launcher: int) -> int:
     if child == 0:
         program.run(plan)
     while True:
-        # guard: an orphaned keeper ends, and the code with it
+        # An orphaned keeper ends, and the code with it
         ready = wait_for([ended, launcher], PAUSE)
         if launcher in ready:
             return KILLED

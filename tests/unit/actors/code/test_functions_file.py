@@ -61,7 +61,9 @@ def test_a_marked_function_can_be_called() -> None:
 
 
 def test_source_is_parsed_and_not_run(tmp_path: Path) -> None:
-    given = FunctionWithRequirementsStr(f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n{SOURCE}")
+    given = FunctionWithRequirementsStr(
+        f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n{SOURCE}"
+    )
     assert not (tmp_path / "ran").exists()
     assert given.compiled_func(3) == "3"
     assert (tmp_path / "ran").exists()
