@@ -4,6 +4,7 @@ from .base import (
     CodeResult as CodeResult,
     CommandLineCodeResult as CommandLineCodeResult,
 )
+from .config import LocalCommandLineCodeExecutorConfig as LocalCommandLineCodeExecutorConfig
 from .confinement import Confinement as Confinement
 from .errors import (
     CodeError as CodeError,

@@ -56,6 +56,8 @@ class CommandLineCodeResult(CodeResult):
 class CodeExecutor(ABC):
     """Runs code blocks. An `async with` block starts it and stops it."""
 
+    component_type = "code_executor"
+
     @abstractmethod
     async def execute_code_blocks(
         self, code_blocks: list[CodeBlock], cancellation_token: CancellationToken

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from string import Template
 from types import SimpleNamespace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from callboard.cancellation import CancellationToken
 from callboard.errors import OutsideContextError, SettingValueError
@@ -17,6 +17,7 @@ from callboard.foundation.printable import printable
 
 from . import process
 from .base import CodeBlock, CodeExecutor, CommandLineCodeResult
+from .config import LocalCommandLineCodeExecutorConfig, warn_of_loss
 from .confinement import Confinement, Measure, detect
 from .environment import PACKAGES, environment, program_of, python_of, readable_paths
 from .errors import FunctionsError
@@ -70,6 +71,9 @@ class LocalCommandLineCodeExecutor(CodeExecutor):
         SettingValueError: The timeout is less than 1 s, or the module's name is no identifier (a ValueError).
     """
 
+    component_config_schema = LocalCommandLineCodeExecutorConfig
+    component_provider_override = "callboard.code.LocalCommandLineCodeExecutor"
+
     SUPPORTED_LANGUAGES: ClassVar[list[str]] = list(NAMES)
     FUNCTION_PROMPT_TEMPLATE: ClassVar[str] = (
         "These functions are available to your code. They are in the module `$module_name`; a function `foo` is "
@@ -89,16 +93,13 @@ class LocalCommandLineCodeExecutor(CodeExecutor):
         network: bool = False,
         env: Mapping[str, str] | None = None,
         readable: Iterable[Path | str] = (),
-        require_confinement: bool | Iterable[Measure] = False,
+        require_confinement: bool | Sequence[Measure] = False,
     ) -> None:
         warnings.warn(WARNING, UserWarning, stacklevel=2)
         if not 1 <= timeout < math.inf:
             raise SettingValueError("timeout", repr(timeout), "greater than or equal to 1, in seconds")
         if not functions_module.isidentifier():
             raise SettingValueError("functions_module", repr(functions_module), "a valid Python identifier")
-        if work_dir is not None and Path(work_dir).resolve() == Path.cwd():
-            message = "Using the current folder as work_dir is deprecated: code may change all that is in it."
-            warnings.warn(message, DeprecationWarning, stacklevel=2)
         self._timeout = timeout
         self._folder = WorkFolder(work_dir)
         self._functions = tuple(functions)
@@ -110,9 +111,7 @@ class LocalCommandLineCodeExecutor(CodeExecutor):
         self._network = network
         self._env = dict(env or {})
         self._readable = tuple(str(Path(path).resolve()) for path in readable)
-        self._required = (
-            require_confinement if isinstance(require_confinement, bool) else (*require_confinement,)
-        )
+        self._required = require_confinement
         self._confinement: Confinement | None = None
         self._setting_up = asyncio.Lock()
         self._runs = Runs()
@@ -259,6 +258,28 @@ class LocalCommandLineCodeExecutor(CodeExecutor):
         environ = environment(folder, self._virtual_env, self._env)
         plan, limits = self._plan(folder, command), self._limits
         return await process.run(plan, environ, tokens, limits.output, limits.output_kept)
+
+    def _to_config(self) -> LocalCommandLineCodeExecutorConfig:
+        """Its settings as plain data; not functions, a virtual environment, and `env`, which may hold secrets.
+
+        AutoGen writes the path of its temporary folder, which is gone when the data are read.
+        """
+        left_out = {"functions": self._functions, "virtual_env_context": self._virtual_env, "env": self._env}
+        warn_of_loss(name for name, value in left_out.items() if value)
+        return LocalCommandLineCodeExecutorConfig(
+            timeout=self._timeout,
+            work_dir=self._folder.given,
+            functions_module=self._functions_module,
+            cleanup_temp_files=self._cleanup_temp_files,
+            limits=self._limits,
+            network=self._network,
+            readable=list(self._readable),
+            require_confinement=self._required,
+        )
+
+    @classmethod
+    def _from_config(cls, config: LocalCommandLineCodeExecutorConfig) -> Self:
+        return cls(**dict(config))
 
     def _plan(self, folder: Path, command: list[str]) -> Plan:
         limits = self._limits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from pathlib import Path
 
 from .environment import HOME
@@ -18,7 +19,15 @@ class WorkFolder:
 
     def __init__(self, given: Path | str | None) -> None:
         self._given = None if given is None else Path(given).resolve()
+        if self._given == Path.cwd():
+            message = "Using the current folder as work_dir is deprecated: code may change all that is in it."
+            warnings.warn(message, DeprecationWarning, stacklevel=3)
         self._own: Path | None = None
+
+    @property
+    def given(self) -> str | None:
+        """The path of the given folder."""
+        return None if self._given is None else str(self._given)
 
     def open(self) -> Path:
         """The folder, made where it is missing: code may have deleted it."""

@@ -18,6 +18,7 @@ from callboard.code import (
     ConfinementError,
     FunctionsError,
     LocalCommandLineCodeExecutor,
+    LocalCommandLineCodeExecutorConfig,
     local,
     with_requirements,
 )
@@ -198,8 +199,8 @@ async def test_a_token_that_is_cancelled_already(folder: Path) -> None:
 
 
 async def test_a_cancelled_task_ends_when_the_code_has_ended(folder: Path) -> None:
-    code = "import os, time\nopen('m', 'w').write(str(os.getpid()))\nwhile True: open('beat', 'a').write('x')"
-    task = await started(an_executor(folder), code, folder / "m")
+    code = "while True: open('beat', 'a').write('x')"
+    task = await started(an_executor(folder), code, folder / "beat")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -323,6 +324,39 @@ async def test_packages_that_can_not_be_installed(folder: Path) -> None:
     wrapped = with_requirements(python_packages=[missing])(double)
     with pytest.raises(FunctionsError, match="Pip install failed"):
         await run(an_executor(folder, functions=[wrapped]), "print(1)")
+
+
+async def test_its_settings_as_plain_data_and_back(folder: Path) -> None:
+    executor = an_executor(
+        folder,
+        timeout=7,
+        limits=CodeLimits(memory=1 << 28),
+        readable=[folder],
+        require_confinement=["network"],
+    )
+    config = LocalCommandLineCodeExecutorConfig.model_validate_json(executor._to_config().model_dump_json())
+    with pytest.warns(UserWarning, match="no sandbox"):
+        again = LocalCommandLineCodeExecutor._from_config(config)
+    assert (again.timeout, again.work_dir) == (7, folder)
+    assert again._to_config() == config
+    assert config.limits.memory == 1 << 28
+
+
+async def test_a_temporary_folder_and_secrets_are_no_settings() -> None:
+    executor = an_executor(env={"TOKEN": "secret"})
+    assert executor.work_dir.is_dir()
+    with pytest.warns(UserWarning, match="does not hold: env$"):
+        config = executor._to_config()
+    assert config.work_dir is None
+    assert "secret" not in config.model_dump_json()
+    await executor.stop()
+
+
+def test_settings_of_autogen_can_be_read() -> None:
+    theirs = {"timeout": 60, "work_dir": None, "functions_module": "functions", "cleanup_temp_files": True}
+    with pytest.warns(UserWarning, match="no sandbox"):
+        executor = LocalCommandLineCodeExecutor._from_config(LocalCommandLineCodeExecutorConfig(**theirs))
+    assert executor.timeout == 60
 
 
 def test_it_is_a_code_executor() -> None:
