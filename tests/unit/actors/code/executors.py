@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from callboard import CancellationToken
-from callboard.code import CodeBlock, CommandLineCodeResult, LocalCommandLineCodeExecutor
+from callboard.code import CodeBlock, CommandLineCodeResult, ConfinementError, LocalCommandLineCodeExecutor
+from callboard.code.confinement import Measure
 
 LINUX = sys.platform == "linux"
 
@@ -21,6 +23,16 @@ def an_executor(work_dir: Path | None = None, **settings: Any) -> LocalCommandLi
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return LocalCommandLineCodeExecutor(work_dir=work_dir, **{"timeout": 30, **settings})
+
+
+async def confined(work_dir: Path, required: list[Measure], **settings: Any) -> LocalCommandLineCodeExecutor:
+    """A started executor that requires confinement; skips the test where the system does not allow it."""
+    executor = an_executor(work_dir, require_confinement=required, **settings)
+    try:
+        await executor.start()
+    except ConfinementError as error:
+        pytest.skip(str(error))
+    return executor
 
 
 async def run(

@@ -18,7 +18,7 @@ from callboard.code import CodeLimits
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import Process, python
 
-from .executors import an_executor, processes_with, run, started
+from .executors import an_executor, confined, processes_with, run, started
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the measures are Linux's")
 
@@ -207,7 +207,7 @@ async def test_no_server_is_reached(folder: Path, tmp_path: Path) -> None:
             server.bind(address)
             server.listen()
         code = CONNECT.format(port=tcp.getsockname()[1], path=path)
-        async with an_executor(folder, require_confinement=["network"]) as executor:
+        async with await confined(folder, ["network"]) as executor:
             result = await run(executor, code)
         assert (result.exit_code, result.output.count("refused")) == (0, 2), result.output
         async with an_executor(folder, network=True, readable=[tmp_path]) as executor:
@@ -231,7 +231,7 @@ async def test_nothing_outside_is_written(folder: Path, tmp_path: Path) -> None:
         "tmp": "echo x > /tmp/callboard-escaped",
         "proc": "echo x > /proc/sys/kernel/hostname",
     }
-    async with an_executor(folder, require_confinement=["writing"], cleanup_temp_files=False) as executor:
+    async with await confined(folder, ["writing"], cleanup_temp_files=False) as executor:
         if "namespaces" not in executor.confinement.measures:
             del attempts["mode"], attempts["time"]
         for name, command in attempts.items():
@@ -249,7 +249,7 @@ async def test_secrets_outside_are_not_read(
     (folder / "link").symlink_to(tmp_path / "secret")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.csv").write_text("1,2")
-    async with an_executor(folder, require_confinement=["reading"], readable=[tmp_path / "data"]) as executor:
+    async with await confined(folder, ["reading"], readable=[tmp_path / "data"]) as executor:
         for command in (
             f"cat {tmp_path}/secret",
             "cat link",
@@ -269,7 +269,7 @@ LOOK = (
 
 
 async def test_the_worker_is_out_of_reach(folder: Path) -> None:
-    async with an_executor(folder, require_confinement=["processes"]) as executor:
+    async with await confined(folder, ["processes"]) as executor:
         output = (await run(executor, LOOK, "sh")).output
     assert "PATH=" not in output
     assert "reached" not in output
