@@ -20,6 +20,7 @@ from .errors import (
     UndeliverableException as UndeliverableException,
     UnheardError as UnheardError,
 )
+from .foundation.cache_store import CacheStore as CacheStore, InMemoryStore as InMemoryStore
 from .foundation.component import (
     Component as Component,
     ComponentBase as ComponentBase,

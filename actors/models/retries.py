@@ -108,13 +108,28 @@ class ModelRetries:
             attempt += 1
 
 
-class RetryingChatCompletionClient(WrappedChatCompletionClient):
+class RetryingChatCompletionClientConfig(BaseModel):
+    """A client that makes requests again, as plain data; the numbers are those of ModelSettings."""
+
+    client: ComponentModel
+    max_attempts: int = DEFAULTS.max_attempts
+    retry_base: float = DEFAULTS.retry_base
+    retry_cap: float = DEFAULTS.retry_cap
+    longest_retry_after: float = DEFAULTS.longest_retry_after
+
+
+class RetryingChatCompletionClient(
+    WrappedChatCompletionClient, Component[RetryingChatCompletionClientConfig]
+):
     """A client that makes requests again, see ModelRetries.
 
     Args:
         client: asked, perhaps several times.
-        retries: when and how often.
+        retries: when and how often. A dump has its numbers.
     """
+
+    component_config_schema = RetryingChatCompletionClientConfig
+    component_provider_override = "callboard.models.RetryingChatCompletionClient"
 
     def __init__(self, client: ChatCompletionClient, retries: ModelRetries | None = None) -> None:
         super().__init__(client)
@@ -134,3 +149,13 @@ class RetryingChatCompletionClient(WrappedChatCompletionClient):
         async with aclosing(items):
             async for item in items:
                 yield item
+
+    def _to_config(self) -> RetryingChatCompletionClientConfig:
+        settings = self.retries.settings
+        numbers = {name: getattr(settings, name) for name in NUMBERS}
+        return RetryingChatCompletionClientConfig(client=dumped(self.client, self), **numbers)
+
+    @classmethod
+    def _from_config(cls, config: RetryingChatCompletionClientConfig) -> Self:
+        settings = ModelSettings(**{name: getattr(config, name) for name in NUMBERS})
+        return cls(ChatCompletionClient.load_component(config.client), ModelRetries(settings))

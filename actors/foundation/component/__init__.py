@@ -18,6 +18,7 @@ from .errors import (
     NotDumpableError as NotDumpableError,
     UnknownProviderError as UnknownProviderError,
 )
+from .inner import dumped as dumped
 from .loading import (
     ComponentLoader as ComponentLoader,
     is_component_class as is_component_class,
@@ -26,3 +27,4 @@ from .loading import (
 from .model import ComponentModel as ComponentModel, ComponentType as ComponentType
 from .permissions import Permissions as Permissions, permissions as permissions
 from .registry import register_component as register_component
+from .secrecy import harmless as harmless, is_secret_name as is_secret_name, revealed as revealed

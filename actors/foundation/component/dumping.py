@@ -6,10 +6,11 @@ import inspect
 import warnings
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pydantic import BaseModel, Secret, SecretBytes, SecretStr
+from pydantic import BaseModel
 
 from .errors import ComponentDeclarationError, NotDumpableError
 from .model import ComponentModel, ComponentType
+from .secrecy import plain_data
 
 ToConfigT_co = TypeVar("ToConfigT_co", bound=BaseModel, covariant=True)
 
@@ -36,10 +37,10 @@ class ComponentToConfig(Generic[ToConfigT_co]):
         raise NotDumpableError(type(self).__qualname__, "it has no _to_config")
 
     def dump_component(self) -> ComponentModel:
-        """The component as plain data.
+        """The component as plain data that fits into JSON.
 
-        Secrets (pydantic's SecretStr and its kin) are left out, where AutoGen's have them in the dump until it becomes
-        JSON. A component that needs one finds it in the environment when it is loaded.
+        Secrets (pydantic's SecretStr and its kin) and users in addresses (https://user:password@host) are left out, where
+        AutoGen has them in the dump. A component that needs one finds it in the environment when it is loaded.
 
         Raises:
             NotDumpableError: The class is inside a function, or has no config (a TypeError).
@@ -65,7 +66,7 @@ class ComponentToConfig(Generic[ToConfigT_co]):
             component_version=self.component_version,
             description=self.component_description or _first_paragraph(cls),
             label=self.component_label or cls.__name__,
-            config=_without_secrets(self._to_config().model_dump(exclude_none=True)),
+            config=plain_data(self._to_config()),
         )
 
 
@@ -77,15 +78,3 @@ def provider_of(cls: type[Any]) -> str:
 
 def _first_paragraph(cls: type) -> str | None:
     return inspect.cleandoc(cls.__doc__).partition("\n\n")[0] if cls.__doc__ else None
-
-
-def _without_secrets(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_secrets(one) for key, one in value.items() if not _is_secret(one)}
-    if isinstance(value, list | tuple):
-        return [_without_secrets(one) for one in value if not _is_secret(one)]
-    return value
-
-
-def _is_secret(value: object) -> bool:
-    return isinstance(value, SecretStr | SecretBytes | Secret)

@@ -46,7 +46,10 @@ PROVIDERS: Final[Mapping[str, tuple[str, ...]]] = {
     "callboard.messages": ("StructuredMessageFactory",),
     "callboard.models": (
         "CachedChatCompletionClient",
+        "RecordedChatCompletionClient",
         "ReplayChatCompletionClient",
+        "RetryingChatCompletionClient",
+        "RuntimeStore",
     ),
     "callboard.models.openai": (
         "AzureOpenAIChatCompletionClient",
