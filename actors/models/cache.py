@@ -102,7 +102,9 @@ class CachedChatCompletionClient(WrappedChatCompletionClient, Component[CachedCh
     ) -> None:
         super().__init__(client)
         self.store = InMemoryStore() if store is None else store
-        self._answers: AnswerStore = _SyncStore(self.store) if isinstance(self.store, CacheStore) else self.store
+        self._answers: AnswerStore = (
+            _SyncStore(self.store) if isinstance(self.store, CacheStore) else self.store
+        )
         self._seconds = seconds
         self._saved = RequestUsage(0, 0)
         self._asking: dict[str, asyncio.Event] = {}

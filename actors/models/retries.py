@@ -8,11 +8,14 @@ import random as random_module
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, Self, TypeVar
+
+from pydantic import BaseModel
 
 from callboard.broker.outcome import DeadLetter
 from callboard.broker.retry import RetryPolicy
 from callboard.cancellation import CancellationToken
+from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.memory.cancelling import cancellable
 
 from .base import ChatCompletionClient
@@ -26,6 +29,8 @@ T = TypeVar("T")
 
 logger = logging.getLogger("callboard.models")
 
+# The settings that a dump has.
+NUMBERS: Final = ("max_attempts", "retry_base", "retry_cap", "longest_retry_after")
 FULL_JITTER: Final = 1.0  # a pause is anything from 0 to its upper bound
 
 
