@@ -18,8 +18,6 @@ def dumped(part: object, owner: object) -> ComponentModel:
         NotDumpableError: It is no component (a TypeError).
     """
     if not is_component_instance(part):
-        reason = (
-            f"its {type(part).__qualname__} is no component: derive that from Component and its interface"
-        )
+        reason = f"its {type(part).__name__} is no component: derive that from Component and its interface"
         raise NotDumpableError(type(owner).__qualname__, reason)
     return part.dump_component()
