@@ -263,7 +263,9 @@ def _written(answer: Answer) -> CreateResult | str | list[FunctionCall]:
     Raises:
         NotDumpableError: it can't.
     """
-    if isinstance(answer, str | CreateResult):
+    if isinstance(answer, str):
+        return answer
+    if isinstance(answer, CreateResult):
         return answer
     if isinstance(answer, Sequence):
         return list(answer)

@@ -12,7 +12,8 @@ from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 SECRET_NAME: Final = re.compile(
     r"auth|key|token|secret|passw|cookie|credential|session|signature", re.IGNORECASE
 )
-USER_IN_ADDRESS: Final = re.compile(r"(?<=://)[^\s/@]+@")
+# With ssh it is a name, such as git, and no secret.
+USER_IN_ADDRESS: Final = re.compile(r"(?<!ssh://)(?<=://)[^\s/@]+@")
 MASK: Final = "*" * 10  # what pydantic writes into JSON for a secret, so what a dump of AutoGen has
 
 
@@ -45,7 +46,7 @@ def _without_secrets(typed: Any, plain: Any) -> Any:
         return USER_IN_ADDRESS.sub("", plain)
     if isinstance(plain, dict):
         # A value with a serializer of its own may have another shape.
-        values = (
+        values: list[Any] = (
             list(typed.values())
             if isinstance(typed, dict) and len(typed) == len(plain)
             else [None] * len(plain)
@@ -54,9 +55,9 @@ def _without_secrets(typed: Any, plain: Any) -> Any:
         return {key: _without_secrets(value, one) for (key, one), value in pairs if not _is_secret(value)}
     if isinstance(plain, list):
         has_shape = isinstance(typed, list | tuple | set | frozenset) and len(typed) == len(plain)
-        items = list(typed) if has_shape else [None] * len(plain)
-        pairs = zip(items, plain, strict=True)
-        return [_without_secrets(value, one) for value, one in pairs if not _is_secret(value)]
+        items: list[Any] = list(typed) if has_shape else [None] * len(plain)
+        both = zip(items, plain, strict=True)
+        return [_without_secrets(value, one) for value, one in both if not _is_secret(value)]
     return plain
 
 

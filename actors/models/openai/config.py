@@ -36,7 +36,7 @@ class OpenAIClientConfigurationConfigModel(BaseModel):
     """
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
-    __pydantic_extra__: dict[str, JsonValue]
+    __pydantic_extra__: dict[str, JsonValue]  # pyright: ignore[reportIncompatibleVariableOverride]
     secret_fields: ClassVar = ("api_key", "azure_ad_token")
 
     model: str
@@ -80,7 +80,7 @@ def config_of(
         NotDumpableError: An option is an object of this program (a TypeError).
     """
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    unwritable = [name for name in ONLY_HERE if name in given]
+    unwritable: list[str] = [name for name in ONLY_HERE if name in given]
     if isinstance(given.get("response_format"), type):
         unwritable.append("response_format")
     if unwritable:

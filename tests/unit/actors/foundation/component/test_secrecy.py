@@ -36,7 +36,7 @@ class Config(BaseModel):
     inner: list[Inner | SecretStr] = [Inner(), SecretStr("s3cret"), Inner(name="b")]
     by_name: dict[str, SecretBytes | int] = {"a": SecretBytes(b"s3cret"), "b": 2}
     pair: tuple[str, SecretStr] = ("a", SecretStr("s3cret"))
-    address: str = "postgres://ada:s3cret@host/db and https://host/@a"
+    address: str = "postgres://ada:s3cret@host/db and https://host/@a or ssh://git@host"
     folded: Folded = Folded()
 
 
@@ -47,7 +47,7 @@ def test_a_config_becomes_plain_data_without_its_secrets() -> None:
         "inner": [{"name": "a"}, {"name": "b"}],
         "by_name": {"b": 2},
         "pair": ["a"],
-        "address": "postgres://host/db and https://host/@a",
+        "address": "postgres://host/db and https://host/@a or ssh://git@host",
         "folded": {},
     }
 
