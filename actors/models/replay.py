@@ -267,7 +267,7 @@ def _written(answer: Answer) -> CreateResult | str | list[FunctionCall]:
         return answer
     if isinstance(answer, CreateResult):
         return answer
-    if isinstance(answer, Sequence):
+    if not isinstance(answer, Exception | Streamed | Delayed) and not callable(answer):
         return list(answer)
     name = "ReplayChatCompletionClient"
     raise NotDumpableError(

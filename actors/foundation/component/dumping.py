@@ -39,8 +39,8 @@ class ComponentToConfig(Generic[ToConfigT_co]):
     def dump_component(self) -> ComponentModel:
         """The component as plain data that fits into JSON.
 
-        Secrets (pydantic's SecretStr and its kin) and users in addresses (https://user:password@host) are left out, where
-        AutoGen has them in the dump. A component that needs one finds it in the environment when it is loaded.
+        Secrets (pydantic's SecretStr and its kin) and those in addresses (https://user:password@host, ?key=...) are left
+        out, where AutoGen has them in the dump. A component that needs one finds it in the environment when it is loaded.
 
         Raises:
             NotDumpableError: The class is inside a function, or has no config (a TypeError).

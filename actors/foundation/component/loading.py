@@ -75,7 +75,7 @@ class ComponentLoader:
             modules: Modules and packages whose functions a FunctionTool may name.
             commands: Programs that an McpWorkbench may start.
             hosts: Servers, besides the vendors' own and those that the environment names, that may be sent the keys of
-                the environment.
+                the environment, and those that an HttpTool may reach at private addresses.
 
         Raises:
             UnknownProviderError: A provider is not on the list (a ValueError).

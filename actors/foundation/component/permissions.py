@@ -19,7 +19,7 @@ class Permissions:
         providers: Component classes by their providers, besides those of the list.
         modules: Modules and packages whose functions it may name.
         commands: Programs that it may have started.
-        hosts: Servers that may be sent the keys of the environment.
+        hosts: Servers that may be sent the keys of the environment, or reached at private addresses.
     """
 
     providers: Mapping[str, type[Any]] = field(default_factory=dict)

@@ -14,6 +14,9 @@ SECRET_NAME: Final = re.compile(
 )
 # With ssh it is a name, such as git, and no secret.
 USER_IN_ADDRESS: Final = re.compile(r"(?<!ssh://)(?<=://)[^\s/@]+@")
+SECRET_IN_QUERY: Final = re.compile(
+    rf"(?<=[?&])([\w.-]*(?:{SECRET_NAME.pattern})[\w.-]*=)[^&\s#]+", re.IGNORECASE
+)
 MASK: Final = "*" * 10  # what pydantic writes into JSON for a secret, so what a dump of AutoGen has
 
 
@@ -43,7 +46,7 @@ def revealed(secret: SecretStr | None) -> str | None:
 def _without_secrets(typed: Any, plain: Any) -> Any:
     """The plain form without the secrets, which only the typed form tells."""
     if isinstance(plain, str):
-        return USER_IN_ADDRESS.sub("", plain)
+        return SECRET_IN_QUERY.sub(r"\1", USER_IN_ADDRESS.sub("", plain)) if _is_address(plain) else plain
     if isinstance(plain, dict):
         # A value with a serializer of its own may have another shape.
         values: list[Any] = (
@@ -59,6 +62,10 @@ def _without_secrets(typed: Any, plain: Any) -> Any:
         both = zip(items, plain, strict=True)
         return [_without_secrets(value, one) for value, one in both if not _is_secret(value)]
     return plain
+
+
+def _is_address(text: str) -> bool:
+    return "://" in text or text.startswith("/")
 
 
 def _is_secret(value: object) -> bool:

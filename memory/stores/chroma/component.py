@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
@@ -21,7 +21,8 @@ from .config import (
 )
 
 NAME: Final = "callboard.memory.ChromaDBVectorMemory"
-CONFIGS: Final[Mapping[str, type[ChromaDBVectorMemoryConfig]]] = {
+ClientType: TypeAlias = Literal["persistent", "http", "memory"]
+CONFIGS: Final[Mapping[ClientType, type[ChromaDBVectorMemoryConfig]]] = {
     "persistent": PersistentChromaDBVectorMemoryConfig,
     "http": HttpChromaDBVectorMemoryConfig,
     "memory": InMemoryChromaDBVectorMemoryConfig,
@@ -53,7 +54,7 @@ class ChromaDBVectorMemoryModel(BaseModel):
         embedding_function_config: the embedder.
     """
 
-    client_type: Literal["persistent", "http", "memory"] = "persistent"
+    client_type: ClientType = "persistent"
     collection_name: str | None = None
     namespace: str | None = None
     agent: str | None = None

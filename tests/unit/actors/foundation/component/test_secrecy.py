@@ -37,6 +37,9 @@ class Config(BaseModel):
     by_name: dict[str, SecretBytes | int] = {"a": SecretBytes(b"s3cret"), "b": 2}
     pair: tuple[str, SecretStr] = ("a", SecretStr("s3cret"))
     address: str = "postgres://ada:s3cret@host/db and https://host/@a or ssh://git@host"
+    query: str = "https://host/?api_key=s3cret&page=2#key=a"
+    target: str = "/a?X-Token=s3cret"
+    prose: str = "say ?key=me"
     folded: Folded = Folded()
 
 
@@ -48,6 +51,9 @@ def test_a_config_becomes_plain_data_without_its_secrets() -> None:
         "by_name": {"b": 2},
         "pair": ["a"],
         "address": "postgres://host/db and https://host/@a or ssh://git@host",
+        "query": "https://host/?api_key=&page=2#key=a",
+        "target": "/a?X-Token=",
+        "prose": "say ?key=me",
         "folded": {},
     }
 
