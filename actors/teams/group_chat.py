@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Self
 
+from callboard.agents.copying import copy_of
 from callboard.agents.errors import AgentNameError
 from callboard.agents.task import Said, Task, TaskResult, task_messages
 from callboard.agents.team import Team
@@ -64,8 +66,7 @@ class BaseGroupChat(Team):
         members = [Member(participant.name, participant.description) for participant in participants]
         factory = _factory(participants, custom_message_types or ())
         self.plan = TeamPlan(manager_name, members, max_turns, emit_team_events, factory)
-        self._gate = asyncio.Event()
-        self._gate.set()
+        self._gate = _open_gate()
         self._loop: TurnLoop | None = None
         self._is_running = False
 
@@ -207,6 +208,16 @@ class BaseGroupChat(Team):
         for name, saved in states.items():
             await self._participants[name].load_state(saved)
 
+    def for_conversation(self) -> Self:
+        """A team like this one, for another conversation, in which nothing was said yet.
+
+        Raises:
+            ConversationError: A member can't be copied (a TypeError).
+        """
+        fresh = copy.copy(self)
+        fresh._gate, fresh._loop, fresh._is_running = _open_gate(), None, False
+        return copy_of(fresh)
+
     # Parts
 
     def _turn_loop(self) -> TurnLoop:
@@ -224,6 +235,12 @@ class BaseGroupChat(Team):
     def _check_has_run(self, what: str) -> None:
         if self._loop is None:
             raise TeamNotRunError(self.name, f"{what} before its first run")
+
+
+def _open_gate() -> asyncio.Event:
+    gate = asyncio.Event()
+    gate.set()
+    return gate
 
 
 def _check_members(participants: Sequence[Participant], name: str, max_turns: int | None) -> None:
