@@ -41,7 +41,9 @@ SYSTEM_MESSAGE: Final = (
     "You solve tasks by writing code, which is then run. Write Python in ```python code blocks and shell scripts in ```sh "
     "code blocks. Every block is a complete script that prints what is to be known. Think of what may go wrong."
 )
-NO_CODE: Final = "There are no code blocks in the messages. Give at least one, between ```python or ```sh and ```."
+NO_CODE: Final = (
+    "There are no code blocks in the messages. Give at least one, between ```python or ```sh and ```."
+)
 UNAPPROVED: Final = (
     "CodeExecutorAgent {name!r} has no approval_func: whatever code messages or a model contain will run on this machine "
     "without anybody having looked at it. Set approval_func, and an executor that confines what it runs."

@@ -55,7 +55,7 @@ class CodeRunner:
         # guard: code that has run is not run again
         step = NumberedStep.begin(f"code:{_digest(code)}")
         ran = await (self._ran(blocks, token) if step is None else step.run(self._ran, blocks, token))
-        return in_words(CodeResult(*ran))
+        return in_words(CodeResult(ran["exit_code"], ran["output"]))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # conversations share it
@@ -66,15 +66,15 @@ class CodeRunner:
         found = await (self._asked(request, token) if step is None else step.run(self._asked, request, token))
         return ApprovalResponse.model_validate(found)
 
-    async def _asked(self, request: ApprovalRequest, token: CancellationToken) -> dict[str, bool | str]:
+    async def _asked(self, request: ApprovalRequest, token: CancellationToken) -> dict[str, Any]:
         if self._approval is None:
             return {"approved": True, "reason": ""}
         answer: ApprovalResponse = await call(self._approval, request, token=token)
         return answer.model_dump()
 
-    async def _ran(self, blocks: Sequence[CodeBlock], token: CancellationToken) -> tuple[int, str]:
+    async def _ran(self, blocks: Sequence[CodeBlock], token: CancellationToken) -> dict[str, Any]:
         result = await self.executor.execute_code_blocks(blocks, token)
-        return result.exit_code, result.output
+        return {"exit_code": result.exit_code, "output": result.output}
 
 
 def in_words(result: CodeResult) -> CodeResult:
