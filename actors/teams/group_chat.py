@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Self
 
+from callboard.agents.copying import copy_of
 from callboard.agents.errors import AgentNameError
 from callboard.agents.task import Said, Task, TaskResult
 from callboard.agents.team import Team
@@ -201,6 +203,19 @@ class BaseGroupChat(Team):
         """
         await self._register()
         await self._conversation.load_state(state)
+
+    def for_conversation(self) -> Self:
+        """A team like this one, in this process, for another conversation, in which nothing was said yet.
+
+        Raises:
+            ConversationError: A member can't be copied (a TypeError).
+        """
+        fresh = copy.copy(self)
+        fresh._runtime = None
+        fresh._participants = [copy_of(participant) for participant in self._participants]
+        fresh._termination = copy_of(self._termination) if self._termination is not None else None
+        fresh._conversation = ConversationHere(fresh)
+        return fresh
 
     # On the bus
 

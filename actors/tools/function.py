@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import functools
 import inspect
 import secrets
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, Self, overload
@@ -23,6 +20,7 @@ from callboard.foundation.component import (
     NotDumpableError,
     permissions,
 )
+from callboard.foundation.threads import in_thread
 
 from .base import BaseTool
 from .context import current_tool_context
@@ -144,7 +142,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
         key = around.idempotency_key or secrets.token_hex(16)
         positional, named = self._signature.arguments(args, cancellation_token, ctx, key)
         call = functools.partial(self._func, *positional, **named)
-        result = call() if self._is_async else await _in_thread(self.name, call)
+        result = call() if self._is_async else await in_thread(f"callboard-tool-{self.name}", call)
         return await result if inspect.isawaitable(result) else result
 
     def to_config(self) -> FunctionToolConfig:
@@ -254,41 +252,6 @@ def _caller() -> FrameType | None:
     while frame is not None and frame.f_globals is globals():
         frame = frame.f_back
     return frame
-
-
-async def _in_thread(name: str, call: Callable[[], Any]) -> Any:
-    """Runs a function in a thread of its own.
-
-    Not in the loop's pool: functions that hang would fill it, block other users of the pool, and keep the process from
-    ending.
-    """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def run() -> None:
-        try:
-            result, error = context.run(call), None
-        except BaseException as raised:  # noqa: BLE001 - it is raised again where it is awaited
-            result, error = None, raised
-        try:
-            loop.call_soon_threadsafe(_settle, done, result, error)
-        except RuntimeError:
-            return  # the loop is closed: no caller waits any more
-
-    threading.Thread(target=run, name=f"callboard-tool-{name}", daemon=True).start()
-    return await done
-
-
-def _settle(done: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    if done.done():
-        return
-    if error is None:
-        done.set_result(result)
-    elif isinstance(error, StopIteration):
-        done.set_exception(RuntimeError(f"the function raised {error!r}"))  # a future refuses a StopIteration
-    else:
-        done.set_exception(error)
 
 
 def _check_callable(func: object, name: str) -> None:
