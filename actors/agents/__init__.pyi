@@ -1,3 +1,4 @@
+from .assistant.agent import AssistantAgent as AssistantAgent
 from .base import BaseChatAgent as BaseChatAgent
 from .chat_agent import ChatAgent as ChatAgent, Response as Response
 from .errors import AgentError as AgentError, AgentNameError as AgentNameError, TaskError as TaskError
