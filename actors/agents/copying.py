@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 from callboard.code import CodeExecutor
 from callboard.memory.base import Memory
+from callboard.memory.contexts.base import ChatCompletionContext
 from callboard.models.base import ChatCompletionClient
 from callboard.protocol import AgentRuntime
 from callboard.tools.base import Tool
@@ -43,5 +44,7 @@ def _shared(values: Iterable[Any], depth: int) -> Iterator[Any]:
             yield value
         elif depth and isinstance(value, Mapping):
             yield from _shared(value.values(), depth - 1)
+        elif depth and isinstance(value, ChatCompletionContext):
+            yield from _shared(vars(value).values(), depth - 1)  # some count tokens with a client
         elif depth and isinstance(value, list | tuple | set | frozenset):
             yield from _shared(value, depth - 1)

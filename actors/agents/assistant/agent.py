@@ -41,7 +41,48 @@ SYSTEM_MESSAGE: Final = (
 
 
 class AssistantAgent(BaseChatAgent):
-    """TODO"""
+    """An agent that answers with a model, which may call tools and hand the conversation over.
+
+    It takes what is new, asks its memories what they know about it, and asks its model. A text is its answer. Calls of
+    tools are run, all at the same time; then the model is asked again, up to `max_tool_iterations` times, and at last the
+    results are its answer: as they are, or put into words by the model. A handoff ends the turn at once.
+
+    It remembers its conversation: give it only what is new. A turn that fails or is cancelled leaves no half turn behind:
+    as long as no tool was called, its context is as it was before; afterwards every call has a result, which says so where
+    the call was cut off. AutoGen's leaves calls without results, and servers refuse every later request.
+
+    In a handler of the bus every answer of its model and every result of a tool is recorded before it is used: when the
+    process dies in the middle of a turn, the next one goes on there and pays nothing twice.
+
+    The parameters and their texts are AutoGen's.
+
+    Args:
+        name: A Python identifier.
+        model_client: Its model.
+        tools: Tools, and functions that become tools. Not beside `workbench`.
+        workbench: One or several workbenches with its tools; start and stop them yourself.
+        handoffs: To whom it may hand over; a text is the name of an agent.
+        model_context: What its model gets to see of the conversation; None: everything.
+        description: What it can do, for those who choose who speaks.
+        system_message: What every prompt begins with; None: nothing.
+        model_client_stream: Whether the pieces of its texts are shown as they come.
+        reflect_on_tool_use: Whether the model puts the results of the last calls into words; None: where there is an
+            `output_content_type`.
+        max_tool_iterations: How often the model may ask for tools in one turn.
+        tool_call_summary_format: One line of an answer that is made of results; knows tool_name, arguments, result and
+            is_error.
+        tool_call_summary_formatter: A function for the same, of a call and its result; it is not dumped.
+        output_content_type: The model of its answers, which are `StructuredMessage`s of it then; None: texts.
+        output_content_type_format: How such an answer looks as a text; None: as JSON.
+        memory: What is asked for what belongs to a task, in this order.
+        metadata: Anything about it, as text.
+
+    Raises:
+        AgentNameError: The name is no identifier (a ValueError).
+        AssistantSettingError: Something does not fit together, or the model can't do it (a ValueError).
+        DuplicateToolError: Two tools have one name (a ValueError).
+        NotAMemoryError: `memory` is no list of memories (a TypeError).
+    """
 
     def __init__(
         self,
@@ -118,12 +159,14 @@ class AssistantAgent(BaseChatAgent):
         """The same; yields what happens as it happens, and at last the Response."""
         if self._draft is not None:
             await self._draft.give_up()  # a turn whose reader has left without closing it
-        self._draft = Draft(self.name, self._model_context)
-        async with self._draft as draft:
+        self._draft = draft = Draft(self.name, self._model_context)
+        async with draft:
             turn = Turn(self._setup, draft, messages, cancellation_token)
             async with aclosing(turn.run()) as items:
                 async for item in items:
                     yield item
+        if self._draft is draft:
+            self._draft = None
 
     async def on_reset(self, cancellation_token: CancellationToken) -> None:
         """Forget the conversation, also what its context began with."""
@@ -140,3 +183,18 @@ class AssistantAgent(BaseChatAgent):
             ValueError: It is no such state.
         """
         await self._model_context.load_state(AssistantAgentState.model_validate(state).llm_context)
+
+    # For teams on the bus
+
+    def keep_context_in(self, messages: Conversation) -> None:
+        """Keep the messages of its context in a list; see `BaseChatAgent.keep_context_in`.
+
+        A context of your own that saves more than its messages stays where it is, and is saved as a whole.
+        """
+        self._is_kept = self._model_context.is_only_messages
+        if self._is_kept:
+            self._model_context.keep_in(messages)
+
+    async def save_beside_context(self) -> Mapping[str, Any] | None:
+        """Nothing where its context is kept in a list; else all of it."""
+        return None if self._is_kept else await self.save_state()

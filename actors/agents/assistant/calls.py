@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from callboard.agents.task import Said
 from callboard.cancellation import CancellationToken
@@ -44,9 +44,7 @@ class Calls:
         """Run them; yields the messages and events that tools yield."""
         if not self._calls:
             return
-        work = run_tools(
-            self._calls, self._bench, cancellation_token=self._token, on_event=self._on_event
-        )
+        work = run_tools(self._calls, self._bench, cancellation_token=self._token, on_event=self._on_event)
         running = asyncio.ensure_future(work)
         running.add_done_callback(lambda _: self._said.put_nowait(None))
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -61,9 +61,7 @@ class Draft:
         self._added += 1
         await self._context.add_message(message)
 
-    async def add_calls(
-        self, calls: Sequence[FunctionCall], thought: str | None
-    ) -> None:
+    async def add_calls(self, calls: Sequence[FunctionCall], thought: str | None) -> None:
         """Add calls of the model, which wait for results."""
         self._open = list(calls)
         await self.add_message(AssistantMessage(content=list(calls), source=self._name, thought=thought))

@@ -56,9 +56,7 @@ def settled(
 
 
 def _not_taken(handoff: Handoff) -> str:
-    return (
-        f"Not done: there can be only one handoff at a time, and the conversation was handed over to {handoff.target}."
-    )
+    return f"Not done: there can be only one handoff at a time, and the conversation was handed over to {handoff.target}."
 
 
 def _result(call: FunctionCall, content: str, *, is_error: bool) -> FunctionExecutionResult:

@@ -64,7 +64,7 @@ class Turn:
         self._bench = Bench(setup.workbenches)
         self._inner: list[Said] = []
         self._next: Step | None = self._listen
-        self._message_id = str(uuid.uuid4())
+        self._message_id = ""  # of what the pieces of the next answer become
         self._rounds = 0  # how often the model was asked with tools
         self._answer: CreateResult | None = None
         self._calls: list[FunctionCall] = []
@@ -100,6 +100,9 @@ class Turn:
 
     async def _think(self) -> AsyncGenerator[Said | Response, None]:
         self._rounds += 1
+        self._message_id = str(
+            uuid.uuid4()
+        )  # AutoGen gives that of a round's pieces to its thought, or to the next round
         async with aclosing(self._ask(tools=await self._bench.list_tools())) as items:
             async for item in items:
                 yield item
@@ -108,8 +111,7 @@ class Turn:
             self._next = self._say
             return
         if answer.thought:
-            yield self._noted(self._thought(answer.thought, id=self._message_id))
-            self._message_id = str(uuid.uuid4())
+            yield self._noted(self._thought(answer.thought))
         self._calls = list(answer.content)
         await self._draft.add_calls(self._calls, answer.thought)
         self._next = self._act
@@ -210,8 +212,8 @@ class Turn:
         message: BaseChatMessage = cls(content=value, format_string=setup.output_format, **known)
         return message
 
-    def _thought(self, content: str, **more: str) -> ThoughtEvent:
-        return ThoughtEvent(content=content, source=self._setup.name, **more)
+    def _thought(self, content: str) -> ThoughtEvent:
+        return ThoughtEvent(content=content, source=self._setup.name)
 
     def _noted(self, item: Said) -> Said:
         """Something that happened, which will be in the Response, too."""
