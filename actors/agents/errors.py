@@ -92,3 +92,33 @@ class TurnOverError(AgentError, RuntimeError):
     )
 
     name: str
+
+
+class GuardrailError(AgentError, ValueError):
+    """A guardrail says nothing that can be understood.
+
+    Attributes:
+        guardrail: Its name.
+    """
+
+    template = "The guardrail {guardrail} can't be understood: {reason}."
+
+    guardrail: str
+    reason: str
+
+
+class NobodyToAskError(AgentError, RuntimeError):
+    """A guardrail wants a person to decide, and nobody can be asked.
+
+    Attributes:
+        name: The agent.
+        question: For the person.
+    """
+
+    template = (
+        "A guardrail of {name!r} asks: {question} Nobody can be asked: "
+        "write `on_guardrail_asks` in a class of your own."
+    )
+
+    name: str
+    question: str

@@ -10,7 +10,10 @@ from pydantic import BaseModel
 
 from callboard.agents.base import BaseChatAgent
 from callboard.agents.chat_agent import Response
-from callboard.agents.errors import AssistantSettingError, NoResponseError
+from callboard.agents.errors import AssistantSettingError, NobodyToAskError, NoResponseError
+from callboard.agents.guardrails.guardrail import Guardrail
+from callboard.agents.guardrails.guards import Guards
+from callboard.agents.guardrails.verdicts import Asks, Decision
 from callboard.agents.handoff import Handoff
 from callboard.agents.task import Said
 from callboard.cancellation import CancellationToken
@@ -20,10 +23,11 @@ from callboard.memory.contexts.conversation import Conversation
 from callboard.memory.contexts.windows import UnboundedChatCompletionContext
 from callboard.memory.llm_messages import SystemMessage
 from callboard.messages.base import BaseChatMessage
-from callboard.messages.chat import HandoffMessage, TextMessage, ToolCallSummaryMessage
+from callboard.messages.chat import HandoffMessage, StopMessage, TextMessage, ToolCallSummaryMessage
 from callboard.messages.structured import StructuredMessage
 from callboard.models.base import ChatCompletionClient
 from callboard.tools.base import Tool
+from callboard.tools.unknown import IfUnknown
 from callboard.tools.workbench import Workbench
 
 from . import parts
@@ -34,6 +38,7 @@ from .summary import ToolCallSummaryFormatter, by_format
 from .turn import Turn
 
 DESCRIPTION: Final = "An agent that provides assistance with ability to use tools."
+MAX_ANSWER_REFUSALS: Final = 2
 SYSTEM_MESSAGE: Final = (
     "You are a helpful AI assistant. Solve tasks using your tools. "
     "Reply with TERMINATE when the task has been completed."
@@ -54,7 +59,7 @@ class AssistantAgent(BaseChatAgent):
     In a handler of the bus every answer of its model and every result of a tool is recorded before it is used: when the
     process dies in the middle of a turn, the next one goes on there and pays nothing twice.
 
-    The parameters and their texts are AutoGen's.
+    The parameters and their texts are AutoGen's; the last three are ours.
 
     Args:
         name: A Python identifier.
@@ -76,6 +81,10 @@ class AssistantAgent(BaseChatAgent):
         output_content_type_format: How such an answer looks as a text; None: as JSON.
         memory: What is asked for what belongs to a task, in this order.
         metadata: Anything about it, as text.
+        guardrails: What checks its tasks, its calls and its answers, in this order.
+        max_answer_refusals: How often in a turn the model may write another answer in place of a refused one.
+        if_unknown: By name of a tool, what to do when a crash left it unknown whether the tool did its work; see
+            `IfUnknown`. Else it is as the tool's own `if_unknown` says.
 
     Raises:
         AgentNameError: The name is no identifier (a ValueError).
@@ -104,6 +113,9 @@ class AssistantAgent(BaseChatAgent):
         output_content_type_format: str | None = None,
         memory: Sequence[Memory] | None = None,
         metadata: Mapping[str, str] | None = None,
+        guardrails: Sequence[Guardrail] = (),
+        max_answer_refusals: int = MAX_ANSWER_REFUSALS,
+        if_unknown: Mapping[str, IfUnknown] | None = None,
     ) -> None:
         super().__init__(name, description)
         if max_tool_iterations < 1:
@@ -125,6 +137,9 @@ class AssistantAgent(BaseChatAgent):
             formatter=tool_call_summary_formatter or by_format(tool_call_summary_format),
             output_type=output_content_type,
             output_format=output_content_type_format,
+            guardrails=parts.guardrails_of(guardrails),
+            max_answer_refusals=max_answer_refusals,
+            if_unknown=parts.outcomes_of(own_tools, if_unknown),
         )
         self._model_context = model_context or UnboundedChatCompletionContext()
         self._metadata = dict(metadata or {})
@@ -141,6 +156,8 @@ class AssistantAgent(BaseChatAgent):
         """The types of what it says."""
         output = self._setup.output_type
         types: list[type[BaseChatMessage]] = [TextMessage, ToolCallSummaryMessage, HandoffMessage]
+        if self._setup.guardrails:
+            types.append(StopMessage)
         return types if output is None else [*types, StructuredMessage[output]]  # type: ignore[valid-type]
 
     async def on_messages(
@@ -161,12 +178,27 @@ class AssistantAgent(BaseChatAgent):
             await self._draft.give_up()  # a turn whose reader has left without closing it
         self._draft = draft = Draft(self.name, self._model_context)
         async with draft:
-            turn = Turn(self._setup, draft, messages, cancellation_token)
+            guards = Guards(self._setup.guardrails, self.on_guardrail_asks)
+            turn = Turn(self._setup, guards, draft, messages, cancellation_token)
             async with aclosing(turn.run()) as items:
                 async for item in items:
                     yield item
         if self._draft is draft:
             self._draft = None
+
+    async def on_guardrail_asks(self, asks: Asks) -> Decision:
+        """Have a person decide where a guardrail asks; write it in a class of your own.
+
+        Args:
+            asks: The question.
+
+        Returns:
+            Passed, or Refused with the person's reason.
+
+        Raises:
+            NobodyToAskError: Always, here (a RuntimeError).
+        """
+        raise NobodyToAskError(self.name, asks.question)
 
     async def on_reset(self, cancellation_token: CancellationToken) -> None:
         """Forget the conversation, also what its context began with."""

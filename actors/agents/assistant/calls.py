@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from callboard.agents.task import Said
 from callboard.cancellation import CancellationToken
@@ -12,6 +12,7 @@ from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
 from callboard.messages.base import BaseAgentEvent, BaseChatMessage
 from callboard.tools.results import ToolResult
 from callboard.tools.running import ToolEvent, run_tools
+from callboard.tools.unknown import IfUnknown
 
 from .bench import Bench
 from .draft import Draft
@@ -25,18 +26,25 @@ class Calls:
         bench: Has the tools.
         draft: Told of each result as it comes.
         token: Ends them.
+        if_unknown: See `run_tools`.
 
     Attributes:
         results: What they returned, in their order, when they have ended.
     """
 
     def __init__(
-        self, calls: Sequence[FunctionCall], bench: Bench, draft: Draft, token: CancellationToken
+        self,
+        calls: Sequence[FunctionCall],
+        bench: Bench,
+        draft: Draft,
+        token: CancellationToken,
+        if_unknown: Mapping[str, IfUnknown],
     ) -> None:
         self._calls = calls
         self._bench = bench
         self._draft = draft
         self._token = token
+        self._if_unknown = if_unknown
         self._said: asyncio.Queue[Said | None] = asyncio.Queue()
         self.results: list[FunctionExecutionResult] = []
 
@@ -44,7 +52,13 @@ class Calls:
         """Run them; yields the messages and events that tools yield."""
         if not self._calls:
             return
-        work = run_tools(self._calls, self._bench, cancellation_token=self._token, on_event=self._on_event)
+        work = run_tools(
+            self._calls,
+            self._bench,
+            cancellation_token=self._token,
+            if_unknown=self._if_unknown,
+            on_event=self._on_event,
+        )
         running = asyncio.ensure_future(work)
         running.add_done_callback(lambda _: self._said.put_nowait(None))
         try:

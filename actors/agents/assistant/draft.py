@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -56,8 +56,7 @@ class Draft:
         Raises:
             TurnOverError: Another turn of the same agent began before this one ended (a RuntimeError).
         """
-        if self._is_over:
-            raise TurnOverError(self._name)
+        self._check()
         self._added += 1
         await self._context.add_message(message)
 
@@ -66,9 +65,18 @@ class Draft:
         self._open = list(calls)
         await self.add_message(AssistantMessage(content=list(calls), source=self._name, thought=thought))
 
-    def act(self) -> None:
-        """Tools are about to be called."""
+    def act(self, known: Mapping[int, FunctionExecutionResult]) -> None:
+        """Tools are about to be called.
+
+        Args:
+            known: The results of calls that are not made, by the numbers of the calls.
+
+        Raises:
+            TurnOverError: As `add_message`.
+        """
+        self._check()
         self._has_acted = True
+        self._known = {self._open[number]: result for number, result in known.items()}
 
     def know(self, call: FunctionCall, result: FunctionExecutionResult) -> None:
         """One of the calls has a result."""
@@ -90,6 +98,10 @@ class Draft:
         if self._has_acted or not self._context.go_back(self._mark, added=self._added):
             await self._complete()
         self._is_over = True
+
+    def _check(self) -> None:
+        if self._is_over:
+            raise TurnOverError(self._name)
 
     async def _complete(self) -> None:
         if self._open:

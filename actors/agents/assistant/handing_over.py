@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from callboard.agents.handoff import Handoff
+from callboard.agents.handoff import Handoff, HandoffInput
 from callboard.memory.llm_messages import (
     AssistantMessage,
     FunctionCall,
@@ -29,22 +30,32 @@ class Taken:
     number: int
 
 
-def first_handoff(calls: Sequence[FunctionCall], handoffs: Mapping[str, Handoff]) -> Taken | None:
-    """The first handoff among calls; None: there is none."""
+def first_handoff(
+    calls: Sequence[FunctionCall], handoffs: Mapping[str, Handoff], refused: Container[int]
+) -> Taken | None:
+    """The first handoff among calls; None: there is none.
+
+    Args:
+        calls: The calls.
+        handoffs: By their names.
+        refused: Numbers of calls that are not made.
+    """
     for number, call in enumerate(calls):
-        if call.name in handoffs:
+        if call.name in handoffs and number not in refused:
             return Taken(handoffs[call.name], number)
     return None
 
 
 def settled(
-    calls: Sequence[FunctionCall], handoffs: Mapping[str, Handoff], taken: Taken
+    calls: Sequence[FunctionCall], handoffs: Mapping[str, Handoff], taken: Taken | None
 ) -> dict[int, FunctionExecutionResult]:
     """The results of handoffs, by the numbers of their calls, as far as nothing has to be run for them.
 
     The model is told which one was taken. AutoGen says that it made all of them.
     """
     found: dict[int, FunctionExecutionResult] = {}
+    if taken is None:
+        return found
     for number, call in enumerate(calls):
         if call.name not in handoffs:
             continue
@@ -63,31 +74,42 @@ def _result(call: FunctionCall, content: str, *, is_error: bool) -> FunctionExec
     return FunctionExecutionResult(content=content, name=call.name, call_id=call.id, is_error=is_error)
 
 
-def handoff_message(
+async def handoff_message(
     taken: Taken,
-    calls: Sequence[FunctionCall],
-    results: Sequence[FunctionExecutionResult],
-    handoffs: Mapping[str, Handoff],
-    thought: str | None,
+    along: Sequence[LLMMessage],
+    seen: Sequence[LLMMessage],
+    result: FunctionExecutionResult,
     source: str,
 ) -> HandoffMessage:
-    """What hands the conversation over; the other calls of the answer and their results go along."""
-    own = results[taken.number]
+    """What hands the conversation over.
+
+    Args:
+        taken: The handoff.
+        along: What goes along, see `along_with`.
+        seen: What the model saw, for an input filter.
+        result: Of the handoff.
+        source: Who hands over.
+    """
+    handoff = taken.handoff
+    if handoff.input_filter is not None:
+        chosen = handoff.input_filter(HandoffInput(handoff.target, along, seen))
+        along = await chosen if inspect.isawaitable(chosen) else chosen
     return HandoffMessage(
-        content=taken.handoff.message if own.is_error else own.content,
-        target=taken.handoff.target,
+        content=handoff.message if result.is_error else result.content,
+        target=handoff.target,
         source=source,
-        context=_along(calls, results, handoffs, thought, source),
+        context=list(along),
     )
 
 
-def _along(
+def along_with(
     calls: Sequence[FunctionCall],
     results: Sequence[FunctionExecutionResult],
     handoffs: Mapping[str, Handoff],
     thought: str | None,
     source: str,
 ) -> list[LLMMessage]:
+    """What goes along with a handoff: the other calls of the answer and their results, or the thought alone."""
     others = [
         (call, result) for call, result in zip(calls, results, strict=True) if call.name not in handoffs
     ]

@@ -6,13 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from callboard.agents.errors import AssistantSettingError, NotAMemoryError
+from callboard.agents.guardrails.guardrail import Guardrail
 from callboard.agents.handoff import Handoff
 from callboard.memory.base import Memory
 from callboard.models.base import ChatCompletionClient
 from callboard.models.recorded import RecordedChatCompletionClient
-from callboard.tools.base import Tool
+from callboard.tools.base import BaseTool, Tool
 from callboard.tools.function import FunctionTool
 from callboard.tools.static import StaticStreamWorkbench
+from callboard.tools.unknown import IfUnknown
 from callboard.tools.workbench import Workbench
 
 
@@ -104,6 +106,40 @@ def memories_of(given: Sequence[Memory] | None) -> tuple[Memory, ...]:
     if not isinstance(found, list | tuple) or not all(isinstance(one, Memory) for one in found):
         raise NotAMemoryError(str(type(found)))
     return tuple(found)
+
+
+def guardrails_of(given: Sequence[Guardrail]) -> tuple[Guardrail, ...]:
+    """The guardrails.
+
+    Raises:
+        AssistantSettingError: Something else is among them (a ValueError).
+    """
+    for one in given:
+        if not isinstance(one, Guardrail):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise AssistantSettingError(
+                f"{one!r} is no Guardrail: put it into a TaskGuardrail, a CallGuardrail or an AnswerGuardrail."
+            )
+    return tuple(given)
+
+
+def outcomes_of(tools: Sequence[Tool], given: Mapping[str, IfUnknown] | None) -> dict[str, IfUnknown]:
+    """By name of a tool, what to do when its outcome is unknown.
+
+    Raises:
+        AssistantSettingError: One is to be called again with its key, and takes none (a ValueError).
+    """
+    own = {tool.name: tool.if_unknown for tool in tools if isinstance(tool, BaseTool) and tool.if_unknown}
+    found = {**own, **(given or {})}
+    for tool in tools:
+        if (
+            found.get(tool.name) == "idempotency_key"
+            and isinstance(tool, FunctionTool)
+            and not tool.takes_key
+        ):
+            raise AssistantSettingError(
+                f"{tool.name} is to be called again with its key, but has no parameter 'idempotency_key: str'."
+            )
+    return found
 
 
 def _check_calls(client: ChatCompletionClient, need: str) -> None:

@@ -8,11 +8,13 @@ from typing import Any, Self
 
 from pydantic import BaseModel
 
+from callboard.agents.guardrails.guardrail import Guardrail
 from callboard.agents.handoff import Handoff
 from callboard.memory.base import Memory
 from callboard.memory.llm_messages import SystemMessage
 from callboard.models.base import ChatCompletionClient
 from callboard.models.info import ModelInfo
+from callboard.tools.unknown import IfUnknown
 from callboard.tools.workbench import Workbench
 
 from .summary import ToolCallSummaryFormatter
@@ -35,6 +37,9 @@ class Setup:
         formatter: Puts one result into words where the model does not.
         output_type: The model of its answers; None: they are texts.
         output_format: How people see that; None: as JSON.
+        guardrails: What checks tasks, calls and answers.
+        max_answer_refusals: How often the model may write another answer in place of a refused one.
+        if_unknown: By tool, what to do when its outcome is unknown after a crash.
     """
 
     name: str
@@ -49,6 +54,9 @@ class Setup:
     formatter: ToolCallSummaryFormatter
     output_type: type[BaseModel] | None
     output_format: str | None
+    guardrails: tuple[Guardrail, ...]
+    max_answer_refusals: int
+    if_unknown: Mapping[str, IfUnknown]
 
     @property
     def model_info(self) -> ModelInfo:
