@@ -135,7 +135,8 @@ class Sender:
         if execution is None:
             name, cause = options.message_id or self._ids.next(), None
         else:
-            name, cause = options.message_id or execution.next_id(), execution.envelope.id
+            nature = kind.nature(message) if options.now else ""
+            name, cause = options.message_id or execution.next_id(nature), execution.envelope.id
         author = None if sender is None else str(sender)
         is_aside, run = claim is not None, run_of(execution)
         envelope = event(name, kind.name, key, author, body, cause, expires_in, kind.version, is_aside, run)
