@@ -1,4 +1,4 @@
-"""Errors of hosting AutoGen's agents, and ours as AutoGen's programs know them.
+"""Errors of hosting AutoGen's agents.
 
 ```
 CallboardError
@@ -13,14 +13,8 @@ CallboardError
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from callboard.broker.encoding.remote_errors import register_error
-from callboard.errors import CantHandleException, NotAccessibleError, UndeliverableException, did_you_mean
+from callboard.errors import did_you_mean
 from callboard.foundation.errors import CallboardError
-
-from .real import errors
 
 
 class InteropError(CallboardError):
@@ -78,26 +72,3 @@ class TeamInUseError(InteropError, RuntimeError):
     template = "the team {name!r} has been used already: share it before its first run"
 
     name: str
-
-
-def register_their_errors() -> None:
-    """Makes AutoGen's errors come back from other processes as themselves."""
-    register_error(
-        errors.CantHandleException,
-        errors.UndeliverableException,
-        errors.MessageDroppedException,
-        errors.NotAccessibleError,
-    )
-
-
-@contextmanager
-def as_theirs() -> Iterator[None]:
-    """Raises AutoGen's errors where ours have one of the same meaning."""
-    try:
-        yield
-    except UndeliverableException as error:
-        raise errors.UndeliverableException(str(error)) from error
-    except CantHandleException as error:
-        raise errors.CantHandleException(str(error)) from error
-    except NotAccessibleError as error:
-        raise errors.NotAccessibleError(str(error)) from error

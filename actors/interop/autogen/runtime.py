@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
+
+from pydantic import BaseModel
 
 from callboard.broker import AgentId, BrokerSettings
 from callboard.runtime.errors import AgentInstanceError
 
 from .aside import aside_of, enters
 from .bus import NO_TIMEOUT, HostingRuntime
-from .errors import as_theirs, register_their_errors
 from .ids import our_agent, our_sender, our_subscription, our_topic
 from .interventions import Interventions
 from .messages import Carried
 from .real import core
+from .their_errors import as_theirs, register_their_errors
 
 
 class CallboardRuntime:
@@ -218,6 +221,8 @@ class CallboardRuntime:
             cls = getattr(one, "cls", None)
             if inspect.isclass(cls):
                 self.bus.hosted_registry.add_class(cls)
+                for other in _spoken_with(cls):
+                    self.bus.hosted_registry.add_class(other)
 
     # Agents
 
@@ -320,6 +325,18 @@ class CallboardRuntime:
     def unprocessed_messages_count(self) -> int:
         """Messages that this process holds or is sending."""
         return self.bus.unprocessed_messages_count
+
+
+def _spoken_with(cls: type[Any]) -> list[type[Any]]:
+    """The other messages of a team, of which a manager publishes some that nobody handles."""
+    if not cls.__module__.startswith("autogen_agentchat."):
+        return []
+    module = vars(sys.modules[cls.__module__])
+    return [
+        other
+        for other in module.values()
+        if inspect.isclass(other) and issubclass(other, BaseModel) and other.__module__ == cls.__module__
+    ]
 
 
 def _context(sender: Any, topic_id: Any, is_rpc: bool, token: Any, message_id: str | None) -> Any:
