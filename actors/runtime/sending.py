@@ -93,9 +93,19 @@ class Sender:
             await self.audience.check(message, topic_id, sender)
         elif options.strict is None:
             self.audience.notice(message, topic_id, sender)
-        posted = self._post(message, keys.topic(topic_id.type), topic_id.source, sender, options)
+        posted = self.post(message, topic_id, sender, options)
         if posted is not None:
             await posted
+
+    def post(
+        self, message: Any, topic_id: TopicId, sender: AgentId | None, options: SendOptions
+    ) -> asyncio.Future[bool] | None:
+        """Hands an event in, as `publish` does, without asking anybody before and without waiting for it to arrive.
+
+        Returns:
+            Done when it has arrived; None: it leaves with the commit of the running handler.
+        """
+        return self._post(message, keys.topic(topic_id.type), topic_id.source, sender, options)
 
     async def remind(self, message: Any, agent: AgentId, options: SendOptions) -> None:
         """See BaseAgent.remind. It is an event in the agent's own inbox."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
-from callboard.broker import AgentId, BrokerSettings
+from callboard.broker import AgentId, BrokerSettings, TopicId
 from callboard.declaration import AgentSettings
 from callboard.runtime.runtime import RedisAgentRuntime
+from callboard.send_options import SendOptions
 
 from .aside import SUFFIX, Aside, takes_entering
-from .hosted import HostedAgent, class_for
+from .hosted import HostedAgent, class_for, leaving
 from .messages import Carried, HostedRegistry
 from .retrying import OnceUnlessKilled
 from .tokens import PREFIX, Tokens
@@ -116,6 +117,16 @@ class HostingRuntime(RedisAgentRuntime):
     async def ask(self, message: Carried, recipient: AgentId) -> Any:
         """Sends a request that waits for its reply as long as it takes."""
         return await self.send_message(message, recipient, timeout=NO_TIMEOUT)
+
+    async def tell(
+        self, message: Carried, topic_id: TopicId, sender: AgentId | None, message_id: str | None
+    ) -> None:
+        """Publishes an event, at once. In a handler it is on its way when this returns; what is published next follows it."""
+        sending = await self._open_sender()
+        posted = sending.post(message, topic_id, sender, SendOptions(message_id, now=True, strict=False))
+        handler = leaving.get()
+        if posted is not None:
+            await (posted if handler is None else handler.add(posted))
 
     # Tokens
 

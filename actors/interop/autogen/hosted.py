@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from contextvars import ContextVar
+from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel
 from pydantic_core import from_json, to_json
@@ -19,6 +21,38 @@ from .ids import their_agent, their_topic
 from .messages import Carried
 from .real import core
 from .tokens import Tokens
+
+
+MOST_UNDER_WAY: Final = 100  # events that a handler has published and that have not arrived; then it waits
+
+
+class Leaving:
+    """The events that a handler has published: on their way while it goes on, and waited for at its end."""
+
+    def __init__(self) -> None:
+        self._under_way: list[asyncio.Future[bool]] = []
+        self._is_over = False
+
+    async def add(self, posted: asyncio.Future[bool]) -> None:
+        """One more is on its way. A task that the handler has left behind waits for its own itself."""
+        if self._is_over or len(self._under_way) >= MOST_UNDER_WAY:
+            await posted
+        else:
+            self._under_way.append(posted)
+
+    async def settle(self) -> None:
+        """Waits until all have arrived; raises the error of the first one that could not."""
+        self._is_over = True
+        for error in await asyncio.gather(*self._under_way, return_exceptions=True):
+            if isinstance(error, BaseException):
+                raise error
+
+
+PASSED_ON: Final = frozenset({"GroupChatMessage", "GroupChatError", "GroupChatTermination"})
+"""What a team's manager only passes on: its state, which grows with the conversation, is not taken anew for each event."""
+
+leaving: ContextVar[Leaving | None] = ContextVar("callboard_autogen_leaving", default=None)
+"""What the running handler has published."""
 
 
 class HostedState(BaseModel):
@@ -72,13 +106,19 @@ class HostedAgent:
             cancellation_token=await self._tokens.named(carried.token),
             message_id=ctx.message_id,
         )
+        published = Leaving()
+        before = leaving.set(published)
         try:
             with core.MessageHandlerContext.populate_context(self._their_id):
-                return Carried(await self.agent.on_message(carried.message, context))
+                answer = await self.agent.on_message(carried.message, context)
+            return Carried(answer)
         except Exception as error:
             # Its class is known where it was raised: who asked in this process gets the error itself, as in AutoGen.
             register_error(type(error))
             raise
+        finally:
+            leaving.reset(before)
+            await published.settle()
 
     async def current(self) -> Any:
         """The agent, with what was stored of it last."""
@@ -114,7 +154,8 @@ class SavedAgent(HostedAgent):
         """Has the agent handle a message; what it saves afterwards belongs to the commit."""
         await self.current()
         answer = await self.enter(message, ctx)
-        self._hold(await self._taken())
+        if type(getattr(message, "message", None)).__name__ not in PASSED_ON:
+            self._hold(await self._taken())
         return answer
 
     async def current(self) -> Any:

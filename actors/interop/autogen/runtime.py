@@ -148,9 +148,7 @@ class CallboardRuntime:
             if not leaves:
                 return
         carried = Carried(message, self.bus.tokens.name_of(cancellation_token))
-        await self.bus.publish_message(
-            carried, our_topic(topic_id), sender=our_sender(sender), message_id=message_id, now=True, strict=False
-        )
+        await self.bus.tell(carried, our_topic(topic_id), our_sender(sender), message_id)
 
     # Registering
 
