@@ -14,7 +14,7 @@ from .member import TURNS, made
 from .teams import NAMES, transcript
 from .test_teams import on_their_own
 
-Start = Callable[[str], Process]
+Start = Callable[..., Process]
 
 
 @pytest.fixture
@@ -22,8 +22,9 @@ def start(url: str, namespace: str) -> Iterator[Start]:
     """Starts the process of a member."""
     with ExitStack() as ending:
 
-        def begin(member: str) -> Process:
-            process = Process(python("-m", "tests.interop.member", url, namespace, member))
+        def begin(member: str, last_turn: int = 0) -> Process:
+            command = python("-m", "tests.interop.member", url, namespace, member, str(last_turn))
+            process = Process(command)
             ending.callback(process.close)
             return process
 
@@ -42,28 +43,26 @@ async def expected() -> list[tuple[str, str, str]]:
     return said
 
 
-async def test_a_team_survives_the_death_of_a_member(url: str, namespace: str, start: Start) -> None:
-    processes = {name: start(name) for name in NAMES}
+async def test_a_team_survives_the_death_of_a_member_in_its_turn(
+    url: str, namespace: str, start: Start
+) -> None:
+    processes = {name: start(name, 10 if name == "bob" else 0) for name in NAMES}
     for process in processes.values():
         await process.says("ready", within=30)
     team, shared = made(url, namespace)
     shared.lead()
-    killed = False
-    seen = 0
+    running = asyncio.create_task(team.run(task="Begin."))
     try:
         async with asyncio.timeout(90):
-            async for message in team.run_stream(task="Begin."):
-                seen += 1
-                if seen == TURNS // 2 and not killed:
-                    killed = True
-                    processes["bob"].kill()
-                    processes["bob"] = start("bob")
+            await processes["bob"].says("stuck", within=60)
+            processes["bob"].kill()
+            processes["bob"] = start("bob")
+            result = await running
     finally:
+        running.cancel()
         await team._runtime.close()
-    assert transcript(message) == await expected()
-    assert killed
-    for name in NAMES:
-        assert processes[name].lines(f"{name} speaks"), f"{name} has spoken in its own process"
+    assert transcript(result) == await expected()
+    assert len(processes["bob"].lines("bob speaks")) == TURNS // 3 - 9, "its last turn was taken again"
 
 
 async def test_a_killed_member_remembers_what_it_heard(url: str, namespace: str, start: Start) -> None:

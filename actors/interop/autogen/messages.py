@@ -19,7 +19,7 @@ from .tagging import add_tags, resolve_tags
 
 TOKEN: Final = "$token"  # noqa: S105  (the field of a body that names a cancellation token)
 PLAIN: Final = "autogen.value"  # wire name of text, numbers and the like
-VALUE: Final = "value"
+VALUE: Final = "$value"  # the field that holds what has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +70,19 @@ class HostedEntry(MessageEntry):
         except (*CAN_FAIL, pydantic_core.PydanticSerializationError) as error:
             raise EncodeError(self.name, str(error).partition("\n")[0]) from error
         add_tags(carried.message, data)
-        if carried.token is not None and isinstance(data, dict):
-            data[TOKEN] = carried.token
-        return pack(data, limits)
+        if carried.token is not None:
+            data = {**(data if isinstance(data, dict) else {VALUE: data}), TOKEN: carried.token}
+        try:
+            return pack(data, limits)
+        except EncodeError as error:
+            raise EncodeError(self.name, error.reason) from error
 
     def decode(self, body: bytes, version: int | None = None, limits: Limits = DEFAULT) -> Carried:
         """Reads a body; see MessageEntry.decode."""
         data = unpack(body, limits)
         token = data.pop(TOKEN, None) if isinstance(data, dict) else None
+        if isinstance(data, dict) and data.keys() == {VALUE}:
+            data = data[VALUE]
         try:
             data = resolve_tags(data, self._known.load)
             message = self._adapter.validate_python(data, by_alias=False, by_name=True)

@@ -8,16 +8,19 @@ from contextlib import contextmanager
 from callboard.broker.encoding.remote_errors import register_error
 from callboard.errors import CantHandleException, NotAccessibleError, UndeliverableException
 
+from .errors import UnportableMessageError, UnsavableAgentError
 from .real import errors
 
 
 def register_their_errors() -> None:
-    """Makes AutoGen's errors come back from other processes as themselves."""
+    """Makes AutoGen's errors, and those of hosting, come back from other processes as themselves."""
     register_error(
         errors.CantHandleException,
         errors.UndeliverableException,
         errors.MessageDroppedException,
         errors.NotAccessibleError,
+        UnportableMessageError,
+        UnsavableAgentError,
     )
 
 
