@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from callboard.broker import AgentId, BrokerSettings, TopicId
@@ -42,7 +43,8 @@ class HostingRuntime(RedisAgentRuntime):
         super().__init__(
             url,
             namespace=namespace,
-            settings=settings,
+            # AutoGen knows no largest message: what is large goes beside its stream.
+            settings=replace(settings or BrokerSettings.from_env(), claim_check=True),
             ignore_unhandled_exceptions=ignore_unhandled_exceptions,
             retry=OnceUnlessKilled(),
         )
