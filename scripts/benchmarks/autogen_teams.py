@@ -1,5 +1,6 @@
 """Turns per second of a team of AutoGen's: on its own runtime in memory, and on ours. `scripts/interop bench`."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import argparse
@@ -99,6 +100,7 @@ async def host(url: str, namespace: str, member: str) -> None:
 
 
 async def main() -> None:
+    """Prints a line for each way."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=300)
     parser.add_argument("--member", help=argparse.SUPPRESS)
@@ -112,8 +114,12 @@ async def main() -> None:
     print(f"{turns} turns of three members, turns per second")
     print(f"AutoGen's runtime, in memory      {await on_their_own(turns):7.0f}")
     with ServerProcess() as server:
-        print(f"ours, one process, no states      {await in_one_process(server.url, turns, save_states=False):7.0f}")
-        print(f"ours, one process                 {await in_one_process(server.url, turns, save_states=True):7.0f}")
+        print(
+            f"ours, one process, no states      {await in_one_process(server.url, turns, save_states=False):7.0f}"
+        )
+        print(
+            f"ours, one process                 {await in_one_process(server.url, turns, save_states=True):7.0f}"
+        )
         print(f"ours, four processes              {await in_processes(server.url, turns):7.0f}")
 
 

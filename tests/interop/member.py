@@ -3,6 +3,7 @@
 In the turn of that number, if it is not 0, it stops in the middle, until it is killed.
 """
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,6 @@
 """Teams of the real AgentChat with scripted members and models, made alike for any runtime."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import json

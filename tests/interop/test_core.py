@@ -1,5 +1,6 @@
 """Programs of the real autogen_core on our bus."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import asyncio
@@ -112,7 +113,11 @@ async def test_publish_reaches_subscribers_with_their_context(runtime: Any) -> N
     runtime.start()
     token = CancellationToken()
     await runtime.publish_message(
-        Note("a"), TopicId("notes", "ada"), sender=AgentId("boss", "b"), cancellation_token=token, message_id="m1"
+        Note("a"),
+        TopicId("notes", "ada"),
+        sender=AgentId("boss", "b"),
+        cancellation_token=token,
+        message_id="m1",
     )
     await runtime.stop_when_idle()
     (context,) = (await clerk_of(runtime)).contexts
@@ -147,7 +152,9 @@ async def test_the_factory_knows_the_agent_that_it_makes(runtime: Any) -> None:
     seen: list[Any] = []
 
     def make() -> Clerk:
-        seen.append((AgentInstantiationContext.current_runtime(), AgentInstantiationContext.current_agent_id()))
+        seen.append(
+            (AgentInstantiationContext.current_runtime(), AgentInstantiationContext.current_agent_id())
+        )
         return Clerk()
 
     await Clerk.register(runtime, "clerk", make)
@@ -286,7 +293,7 @@ async def test_what_an_agent_saves_is_stored_with_what_it_handles(make_runtime: 
 async def test_a_handler_that_fails_leaves_its_agent_as_it_is(runtime: Any) -> None:
     class Hasty(Clerk):
         @event
-        async def on_note(self, message: Note, ctx: MessageContext) -> None:  # type: ignore[override]
+        async def on_note(self, message: Note, ctx: MessageContext) -> None:
             self.notes.append(message.text)
             if message.text == "bad":
                 raise OwnError

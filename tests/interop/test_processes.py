@@ -1,5 +1,6 @@
 """A team whose members live in three other processes, one of which is killed."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import asyncio
@@ -90,7 +91,7 @@ async def test_a_member_that_is_not_there_is_named(url: str, namespace: str) -> 
     from callboard.interop.autogen.errors import UnknownMemberError
 
     team, shared = made(url, namespace)
-    with pytest.raises(UnknownMemberError, match="'bo'. Did you mean 'bob'"):
+    with pytest.raises(UnknownMemberError, match=r"'bo'\. Did you mean 'bob'"):
         shared.lead("bo")
     await team._runtime.close()
 

@@ -1,5 +1,6 @@
 """Teams of the real AgentChat on our bus: the same transcripts as on their own runtime."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import asyncio

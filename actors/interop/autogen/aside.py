@@ -1,8 +1,8 @@
 """The way past a running turn: `pause` and `resume` of a team reach a member while it speaks.
 
-A request waits in its agent's inbox until the handler that runs has ended. In AutoGen it enters at once, and the teams' pause
-relies on that. So agents that take such requests have a second type in the same process, `<type>.aside`, whose handler gives
-them to the agent that is there.
+A request waits in its agent's inbox until the handler that runs has ended. In AutoGen it enters at once, and the pause of
+teams relies on that. So agents that take such requests have a second type in the same process, `<type>.aside`, whose handler
+gives them to the agent that is there.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class Aside:
     @property
     def metadata(self) -> AgentMetadata:
         """Who it is."""
-        return AgentMetadata(type=self.id.type, key=self.id.key, description=f"what enters {self._for} at once")
+        return AgentMetadata(
+            type=self.id.type, key=self.id.key, description=f"what enters {self._for} at once"
+        )
 
     async def bind_id_and_runtime(self, id: AgentId, runtime: AgentRuntime) -> None:
         """Does nothing: it knows both."""

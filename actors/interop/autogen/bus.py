@@ -123,7 +123,7 @@ class HostingRuntime(RedisAgentRuntime):
     async def tell(
         self, message: Carried, topic_id: TopicId, sender: AgentId | None, message_id: str | None
     ) -> None:
-        """Publishes an event, at once. In a handler it is on its way when this returns; what is published next follows it."""
+        """Publishes an event. In a handler it is on its way when this returns, and what is published next follows it."""
         sending = await self._open_sender()
         posted = sending.post(message, topic_id, sender, SendOptions(message_id, now=True, strict=False))
         handler = leaving.get()

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from callboard.broker.errors import DecodeError
 
-from .tagging import tag_of
+from .tagging import is_record, tag_of
 
 
 class KnownClasses:
@@ -42,9 +42,11 @@ class KnownClasses:
         return loader.validate_python(fields, by_alias=False, by_name=True)
 
     def _find(self, tag: str) -> type[Any]:
+        cls: Any  # mypy takes no class for hashable
         for cls in self._all():
             if tag_of(cls) == tag:
-                return cls
+                found: type[Any] = cls
+                return found
         raise DecodeError(
             f"this process has no class {tag!r} among those that its messages may hold: import its module"
         )
@@ -80,6 +82,5 @@ def _in(annotation: Any) -> Iterator[type[Any]]:
     if get_origin(annotation) is not None or isinstance(annotation, types.UnionType):
         for part in get_args(annotation):
             yield from _in(part)
-    elif isinstance(annotation, type) and annotation is not BaseModel:
-        if issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation):
-            yield annotation
+    elif isinstance(annotation, type) and annotation is not BaseModel and is_record(annotation):
+        yield annotation

@@ -22,7 +22,6 @@ from .messages import Carried
 from .real import core
 from .tokens import Tokens
 
-
 MOST_UNDER_WAY: Final = 100  # events that a handler has published and that have not arrived; then it waits
 
 
@@ -87,7 +86,8 @@ class HostedAgent:
     @property
     def metadata(self) -> AgentMetadata:
         """Who the agent is, as it says itself."""
-        return AgentMetadata(**self.agent.metadata)
+        theirs: AgentMetadata = self.agent.metadata
+        return theirs
 
     async def bind_id_and_runtime(self, id: AgentId, runtime: AgentRuntime) -> None:
         """Does nothing: the agent has been given its id and its runtime, which are AutoGen's."""

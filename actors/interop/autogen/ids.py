@@ -45,7 +45,9 @@ def our_subscription(subscription: Any) -> TypeSubscription | TypePrefixSubscrip
     if _is_of(subscription, core.TypeSubscription):
         return TypeSubscription(subscription.topic_type, subscription.agent_type, subscription.id)
     if _is_of(subscription, core.TypePrefixSubscription):
-        return TypePrefixSubscription(subscription.topic_type_prefix, subscription.agent_type, subscription.id)
+        return TypePrefixSubscription(
+            subscription.topic_type_prefix, subscription.agent_type, subscription.id
+        )
     raise UnportableSubscriptionError(type(subscription).__name__)
 
 

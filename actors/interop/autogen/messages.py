@@ -38,8 +38,8 @@ class Carried:
 class HostedEntry(MessageEntry):
     """Writes and reads messages of one class of AutoGen's or of a program written for it.
 
-    A body holds the fields by their names, as one of ours does, so that agents of ours read it where a class of theirs has the
-    same name. Beside them stand the token, and the classes of nested models.
+    A body holds the fields by their names, as one of ours does, so that agents of ours read it where a class of theirs has
+    the same name. Beside them stand the token, and the classes of nested models.
     """
 
     __slots__ = ("_adapter", "_known")

@@ -239,10 +239,7 @@ class CallboardRuntime:
 
     async def get(self, id_or_type: Any, /, key: str = "default", *, lazy: bool = True) -> Any:
         """The id of an agent; with `lazy=False` the agent is made as well."""
-        if isinstance(id_or_type, core.AgentId):
-            agent_id = id_or_type
-        else:
-            agent_id = core.AgentId(id_or_type, key)
+        agent_id = id_or_type if isinstance(id_or_type, core.AgentId) else core.AgentId(id_or_type, key)
         if not lazy:
             await self._hosted(agent_id)
         return agent_id
@@ -345,8 +342,6 @@ def _context(sender: Any, topic_id: Any, is_rpc: bool, token: Any, message_id: s
         cancellation_token=token or core.CancellationToken(),
         message_id=message_id or "",
     )
-
-
 
 
 __all__ = ["CallboardRuntime"]

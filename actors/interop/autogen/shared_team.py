@@ -26,8 +26,8 @@ class SharedTeam:
     result = await team.run(task="Write about Redis.")
     ```
 
-    A member may be hosted in several processes: whichever is free takes its next turn, and what the member has saved goes with
-    it. One process leads at a time: there the manager lives, which can't be replaced in the middle of a run.
+    A member may be hosted in several processes: whichever is free takes its next turn, and what the member has saved goes
+    with it. One process leads at a time: there the manager lives, which can't be replaced in the middle of a run.
 
     Args:
         team: A team of `autogen_agentchat.teams` that has not been used yet.

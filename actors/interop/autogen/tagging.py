@@ -18,7 +18,7 @@ CLASS: Final = "$class"
 NESTED: Final = frozenset({dict, list, tuple})
 
 
-def add_tags(value: object, data: Any) -> None:
+def add_tags(value: Any, data: Any) -> None:
     """Writes the class of each nested model beside its fields.
 
     Args:
@@ -31,7 +31,7 @@ def add_tags(value: object, data: Any) -> None:
         if isinstance(value, Mapping):
             for key, item in data.items():
                 _tag(value.get(key), item)
-        elif _is_record(type(value)):
+        elif is_record(type(value)):
             for name, item in data.items():
                 if type(item) in NESTED:
                     _tag(getattr(value, name, None), item)
@@ -40,7 +40,7 @@ def add_tags(value: object, data: Any) -> None:
             _tag(inner, item)
 
 
-def _tag(value: object, data: Any) -> None:
+def _tag(value: Any, data: Any) -> None:
     if type(data) not in NESTED:
         return
     add_tags(value, data)
@@ -69,7 +69,7 @@ def resolve_tags(data: Any, load: Callable[[str, dict[str, Any]], Any]) -> Any:
 
 
 @cache
-def is_open(cls: type[Any]) -> bool:
+def is_open(cls: Any) -> bool:
     """Whether it derives from another model, so that a field may have been declared with that one."""
     if issubclass(cls, BaseModel):
         return any(issubclass(base, BaseModel) and base is not BaseModel for base in cls.__mro__[1:])
@@ -77,7 +77,7 @@ def is_open(cls: type[Any]) -> bool:
 
 
 @cache
-def tag_of(cls: type[Any]) -> str:
+def tag_of(cls: Any) -> str:
     """The name of a class, with those of the classes that a generic one was made with."""
     made_with: Mapping[str, Any] = getattr(cls, "__pydantic_generic_metadata__", {})
     origin, args = made_with.get("origin"), made_with.get("args", ())
@@ -88,5 +88,6 @@ def tag_of(cls: type[Any]) -> str:
 
 
 @cache
-def _is_record(cls: type[Any]) -> bool:
+def is_record(cls: Any) -> bool:
+    """Whether a class has fields: a model or a dataclass."""
     return issubclass(cls, BaseModel) or dataclasses.is_dataclass(cls)

@@ -1,7 +1,7 @@
 """AutoGen's cancellation tokens in several processes: each that travels has a name, and cancelling it is told to all.
 
-In AutoGen the object itself goes from handler to handler. Here a message carries the name of its token; a process that has the
-token uses that object, any other makes one of its own, which is cancelled when the first is.
+In AutoGen the object itself goes from handler to handler. Here a message carries the name of its token; a process that has
+the token uses that object, any other makes one of its own, which is cancelled when the first is.
 """
 
 from __future__ import annotations

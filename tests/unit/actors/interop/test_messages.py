@@ -115,7 +115,9 @@ def test_a_message_comes_back_as_it_was(value: Any, token: str | None) -> None:
 def test_another_process_finds_the_classes_that_a_message_may_hold() -> None:
     reader = HostedRegistry()
     reader.add_class(Start)
-    value = Start(messages=[Text(source="a", content="hi"), Structured[Point](source="a", content=Point(x=1))])
+    value = Start(
+        messages=[Text(source="a", content="hi"), Structured[Point](source="a", content=Point(x=1))]
+    )
     assert there_and_back(value, reader=reader).message == value
 
 
