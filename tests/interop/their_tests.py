@@ -38,10 +38,6 @@ class OurRuntime(CallboardRuntime):
         await super().stop()
         await self.close()
 
-    async def stop_when_idle(self) -> None:
-        await super().stop_when_idle()
-        await self.close()
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:

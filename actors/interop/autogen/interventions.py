@@ -1,7 +1,7 @@
 """AutoGen's intervention handlers, asked before a message leaves and when a response has come.
 
-Each sees what the one before it returned; in AutoGen's own runtime each sees the original, and only the last one counts. What
-a handler raises goes to whoever sends; there, an `on_publish` that fails is only logged.
+Each sees what the one before it returned; in AutoGen's own runtime each sees the original, and only the last one counts.
+What a handler raises goes to whoever sends; there, an `on_publish` that fails is only logged.
 """
 
 from __future__ import annotations

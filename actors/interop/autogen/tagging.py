@@ -31,7 +31,7 @@ def add_tags(value: Any, data: Any) -> None:
         if isinstance(value, Mapping):
             for key, item in data.items():
                 _tag(value.get(key), item)
-        elif is_record(type(value)):
+        elif is_record(value.__class__):
             for name, item in data.items():
                 if type(item) in NESTED:
                     _tag(getattr(value, name, None), item)
@@ -44,8 +44,8 @@ def _tag(value: Any, data: Any) -> None:
     if type(data) not in NESTED:
         return
     add_tags(value, data)
-    if type(data) is dict and is_open(type(value)):
-        data[CLASS] = tag_of(type(value))
+    if type(data) is dict and is_open(value.__class__):
+        data[CLASS] = tag_of(value.__class__)
 
 
 def resolve_tags(data: Any, load: Callable[[str, dict[str, Any]], Any]) -> Any:
