@@ -120,7 +120,7 @@ class HostingRuntime(RedisAgentRuntime):
         """Sends a request that waits for its reply as long as it takes."""
         return await self.send_message(message, recipient, timeout=NO_TIMEOUT)
 
-    async def tell(
+    async def publish_at_once(
         self, message: Carried, topic_id: TopicId, sender: AgentId | None, message_id: str | None
     ) -> None:
         """Publishes an event. In a handler it is on its way when this returns, and what is published next follows it."""

@@ -148,7 +148,7 @@ class CallboardRuntime:
             if not leaves:
                 return
         carried = Carried(message, self.bus.tokens.name_of(cancellation_token))
-        await self.bus.tell(carried, our_topic(topic_id), our_sender(sender), message_id)
+        await self.bus.publish_at_once(carried, our_topic(topic_id), our_sender(sender), message_id)
 
     # Registering
 
