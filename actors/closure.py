@@ -18,7 +18,7 @@ from .errors import CantHandleException, MisuseError
 from .instantiation import AgentInstantiationContext
 from .protocol import AgentRuntime, MessageType
 from .requests import Request, ResponseT
-from .send_options import PublishOptions, ReminderOptions, RequestOptions
+from .send_options import PublishOptions, ReminderOptions, RequestOptions, TellOptions
 from .subscriptions import bind_subscriptions
 
 __all__ = [
@@ -86,6 +86,17 @@ class ClosureContext(Protocol):
         **options: Unpack[PublishOptions],
     ) -> None:
         """As `BaseAgent.publish_message`."""
+        ...
+
+    async def tell(
+        self,
+        message: Any,
+        recipient: AgentId | str,
+        *,
+        message_id: str | None = None,
+        **options: Unpack[TellOptions],
+    ) -> None:
+        """As `BaseAgent.tell`."""
         ...
 
     async def remind(

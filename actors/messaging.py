@@ -1,4 +1,4 @@
-"""What every agent can do with messages: ask others, publish, and remind itself."""
+"""What every agent can do with messages: ask others, tell them, publish, and remind itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from callboard.broker.ids import AgentId, TopicId
 from .cancellation import CancellationToken
 from .protocol import AgentRuntime
 from .requests import Request, ResponseT
-from .send_options import PublishOptions, ReminderOptions, RequestOptions
+from .send_options import PublishOptions, ReminderOptions, RequestOptions, TellOptions
 
 
 class Messaging:
@@ -107,6 +107,34 @@ class Messaging:
             message_id=message_id,
             **options,
         )
+
+    async def tell(
+        self,
+        message: Any,
+        recipient: AgentId | str,
+        *,
+        message_id: str | None = None,
+        **options: Unpack[TellOptions],
+    ) -> None:
+        """Send a message to one agent, now or later, without waiting; an `@event` or `@message_handler` handles it.
+
+        In a handler it leaves with the handler's commit: with a failed attempt it is gone, and another attempt sends
+        the same one. To tell itself is allowed. The recipient gets it in the order in which everything for it was sent,
+        topics included.
+
+        Args:
+            message: The message; its context has this agent as `sender` and no topic.
+            recipient: The agent: an AgentId, or its text, such as ``"clerk/ada"``; it is created when it does not
+                exist yet.
+            message_id: An id of your own; a second message with the same id is dropped. None: one that is the
+                same in every attempt.
+            **options: See TellOptions.
+
+        Raises:
+            UndeliverableError: There is no such agent type (a LookupError).
+            ScheduleError: The time can't be meant so (a ValueError).
+        """
+        await self.runtime.tell(message, recipient, sender=self.id, message_id=message_id, **options)
 
     async def remind(
         self, message: Any, *, message_id: str | None = None, **options: Unpack[ReminderOptions]

@@ -14,7 +14,7 @@ from callboard.broker.subscriptions import Subscription
 from .cancellation import CancellationToken
 from .context import MessageContext
 from .requests import Request, ResponseT
-from .send_options import PublishOptions, ReminderOptions, RequestOptions
+from .send_options import PublishOptions, ReminderOptions, RequestOptions, TellOptions
 
 __all__ = ["Agent", "AgentMetadata", "AgentRuntime", "MessageType"]
 
@@ -165,6 +165,30 @@ class AgentRuntime(Protocol):
             cancellation_token: Cancels the call as long as the message has not left.
             message_id: An id of your own; a second message with the same id is dropped. None: a new one.
             **options: See PublishOptions.
+        """
+        ...
+
+    async def tell(
+        self,
+        message: Any,
+        recipient: AgentId | str,
+        *,
+        sender: AgentId | None = None,
+        message_id: str | None = None,
+        **options: Unpack[TellOptions],
+    ) -> None:
+        """Send a message to one agent, now or later, without waiting for a response; see `BaseAgent.tell`.
+
+        Args:
+            message: An instance of any registered message class, or a plain value.
+            recipient: The agent, an AgentId or its text, such as ``"clerk/ada"``; it is created when it does not
+                exist yet.
+            sender: The agent that sends; None when no agent of the runtime does.
+            message_id: An id of your own; a second message with the same id is dropped. None: a new one.
+            **options: See TellOptions.
+
+        Raises:
+            LookupError: There is no such agent type.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""How a message is sent: one place for what `publish_message`, `remind` and `send_message` take beside the message.
+"""How a message is sent: one place for what its sender may say beside the message itself.
 
 The public methods take these as keyword arguments (`**options: Unpack[PublishOptions]`, PEP 692), so that a type checker
 knows every one of them, and none of the methods between an agent and the sender repeats them.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple, TypedDict, cast
 
 from callboard.broker.ids import check_text
 
@@ -56,6 +56,16 @@ class ReminderOptions(TypedDict, total=False):
     claim_check: bool | None
 
 
+class TellOptions(ReminderOptions, total=False):
+    """How a message is sent to one agent without waiting for a response: the keys of ReminderOptions, and these.
+
+    Keys:
+        now: As in PublishOptions.
+    """
+
+    now: bool
+
+
 class RequestOptions(TypedDict, total=False):
     """How a request is sent.
 
@@ -75,7 +85,7 @@ class SendOptions(NamedTuple):
     Attributes:
         message_id: idempotency id; None: the runtime chooses the message's id.
         delay, at, expires_in, now, claim_check, timeout, strict: see PublishOptions and RequestOptions; `delay` is also the
-            `after` of ReminderOptions.
+            `after` of ReminderOptions and TellOptions.
     """
 
     message_id: str | None = None
@@ -111,11 +121,26 @@ class SendOptions(NamedTuple):
         """
         if not OF_REMINDERS.issuperset(given):
             raise _unknown("remind", given, OF_REMINDERS)
+        return cls.of_tell(message_id, cast("TellOptions", given))
+
+    @classmethod
+    def of_tell(cls, message_id: str | None, given: TellOptions) -> SendOptions:
+        """The options of a message to one agent that nobody waits for.
+
+        Raises:
+            TypeError: it has no such option.
+            InvalidIdError: as for an event.
+        """
+        if message_id is None and not given:
+            return USUAL
+        if not OF_TELLS.issuperset(given):
+            raise _unknown("tell", given, OF_TELLS)
         return cls(
             _checked(message_id),
             delay=given.get("after"),
             at=given.get("at"),
             expires_in=given.get("expires_in"),
+            now=given.get("now", False),
             claim_check=given.get("claim_check"),
         )
 
@@ -137,9 +162,10 @@ class SendOptions(NamedTuple):
 USUAL: Final = SendOptions()
 OF_EVENTS: Final = PublishOptions.__optional_keys__
 OF_REMINDERS: Final = ReminderOptions.__optional_keys__
+OF_TELLS: Final = TellOptions.__optional_keys__
 OF_REQUESTS: Final = RequestOptions.__optional_keys__
 LATER: Final = (
-    "A request is sent at once: for later, `publish_message` takes it, and an agent has `remind` for itself."
+    "A request is sent at once. For later there are `publish_message`, `tell` and an agent's own `remind`."
 )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from callboard.broker import AgentId, SubscriptionTable, TopicId
-from callboard.broker.errors import BrokerError
+from callboard.broker.errors import BrokerError, UndeliverableError
 from callboard.broker.redis.client.subscribers import subscribers_of
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.subscriptions import TypeSubscription
@@ -61,6 +61,7 @@ class Audience:
         self._most_kept = transport.settings.max_unclaimed
         self._known: set[Case] = set()
         self._told: set[str] = set()
+        self._known_types: set[str] = set()
         self._open: list[Case] = []
         self._not_before = 0.0
         self._task: asyncio.Task[None] | None = None
@@ -83,6 +84,22 @@ class Audience:
         reason = await self.silence(Case(topic_id.type, message.__class__, own_type))
         if reason is not None:
             raise UnheardError(str(topic_id), reason)
+
+    async def check_type(self, agent_type: str) -> None:
+        """Refuses a message to an agent of a type that no process ever declared. The server is asked once for each type.
+
+        Raises:
+            UndeliverableError: there is no such agent type (a LookupError).
+            ServerUnavailableError, CommandError: the server has to know it, and can't be asked.
+        """
+        if agent_type in self._agents or agent_type in self._known_types:
+            return
+        name = self._transport.keys.of("types")
+        if not await self._transport.admin.command("HEXISTS", name, agent_type):
+            raise UndeliverableError(agent_type)
+        if len(self._known_types) >= REMEMBERED:
+            self._known_types.clear()
+        self._known_types.add(agent_type)
 
     async def silence(self, case: Case) -> str | None:
         """Why nobody hears messages of a case; None when somebody may."""

@@ -8,7 +8,14 @@ from callboard.broker import AgentId, TopicId
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.cancellation import CancellationToken
 from callboard.requests import Request, ResponseT
-from callboard.send_options import USUAL, PublishOptions, ReminderOptions, RequestOptions, SendOptions
+from callboard.send_options import (
+    USUAL,
+    PublishOptions,
+    ReminderOptions,
+    RequestOptions,
+    SendOptions,
+    TellOptions,
+)
 
 from .addressing import agent_of, topic_of
 from .audience import Case
@@ -92,6 +99,26 @@ class RuntimeMessages(RuntimeLifecycle):
         sending = self._sender or await self._open_sender()
         return await sending.audience.silence(Case(topic_of(topic_id).type, message_class, None))
 
+    async def tell(
+        self,
+        message: Any,
+        recipient: AgentId | str,
+        *,
+        sender: AgentId | None = None,
+        message_id: str | None = None,
+        **options: Unpack[TellOptions],
+    ) -> None:
+        """Sends a message to one agent; see AgentRuntime.tell. In a handler it leaves with the handler's commit.
+
+        Raises:
+            UndeliverableError: there is no such agent type (a LookupError).
+            ScheduleError: the time can't be meant so (a ValueError).
+        """
+        sending = self._sender or await self._open_sender()
+        how = SendOptions.of_tell(message_id, options) if options or message_id is not None else USUAL
+        agent = recipient if isinstance(recipient, AgentId) else agent_of(recipient)
+        await sending.tell(message, agent, sender, how)
+
     async def remind(
         self,
         message: Any,
@@ -107,7 +134,8 @@ class RuntimeMessages(RuntimeLifecycle):
             UndeliverableError: there is no such agent type (a LookupError).
         """
         sending = self._sender or await self._open_sender()
-        await sending.remind(message, agent_of(agent), SendOptions.of_reminder(message_id, options))
+        itself = agent_of(agent)
+        await sending.tell(message, itself, itself, SendOptions.of_reminder(message_id, options))
 
     def follow(
         self,

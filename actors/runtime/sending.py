@@ -107,12 +107,18 @@ class Sender:
         """
         return self._post(message, keys.topic(topic_id.type), topic_id.source, sender, options)
 
-    async def remind(self, message: Any, agent: AgentId, options: SendOptions) -> None:
-        """See BaseAgent.remind. It is an event in the agent's own inbox."""
+    async def tell(
+        self, message: Any, recipient: AgentId, sender: AgentId | None, options: SendOptions
+    ) -> None:
+        """See AgentRuntime.tell. It is an event in the inbox of one agent; a reminder is one in the sender's own."""
         if self._interventions:
-            ctx = MessageContext(agent, None, False, CancellationToken(), options.message_id or "")
-            message = await self._sent_intercepted(message, ctx, agent)
-        posted = self._post(message, keys.inbox(agent.type), agent.key, agent, options)
+            ctx = MessageContext(sender, None, False, CancellationToken(), options.message_id or "")
+            message = await self._sent_intercepted(message, ctx, recipient)
+        # What leaves at once is refused by the server; a commit would put it where nobody ever reads.
+        # guard: a commit tells nobody who does not exist
+        if not options.now and running(self._transport) is not None:
+            await self.audience.check_type(recipient.type)
+        posted = self._post(message, keys.inbox(recipient.type), recipient.key, sender, options)
         if posted is not None:
             await posted
 

@@ -31,6 +31,7 @@ SENDING = "unit/actors/runtime/test_sending.py::"
 RUNTIME = "unit/actors/runtime/test_runtime.py::"
 OPENING = "contract/test_runtime_opening.py::"
 REMINDERS = "contract/test_runtime_reminders.py::"
+TELLING = "contract/test_runtime_tell.py::"
 FAILURES = "contract/test_runtime_failures.py::"
 CLOCK = "contract/test_runtime_clock.py::"
 REQUESTS = "contract/test_runtime_requests.py::"
@@ -369,6 +370,13 @@ PYTHON_MUTATIONS: Final = (
         "a fenced handler makes no outcome",
         never,
         (f"{HOST}test_a_handler_that_was_fenced_is_given_back",),
+        quick=False,
+    ),
+    Mutation(
+        "a message to an agent type that does not exist is put where nobody reads",
+        "a commit tells nobody who does not exist",
+        never,
+        (f"{TELLING}test_an_agent_type_that_does_not_exist[{{backend}}-False]",),
         quick=False,
     ),
     Mutation(

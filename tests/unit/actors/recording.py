@@ -28,6 +28,7 @@ class RecordingRuntime:
         self.types: list[type] = []
         self.sent: list[tuple[Any, AgentId | str, dict[str, Any]]] = []
         self.published: list[tuple[Any, TopicId | str, dict[str, Any]]] = []
+        self.told: list[tuple[Any, AgentId | str, dict[str, Any]]] = []
         self.reminded: list[tuple[Any, AgentId | str, dict[str, Any]]] = []
         self.states: dict[AgentId, Mapping[str, Any]] = {}
 
@@ -37,6 +38,9 @@ class RecordingRuntime:
 
     async def publish_message(self, message: Any, topic_id: TopicId | str, **options: Any) -> None:
         self.published.append((message, topic_id, options))
+
+    async def tell(self, message: Any, recipient: AgentId | str, **options: Any) -> None:
+        self.told.append((message, recipient, options))
 
     async def remind(self, message: Any, agent: AgentId | str, **options: Any) -> None:
         self.reminded.append((message, agent, options))

@@ -6,7 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from callboard.send_options import USUAL, PublishOptions, RequestOptions, SendOptions
+from callboard.send_options import (
+    USUAL,
+    PublishOptions,
+    ReminderOptions,
+    RequestOptions,
+    SendOptions,
+    TellOptions,
+)
 
 
 def test_most_messages_share_one_object() -> None:
@@ -19,6 +26,20 @@ def test_what_is_given_is_kept() -> None:
         message_id="m1", delay=2, expires_in=3
     )
     assert SendOptions.of_request(None, {"timeout": 5}).timeout == 5
+
+
+def test_a_reminder_is_told_with_the_same_options() -> None:
+    when: ReminderOptions = {"after": 2, "expires_in": 3}
+    assert SendOptions.of_reminder("m1", when) == SendOptions.of_tell("m1", {"after": 2, "expires_in": 3})
+    assert SendOptions.of_tell(None, {"after": 2, "now": True}) == USUAL._replace(delay=2, now=True)
+    assert SendOptions.of_tell(None, {}) is USUAL
+
+
+def test_what_is_told_has_no_other_options() -> None:
+    with pytest.raises(TypeError, match=r"tell\(\) has no option 'delay'"):
+        SendOptions.of_tell(None, cast("TellOptions", {"delay": 1}))
+    with pytest.raises(TypeError, match=r"remind\(\) has no option 'now'"):
+        SendOptions.of_reminder(None, cast("ReminderOptions", {"now": True}))
 
 
 @pytest.mark.parametrize("given", [{"timeout": 1}, {"dely": 1}])
