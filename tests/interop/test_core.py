@@ -40,6 +40,7 @@ from autogen_core.exceptions import (
 )
 from pydantic import BaseModel
 
+import callboard
 from callboard.interop.autogen.errors import (
     UnportableMessageError,
     UnportableSubscriptionError,
@@ -401,6 +402,42 @@ async def test_a_runtime_that_is_started_twice(runtime: Any) -> None:
     runtime.start()
     with pytest.raises(RuntimeError, match="already started"):
         runtime.start()
+
+
+class Native(callboard.RoutedAgent):
+    """An agent of ours."""
+
+    def __init__(self) -> None:
+        super().__init__("ours")
+        self.heard: list[str] = []
+
+    @callboard.event
+    async def on_note(self, message: Note, ctx: callboard.MessageContext) -> None:
+        self.heard.append(f"{message.text} of {ctx.sender}")
+
+    @callboard.rpc
+    async def on_ask(self, message: Ask, ctx: callboard.MessageContext) -> str:
+        answer = await self.send_message(Ask(text=message.text), callboard.AgentId("clerk", "ada"))
+        return f"ours heard that {answer}"
+
+
+async def test_agents_of_ours_and_of_theirs_talk_to_each_other(
+    url: str, namespace: str, runtime: Any
+) -> None:
+    await Clerk.register(runtime, "clerk", Clerk)
+    runtime.start()
+    async with callboard.RedisAgentRuntime(url, namespace=namespace) as ours:
+        await Native.register(ours, "native", Native)
+        await ours.add_subscription(callboard.TypeSubscription("notes", "native"))
+        ours.start()
+        await ours.ready()
+        answer = await runtime.send_message(
+            Ask(text="hi"), AgentId("native", "x"), cancellation_token=CancellationToken()
+        )
+        assert answer == "ours heard that ada says hi"
+        await runtime.publish_message(Note("a"), TopicId("notes", "x"), sender=AgentId("clerk", "ada"))
+        native = await ours.try_get_underlying_agent_instance(callboard.AgentId("native", "x"), Native)
+        await eventually(lambda: native.heard == ["a of clerk/ada"])
 
 
 async def test_plain_values_travel_with_a_token(runtime: Any) -> None:

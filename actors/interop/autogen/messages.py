@@ -96,8 +96,25 @@ class HostedEntry(MessageEntry):
         return Carried(message, token if isinstance(token, str) else None)
 
 
+class BareEntry(MessageEntry):
+    """Writes text, numbers, lists and the like without a token: as agents of ours do, who may have asked for it."""
+
+    __slots__ = ()
+
+    def __init__(self, cls: type[Any], name: str) -> None:
+        super().__init__(cls, name, 1, {})
+        self.encode = self._encode
+
+    def nature(self, value: object) -> str:
+        return self.name
+
+    @staticmethod
+    def _encode(value: Any, limits: Limits = DEFAULT) -> bytes:
+        return pack(value.message, limits)
+
+
 class PlainEntry(MessageEntry):
-    """Writes and reads text, numbers, lists and the like, which have no fields."""
+    """Writes and reads text, numbers, lists and the like with a token."""
 
     __slots__ = ()
 
@@ -129,6 +146,7 @@ class HostedRegistry(MessageRegistry):
         self._known = KnownClasses()
         self._plain = PlainEntry()
         self._add(self._plain)
+        self._bare = {cls: BareEntry(cls, name) for cls, name in SIMPLE.items()}
 
     def add_class(self, cls: type[Any]) -> MessageEntry:
         """Makes a class known.
@@ -153,4 +171,6 @@ class HostedRegistry(MessageRegistry):
 
     def entry_for(self, value: object) -> MessageEntry:
         """The entry of the message in a Carried."""
+        if isinstance(value, Carried) and value.token is None and type(value.message) in SIMPLE:
+            return self._bare[type(value.message)]
         return self.add_class(type(value.message)) if isinstance(value, Carried) else super().entry_for(value)
