@@ -1,0 +1,98 @@
+"""Blocks of code, what comes of them, and the interface of what runs them.
+
+Names and behaviour are those of `autogen_core.code_executor`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from typing import Self
+
+from callboard.cancellation import CancellationToken
+
+__all__ = ["CodeBlock", "CodeExecutor", "CodeResult", "CommandLineCodeResult"]
+
+
+@dataclass(frozen=True)
+class CodeBlock:
+    """A piece of code, as a message holds it.
+
+    Attributes:
+        code: The code.
+        language: What it is written in, as behind the fence of a Markdown block: "python", "sh", ...
+    """
+
+    code: str
+    language: str
+
+
+@dataclass(frozen=True)
+class CodeResult:
+    """What running code blocks came to.
+
+    Attributes:
+        exit_code: 0 when all blocks ran to their end, else the exit code of the block that did not. 124 after a
+            timeout, 125 after a cancellation, 128 + N after signal N.
+        output: What the blocks wrote, errors included, and why a block was stopped.
+    """
+
+    exit_code: int
+    output: str
+
+
+@dataclass(frozen=True)
+class CommandLineCodeResult(CodeResult):
+    """The result of an executor that writes each block to a file and runs that.
+
+    Attributes:
+        code_file: Path of the first block's file; None where none was written.
+    """
+
+    code_file: str | None = None
+
+
+class CodeExecutor(ABC):
+    """Runs code blocks. An `async with` block starts it and stops it."""
+
+    @abstractmethod
+    async def execute_code_blocks(
+        self, code_blocks: Sequence[CodeBlock], cancellation_token: CancellationToken
+    ) -> CodeResult:
+        """Run blocks one after the other, up to the first that fails.
+
+        Args:
+            code_blocks: The blocks, in order.
+            cancellation_token: Stops the block that runs, and those after it.
+
+        Returns:
+            What they wrote. A block that fails, is stopped, or is in a language that can't be run is a result too,
+            with an exit code other than 0: the model that wrote it may read why.
+        """
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Make ready what running code needs."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """Stop what still runs, and release what `start` made."""
+
+    @abstractmethod
+    async def restart(self) -> None:
+        """Stop what still runs and begin anew; called when the agent that uses it is reset."""
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()

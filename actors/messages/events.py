@@ -1,0 +1,204 @@
+"""What agents and teams let be seen while they work."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from callboard.broker.encoding.registry import message
+from callboard.code import CodeBlock, CodeResult
+from callboard.memory.base import MemoryContent
+from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
+
+from .base import BaseAgentEvent
+
+
+@message(name="callboard.ToolCallRequestEvent")
+class ToolCallRequestEvent(BaseAgentEvent):
+    """The model asks for tools.
+
+    Attributes:
+        content: The calls.
+    """
+
+    content: list[FunctionCall]
+    type: Literal["ToolCallRequestEvent"] = "ToolCallRequestEvent"
+
+    def to_text(self) -> str:
+        """The calls, as Python shows them."""
+        return str(self.content)
+
+
+@message(name="callboard.ToolCallExecutionEvent")
+class ToolCallExecutionEvent(BaseAgentEvent):
+    """Tools have run.
+
+    Attributes:
+        content: What each call returned.
+    """
+
+    content: list[FunctionExecutionResult]
+    type: Literal["ToolCallExecutionEvent"] = "ToolCallExecutionEvent"
+
+    def to_text(self) -> str:
+        """The results, as Python shows them."""
+        return str(self.content)
+
+
+@message(name="callboard.CodeGenerationEvent")
+class CodeGenerationEvent(BaseAgentEvent):
+    """The model has written code.
+
+    Attributes:
+        retry_attempt: 0 for its first try.
+        content: Its whole answer.
+        code_blocks: The code in it.
+    """
+
+    retry_attempt: int
+    content: str
+    code_blocks: list[CodeBlock]
+    type: Literal["CodeGenerationEvent"] = "CodeGenerationEvent"
+
+    def to_text(self) -> str:
+        """The whole answer."""
+        return self.content
+
+
+@message(name="callboard.CodeExecutionEvent")
+class CodeExecutionEvent(BaseAgentEvent):
+    """Code has run.
+
+    Attributes:
+        retry_attempt: 0 for the model's first try.
+        result: Exit code and output.
+    """
+
+    retry_attempt: int
+    result: CodeResult
+    type: Literal["CodeExecutionEvent"] = "CodeExecutionEvent"
+
+    def to_text(self) -> str:
+        """The output."""
+        return self.result.output
+
+
+@message(name="callboard.UserInputRequestedEvent")
+class UserInputRequestedEvent(BaseAgentEvent):
+    """A person is about to be asked.
+
+    Attributes:
+        request_id: Id of the question.
+        content: Nothing; for readers who expect a content.
+    """
+
+    request_id: str
+    content: Literal[""] = ""
+    type: Literal["UserInputRequestedEvent"] = "UserInputRequestedEvent"
+
+    def to_text(self) -> str:
+        """Nothing."""
+        return ""
+
+
+@message(name="callboard.MemoryQueryEvent")
+class MemoryQueryEvent(BaseAgentEvent):
+    """A memory was asked.
+
+    Attributes:
+        content: What it found.
+    """
+
+    content: list[MemoryContent]
+    type: Literal["MemoryQueryEvent"] = "MemoryQueryEvent"
+
+    def to_text(self) -> str:
+        """What was found, as Python shows it."""
+        return str(self.content)
+
+
+@message(name="callboard.ModelClientStreamingChunkEvent")
+class ModelClientStreamingChunkEvent(BaseAgentEvent):
+    """A piece of a model's answer, as it comes.
+
+    Attributes:
+        content: The piece.
+        full_message_id: Id of the message that the pieces become.
+    """
+
+    content: str
+    full_message_id: str | None = None
+    type: Literal["ModelClientStreamingChunkEvent"] = "ModelClientStreamingChunkEvent"
+
+    def to_text(self) -> str:
+        """The piece."""
+        return self.content
+
+
+@message(name="callboard.AttemptEndedEvent")
+class AttemptEndedEvent(BaseAgentEvent):
+    """The process in which `source` was speaking is gone: what it said since its turn began is void; it begins again.
+
+    AutoGen has no such event: there the run is gone, too.
+
+    Attributes:
+        content: A sentence for people.
+        void_ids: Ids of the messages and events that were shown and are void; pieces of a text are void as well.
+    """
+
+    content: str = "was interrupted, and begins again"
+    void_ids: list[str] = Field(default_factory=list)
+    type: Literal["AttemptEndedEvent"] = "AttemptEndedEvent"
+
+    def to_text(self) -> str:
+        """The sentence."""
+        return self.content
+
+
+@message(name="callboard.ThoughtEvent")
+class ThoughtEvent(BaseAgentEvent):
+    """A model's reasoning, or the text that came with its calls.
+
+    Attributes:
+        content: The text.
+    """
+
+    content: str
+    type: Literal["ThoughtEvent"] = "ThoughtEvent"
+
+    def to_text(self) -> str:
+        """The text."""
+        return self.content
+
+
+@message(name="callboard.SelectSpeakerEvent")
+class SelectSpeakerEvent(BaseAgentEvent):
+    """A team has chosen who speaks next.
+
+    Attributes:
+        content: Their names.
+    """
+
+    content: list[str]
+    type: Literal["SelectSpeakerEvent"] = "SelectSpeakerEvent"
+
+    def to_text(self) -> str:
+        """The names, as Python shows them."""
+        return str(self.content)
+
+
+@message(name="callboard.SelectorEvent")
+class SelectorEvent(BaseAgentEvent):
+    """What the model of a SelectorGroupChat says on the way to its choice.
+
+    Attributes:
+        content: The text.
+    """
+
+    content: str
+    type: Literal["SelectorEvent"] = "SelectorEvent"
+
+    def to_text(self) -> str:
+        """The text."""
+        return self.content

@@ -1,0 +1,1 @@
+"""The strategies that teams choose a speaker by, one in each file."""
