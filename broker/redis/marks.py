@@ -79,8 +79,11 @@ class Mark(StrEnum):
     EVENTS = (
         "E",
         "events of runs",
-        "count, then for each write: run, most entries, how long it is kept (ms), tag or '', beginning of the tags of drafts "
-        "that are settled or '', number from which on these may stand, count, then for each event: type, version, body",
+        (
+            "count, then for each write: run, most entries, how long it is kept (ms), tag or '', beginning of the tags of "
+            "drafts that are settled or '', number from which on these may stand, count, then for each event: type, "
+            "version, body"
+        ),
     )
 
 

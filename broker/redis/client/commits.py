@@ -62,7 +62,9 @@ def as_done(delivery: Delivery, outcome: Outcome, is_free: bool, dedupe_window: 
     return Done(delivery, Mark.RELEASE + more, ())
 
 
-def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> Done:
+def _committed(
+    delivery: Delivery, outcome: Commit, more: str, window: int
+) -> Done:
     mode = COMMIT + more
     # guard: a commit says that its entry was tried before
     if delivery.tries:
@@ -93,9 +95,7 @@ def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> D
         mode += _outgoing(outcome.outgoing, extras, window)
     if outcome.events:
         mode += Mark.EVENTS
-        extras.append(len(outcome.events))
-        for write in outcome.events:
-            extras += write_values(write)
+        extras += (len(outcome.events), *chain.from_iterable(map(write_values, outcome.events)))
     return Done(delivery, mode, extras)
 
 

@@ -38,9 +38,9 @@ class RunRecord(NamedTuple):
 class RunReader:
     """Reads one run.
 
-    A server that lost a tail of its data forgets the last entries, and gives their numbers again: then it goes on with what was
-    written since, so a number that is not above the one before says that what was read from it on did not happen. The same holds
-    for a run that was deleted and begun again.
+    A server that lost a tail of its data forgets the last entries, and gives their numbers again: then it goes on with
+    what was written since, so a number that is not above the one before says that what was read from it on did not
+    happen. The same holds for a run that was deleted and begun again.
 
     Args:
         link: a connection of its own.
