@@ -29,7 +29,6 @@ from collections.abc import Iterable, Sequence
 
 from callboard.foundation.errors import (
     ActorError as ActorError,  # noqa: PLC0414 - they are found here
-    CallboardError,
     CantHandleException as CantHandleException,  # noqa: PLC0414
 )
 

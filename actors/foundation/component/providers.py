@@ -14,17 +14,18 @@ PROVIDERS: Final[Mapping[str, tuple[str, ...]]] = {
         "SocietyOfMindAgent",
         "UserProxyAgent",
     ),
-    "callboard.base": (
-        "AndTerminationCondition",
-        "OrTerminationCondition",
+    "callboard.code": (
+        "LocalCommandLineCodeExecutor",
+        "PythonCodeExecutionTool",
     ),
-    "callboard.code": ("LocalCommandLineCodeExecutor",),
     "callboard.conditions": (
+        "AndTerminationCondition",
         "ExternalTermination",
         "FunctionCallTermination",
         "FunctionalTermination",
         "HandoffTermination",
         "MaxMessageTermination",
+        "OrTerminationCondition",
         "SourceMatchTermination",
         "StopMessageTermination",
         "TextMentionTermination",
@@ -76,7 +77,7 @@ PROVIDERS: Final[Mapping[str, tuple[str, ...]]] = {
 # AutoGen's packages, and where we have what is in them by the same name.
 AUTOGEN_PACKAGES: Final[Mapping[str, str]] = {
     "autogen_agentchat.agents": "callboard.agents",
-    "autogen_agentchat.base": "callboard.base",
+    "autogen_agentchat.base": "callboard.conditions",
     "autogen_agentchat.conditions": "callboard.conditions",
     "autogen_agentchat.messages": "callboard.messages",
     "autogen_agentchat.teams": "callboard.teams",
@@ -89,6 +90,7 @@ AUTOGEN_PACKAGES: Final[Mapping[str, str]] = {
     "autogen_ext.memory.chromadb": "callboard.memory",
     "autogen_ext.models.openai": "callboard.models.openai",
     "autogen_ext.models.replay": "callboard.models",
+    "autogen_ext.tools.code_execution": "callboard.code",
     "autogen_ext.tools.http": "callboard.tools",
     "autogen_ext.tools.mcp": "callboard.tools",
 }
