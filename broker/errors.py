@@ -372,8 +372,9 @@ class TopicMismatchError(BrokerError, CantHandleException):
     template = "the topic {topic} does not match {subscription}: ask is_match first"
     permanent = True
 
-    subscription: str
-    topic: str
+    # With a default because a field of the base class has one.
+    subscription: str = ""
+    topic: str = ""
 
 
 class RemoteError(BrokerError):
