@@ -8,10 +8,12 @@ from typing import Final
 PROVIDERS: Final[Mapping[str, tuple[str, ...]]] = {
     "callboard": ("InMemoryStore",),
     "callboard.agents": (
+        "AgentTool",
         "AssistantAgent",
         "CodeExecutorAgent",
         "MessageFilterAgent",
         "SocietyOfMindAgent",
+        "TeamTool",
         "UserProxyAgent",
     ),
     "callboard.code": (
@@ -64,13 +66,11 @@ PROVIDERS: Final[Mapping[str, tuple[str, ...]]] = {
         "Swarm",
     ),
     "callboard.tools": (
-        "AgentTool",
         "FunctionTool",
         "HttpTool",
         "McpWorkbench",
         "StaticStreamWorkbench",
         "StaticWorkbench",
-        "TeamTool",
     ),
 }
 
@@ -81,7 +81,7 @@ AUTOGEN_PACKAGES: Final[Mapping[str, str]] = {
     "autogen_agentchat.conditions": "callboard.conditions",
     "autogen_agentchat.messages": "callboard.messages",
     "autogen_agentchat.teams": "callboard.teams",
-    "autogen_agentchat.tools": "callboard.tools",
+    "autogen_agentchat.tools": "callboard.agents",
     "autogen_core": "callboard",
     "autogen_core.memory": "callboard.memory",
     "autogen_core.model_context": "callboard.memory.contexts",

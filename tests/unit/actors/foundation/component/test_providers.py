@@ -14,6 +14,7 @@ from callboard.foundation.component.registry import class_of, own_name
 
 COMPLETE = (
     "callboard.InMemoryStore",
+    "callboard.code.",
     "callboard.memory.",
     "callboard.models.",
     "callboard.tools.FunctionTool",
@@ -53,7 +54,7 @@ LISTED = [f"{package}.{name}" for package, names in PROVIDERS.items() for name i
             "autogen_ext.tools.code_execution.PythonCodeExecutionTool",
             "callboard.code.PythonCodeExecutionTool",
         ),
-        ("autogen_agentchat.tools.TeamTool", "callboard.tools.TeamTool"),
+        ("autogen_agentchat.tools.TeamTool", "callboard.agents.TeamTool"),
     ],
 )
 def test_autogens_names_are_understood(theirs: str, ours: str) -> None:
