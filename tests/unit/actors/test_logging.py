@@ -147,7 +147,7 @@ async def test_tools_log_their_calls_at_debug_only(caplog: pytest.LogCaptureFixt
     caplog.set_level(logging.DEBUG, EVENT_LOGGER_NAME)
     await FunctionTool(double).run_json({"number": 2}, CancellationToken())
     assert [item async for item in Counting().run_json_stream({}, CancellationToken())] == [1, 2]
-    events = [record.msg for record in caplog.records if record.name == EVENT_LOGGER_NAME]
+    events: list[Any] = [record.msg for record in caplog.records if record.name == EVENT_LOGGER_NAME]
     assert all(isinstance(event, ToolCallEvent) for event in events)
     found = [
         (event.kwargs["tool_name"], event.kwargs["arguments"], event.kwargs["result"]) for event in events
