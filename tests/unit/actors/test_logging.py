@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import AsyncGenerator
 from datetime import date
 from typing import Any
 
@@ -135,7 +136,9 @@ class Counting(BaseStreamTool[Nothing, int, int]):
     def __init__(self) -> None:
         super().__init__(Nothing, int, "counting", "Counts.")
 
-    async def run_stream(self, args: Nothing, cancellation_token: CancellationToken) -> Any:
+    async def run_stream(
+        self, args: Nothing, cancellation_token: CancellationToken
+    ) -> AsyncGenerator[int, None]:
         yield 1
         yield 2
 
