@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import ClassVar, Final, TypeAlias
@@ -14,7 +13,7 @@ from callboard.messages.events import UserInputRequestedEvent
 from callboard.runtime.steps import NumberedStep
 
 from .base import BaseChatAgent
-from .calling import call, is_async
+from .calling import call, takes_token
 from .chat_agent import Response
 from .errors import UserInputError
 from .input_request import InputRequestContext as _InputRequestContext
@@ -112,23 +111,8 @@ class UserProxyAgent(BaseChatAgent):
         return await (self._ask(prompt, token) if step is None else step.run(self._ask, prompt, token))
 
     async def _ask(self, prompt: str, token: CancellationToken) -> str:
-        args = (prompt, token) if _takes_token(self.input_func) else (prompt,)
+        args = (prompt, token) if takes_token(self.input_func) else (prompt,)
         try:
             return await call(self.input_func, *args, token=token)
         except Exception as error:
             raise UserInputError(self.name, f"{type(error).__name__}: {error}") from error
-
-
-def _takes_token(function: InputFuncType) -> bool:
-    """Whether there is a second parameter for the token; an ordinary function may use a second one for something else."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except ValueError:  # some builtins don't tell
-        return is_async(function)
-    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
-        return is_async(function)
-    positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    if len(positional) < 2:
-        return False
-    second = positional[1]
-    return is_async(function) or second.default is second.empty or second.name == "cancellation_token"
