@@ -10,16 +10,22 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, Self, overload
 
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
 from callboard.annotations import local_scope
 from callboard.cancellation import CancellationToken
+from callboard.foundation.component import (
+    Component,
+    ComponentNotAllowedError,
+    NotDumpableError,
+    permissions,
+)
 from callboard.foundation.threads import in_thread
 
 from .base import BaseTool
 from .context import current_tool_context
-from .errors import ToolContextError, ToolDeclarationError
-from .importing import import_function, path_of
+from .errors import ToolConfigError, ToolContextError, ToolDeclarationError
+from .importing import import_function, is_from, path_of
 from .signatures import FunctionSignature, name_of, plain_function, read_signature
 
 
@@ -40,8 +46,18 @@ class FunctionToolConfig(BaseModel):
     strict: bool = False
     timeout: float | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_source(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "source_code" in given and "function" not in given:
+            raise ValueError(
+                "it has the source text of a function, as AutoGen writes it, which is never executed here: put the "
+                "function into a module, and write 'function': 'module:name'"
+            )
+        return given
 
-class FunctionTool(BaseTool[BaseModel, Any]):
+
+class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
     """A typed function as a tool.
 
     Its parameters become the arguments: their types, defaults and descriptions, from ``Annotated`` or else the
@@ -51,6 +67,9 @@ class FunctionTool(BaseTool[BaseModel, Any]):
     again for the same message, as after a crash (see `run_tools`), and another one for every other call. An ordinary
     function runs in a thread of its own, so that it does not hold up the event loop; it can't be stopped from
     outside, so one that runs long has to look at its token.
+
+    Its dump names the function as ``module:qualname``, and `load_component` imports that only from the `modules` that it
+    is given. AutoGen's has the source text, and executes it; such a dump is refused.
 
     Args:
         func: An ordinary or async function, a method, a partial, or an object with ``__call__``.
@@ -64,6 +83,9 @@ class FunctionTool(BaseTool[BaseModel, Any]):
         ToolDeclarationError: A parameter has no type, or one that can't be described (a ValueError).
         StrictSchemaError: `strict`, and an argument has a default or takes any keys (a ValueError).
     """
+
+    component_config_schema = FunctionToolConfig
+    component_provider_override = "callboard.tools.FunctionTool"
 
     def __init__(
         self,
@@ -159,6 +181,20 @@ class FunctionTool(BaseTool[BaseModel, Any]):
             strict=config.strict,
             timeout=config.timeout,
         )
+
+    def _to_config(self) -> FunctionToolConfig:
+        try:
+            return self.to_config()
+        except ToolConfigError as error:
+            raise NotDumpableError(self.name, str(error)) from error
+
+    @classmethod
+    def _from_config(cls, config: FunctionToolConfig) -> Self:
+        modules = sorted(permissions().modules)
+        module = config.function.partition(":")[0]
+        if not is_from(module, modules):
+            raise ComponentNotAllowedError(f"importing the function {config.function}", "modules", module)
+        return cls.from_config(config, modules=modules)
 
     def __repr__(self) -> str:
         return f"<FunctionTool {self.name}>"
