@@ -21,6 +21,11 @@ def recorded(client: ChatCompletionClient) -> ChatCompletionClient:
     return RecordedChatCompletionClient(client)
 
 
+def unrecorded(client: ChatCompletionClient) -> ChatCompletionClient:
+    """The client that an agent was given, for its config: the agent makes it a recorded one again."""
+    return client.client if isinstance(client, RecordedChatCompletionClient) else client
+
+
 async def add_heard(context: ChatCompletionContext, messages: Sequence[BaseChatMessage]) -> None:
     """Add what was said to a context; of a handoff, first what comes along with it."""
     for message in messages:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, Self, TypeAlias
+
+from pydantic import BaseModel
 
 from callboard.cancellation import CancellationToken
+from callboard.foundation.component import Component
 from callboard.messages.base import BaseChatMessage
 from callboard.messages.chat import HandoffMessage, TextMessage
 from callboard.messages.events import UserInputRequestedEvent
 from callboard.runtime.steps import NumberedStep
+from callboard.tools.importing import function_at, function_path
 
 from .base import BaseChatAgent
 from .calling import call, takes_token
@@ -30,7 +34,21 @@ PROMPT: Final = "Enter your response: "
 HANDED_OVER: Final = "Handoff received from {source}. "
 
 
-class UserProxyAgent(BaseChatAgent):
+class UserProxyAgentConfig(BaseModel):
+    """A UserProxyAgent as plain data.
+
+    Attributes:
+        name: See UserProxyAgent.
+        description: See UserProxyAgent.
+        input_func: Where the function is: ``module:qualname``; None: a prompt on the console. AutoGen's is always None.
+    """
+
+    name: str
+    description: str = DESCRIPTION
+    input_func: str | None = None
+
+
+class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
     """Speaks for a person: shows a UserInputRequestedEvent, asks, and says what the person answers.
 
     A handoff to it is answered by a handoff back to whoever handed over.
@@ -46,6 +64,9 @@ class UserProxyAgent(BaseChatAgent):
             gets the prompt, and the cancellation token where it has a second parameter for it. None: a prompt on
             the console. After a cancellation that one still takes the next line: its thread can't be stopped.
     """
+
+    component_config_schema = UserProxyAgentConfig
+    component_provider_override = "callboard.agents.UserProxyAgent"
 
     InputRequestContext: ClassVar = _InputRequestContext
 
@@ -116,3 +137,12 @@ class UserProxyAgent(BaseChatAgent):
             return await call(self.input_func, *args, token=token)
         except Exception as error:
             raise UserInputError(self.name, f"{type(error).__name__}: {error}") from error
+
+    def _to_config(self) -> UserProxyAgentConfig:
+        path = None if self.input_func is input else function_path(self.input_func, self)
+        return UserProxyAgentConfig(name=self.name, description=self.description, input_func=path)
+
+    @classmethod
+    def _from_config(cls, config: UserProxyAgentConfig) -> Self:
+        function = None if config.input_func is None else function_at(config.input_func)
+        return cls(config.name, description=config.description, input_func=function)

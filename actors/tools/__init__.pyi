@@ -1,3 +1,5 @@
+import callboard.agents
+
 from .base import (
     BaseStreamTool as BaseStreamTool,
     BaseTool as BaseTool,
@@ -30,5 +32,8 @@ from .sizes import ResultLimits as ResultLimits
 from .static import StaticStreamWorkbench as StaticStreamWorkbench, StaticWorkbench as StaticWorkbench
 from .tool_agent import ToolAgent as ToolAgent
 from .workbench import StreamWorkbench as StreamWorkbench, Workbench as Workbench
+
+AgentTool = callboard.agents.AgentTool
+TeamTool = callboard.agents.TeamTool
 
 __all__: list[str]
