@@ -14,13 +14,6 @@ from callboard.models.recorded import RecordedChatCompletionClient
 from .assistant.images import without_images
 
 
-def recorded(client: ChatCompletionClient) -> ChatCompletionClient:
-    """A client whose answers are recorded inside handlers, so that a crash does not pay for them again."""
-    if isinstance(client, RecordedChatCompletionClient):
-        return client
-    return RecordedChatCompletionClient(client)
-
-
 def unrecorded(client: ChatCompletionClient) -> ChatCompletionClient:
     """The client that an agent was given, for its config: the agent makes it a recorded one again."""
     return client.client if isinstance(client, RecordedChatCompletionClient) else client

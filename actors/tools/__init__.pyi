@@ -31,6 +31,7 @@ from .schema import ParametersSchema as ParametersSchema, ToolSchema as ToolSche
 from .sizes import ResultLimits as ResultLimits
 from .static import StaticStreamWorkbench as StaticStreamWorkbench, StaticWorkbench as StaticWorkbench
 from .tool_agent import ToolAgent as ToolAgent
+from .unknown import IfUnknown as IfUnknown
 from .workbench import StreamWorkbench as StreamWorkbench, Workbench as Workbench
 
 AgentTool = callboard.agents.AgentTool

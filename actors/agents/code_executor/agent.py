@@ -9,11 +9,12 @@ from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from callboard.agents.assistant.parts import recorded
 from callboard.agents.base import BaseChatAgent
 from callboard.agents.chat_agent import Response
 from callboard.agents.copying import copy_of
 from callboard.agents.errors import AgentSettingError
-from callboard.agents.prompts import recorded, unrecorded
+from callboard.agents.prompts import unrecorded
 from callboard.agents.responding import response_of
 from callboard.agents.task import Said
 from callboard.cancellation import CancellationToken
