@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
-from callboard.memory.contexts.base import ChatCompletionContext
 from callboard.memory.llm_messages import LLMMessage
 from callboard.messages.base import BaseChatMessage
 from callboard.messages.chat import HandoffMessage
@@ -19,7 +19,15 @@ def unrecorded(client: ChatCompletionClient) -> ChatCompletionClient:
     return client.client if isinstance(client, RecordedChatCompletionClient) else client
 
 
-async def add_heard(context: ChatCompletionContext, messages: Sequence[BaseChatMessage]) -> None:
+class Context(Protocol):
+    """What messages are added to: a model context, or the draft of a turn."""
+
+    async def add_message(self, message: LLMMessage) -> None:
+        """Add the newest message."""
+        ...
+
+
+async def add_heard(context: Context, messages: Sequence[BaseChatMessage]) -> None:
     """Add what was said to a context; of a handoff, first what comes along with it."""
     for message in messages:
         if isinstance(message, HandoffMessage):

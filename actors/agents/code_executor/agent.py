@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from callboard.agents.assistant.draft import Draft
 from callboard.agents.assistant.parts import recorded
 from callboard.agents.base import BaseChatAgent
 from callboard.agents.chat_agent import Response
@@ -184,10 +185,11 @@ class CodeExecutorAgent(BaseChatAgent, Component[CodeExecutorAgentConfig]):
         if self._writing is None:
             yield await self._run_given(messages, cancellation_token)
             return
-        turn = WritingTurn(self._writing, self._model_context, cancellation_token)
-        async with aclosing(turn.run(messages)) as items:
-            async for item in items:
-                yield item
+        async with Draft(self.name, self._model_context) as draft:
+            turn = WritingTurn(self._writing, draft, cancellation_token)
+            async with aclosing(turn.run(messages)) as items:
+                async for item in items:
+                    yield item
 
     async def extract_code_blocks_from_messages(self, messages: Sequence[BaseChatMessage]) -> list[CodeBlock]:
         """The code blocks in the text messages of `sources`."""
