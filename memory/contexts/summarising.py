@@ -48,6 +48,9 @@ class SummarisingChatCompletionContext(ChatCompletionContext):
     summaries take up again. So the conversation stays bounded. A call and its
     results stay together.
 
+    Attributes:
+        model_client: makes the summaries. An assistant has it record its answers.
+
     Args:
         model_client: makes the summaries.
         max_messages: how many messages there may be before the old ones are summarised.
@@ -70,7 +73,7 @@ class SummarisingChatCompletionContext(ChatCompletionContext):
         messages: Conversation | None = None,
     ) -> None:
         super().__init__(initial_messages, messages=messages)
-        self._model_client = model_client
+        self.model_client = model_client
         self._keep = at_least_one("keep", keep)
         if max_messages <= keep:
             raise MemorySettingError("max_messages", str(max_messages), f"more than keep={keep}")
@@ -101,7 +104,7 @@ class SummarisingChatCompletionContext(ChatCompletionContext):
         if all(_is_summary(message) for message in old):
             return  # the newest exchange is longer than the limit by itself
         text = "\n\n".join(map(_line, old))
-        answer = await self._model_client.create(
+        answer = await self.model_client.create(
             [SystemMessage(content=self._prompt), UserMessage(content=text, source=SOURCE)]
         )
         if not isinstance(answer.content, str) or not answer.content.strip():

@@ -20,7 +20,6 @@ from callboard.cancellation import CancellationToken
 from callboard.memory.base import Memory
 from callboard.memory.contexts.base import ChatCompletionContext
 from callboard.memory.contexts.conversation import Conversation
-from callboard.memory.contexts.windows import UnboundedChatCompletionContext
 from callboard.memory.llm_messages import SystemMessage
 from callboard.messages.base import BaseChatMessage
 from callboard.messages.chat import HandoffMessage, StopMessage, TextMessage, ToolCallSummaryMessage
@@ -141,7 +140,7 @@ class AssistantAgent(BaseChatAgent):
             max_answer_refusals=max_answer_refusals,
             if_unknown=parts.outcomes_of(own_tools, if_unknown),
         )
-        self._model_context = model_context or UnboundedChatCompletionContext()
+        self._model_context = parts.context_of(model_context)
         self._metadata = dict(metadata or {})
         self._draft: Draft | None = None
         self._is_kept = False  # in a list of the bus
