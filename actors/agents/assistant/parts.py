@@ -23,9 +23,10 @@ from callboard.tools.workbench import Workbench
 
 def recorded(client: ChatCompletionClient) -> ChatCompletionClient:
     """A client whose answers are recorded inside handlers."""
-    return (
-        client if isinstance(client, RecordedChatCompletionClient) else RecordedChatCompletionClient(client)
-    )
+    if isinstance(client, RecordedChatCompletionClient):
+        return client
+    # guard: the answers of an assistant's model are recorded before they are used
+    return RecordedChatCompletionClient(client)
 
 
 def context_of(given: ChatCompletionContext | None) -> ChatCompletionContext:
