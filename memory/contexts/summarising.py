@@ -125,7 +125,7 @@ class SummarisingChatCompletionContext(
 
     def _to_config(self) -> SummarisingChatCompletionContextConfig:
         return SummarisingChatCompletionContextConfig(
-            model_client=dumped(self._model_client, self),
+            model_client=dumped(self.model_client, self),
             max_messages=self._max_messages,
             keep=self._keep,
             prompt=self._prompt,

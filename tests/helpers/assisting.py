@@ -54,14 +54,14 @@ class Host(RoutedAgent):
         self.topic = ""
 
     async def think(self, messages: Sequence[LLMMessage]) -> Answer:
+        assert isinstance(messages[0], SystemMessage)
         asked = messages[-1]
-        has_results = isinstance(asked, FunctionExecutionResultMessage)
-        note("second" if has_results else "first", "model", 0, self.attempt)
-        if not has_results:
+        if not isinstance(asked, FunctionExecutionResultMessage):
+            note("first", "model", 0, self.attempt)
             return [FunctionCall("1", "{}", "work")]
+        note("second", "model", 0, self.attempt)
         if self.attempt == 1 and self.topic == "model":
             await asyncio.Event().wait()
-        assert isinstance(messages[0], SystemMessage)
         return f"it is {asked.content[0].content}"
 
     @event
