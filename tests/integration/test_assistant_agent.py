@@ -21,6 +21,7 @@ def worker(fleet: WorkerFleet) -> Process:
     ("killed_in", "asked"),
     [
         ("tool", {"first": [1], "tool": [1, 2], "second": [2]}),
+        ("told", {"first": [1], "tool": [1], "second": [2]}),
         ("model", {"first": [1], "tool": [1], "second": [1, 2]}),
     ],
 )
@@ -30,7 +31,7 @@ async def test_only_what_was_cut_off_is_done_again(
     doomed = worker(fleet)
     await doomed.says("works as")
     await fleet.publish("a", topic=killed_in)
-    last = "tool" if killed_in == "tool" else "second"
+    last = "second" if killed_in == "model" else "tool"
     await eventually(lambda: fleet.ledger.executions(last), 15, what=doomed.output)
     doomed.kill()
     worker(fleet)
