@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from callboard.agents.task import Said, Task, TaskResult, task_messages
 from callboard.broker import AgentId
+from callboard.broker.encoding.remote_errors import register_error
 from callboard.cancellation import CancellationToken
 from callboard.models.usage import usage_run
 
-from .errors import TeamBusyError, TeamNotRunError, TeamTaskError
+from .errors import TeamBusyError, TeamNotRunError, TeamStateError, TeamTaskError
 from .orders import (
+    ANSWERS,
     Accepted,
     Control,
     Describe,
@@ -31,7 +33,7 @@ from .reading import RunReading
 from .run_errors import error_of
 
 if TYPE_CHECKING:
-    from callboard.protocol import AgentRuntime
+    from callboard.runtime.runtime import RedisAgentRuntime
 
 
 class TeamClient:
@@ -45,11 +47,13 @@ class TeamClient:
         conversation: Id of the conversation, such as a customer's or a ticket's; the same one goes on with it.
     """
 
-    def __init__(self, runtime: AgentRuntime, team: str, conversation: str = "default") -> None:
+    def __init__(self, runtime: RedisAgentRuntime, team: str, conversation: str = "default") -> None:
         self.runtime = runtime
         self.team = team
         self.conversation = conversation
         self._address = AgentId(team, conversation)
+        runtime.registry.register(*ANSWERS)
+        register_error(TeamStateError)
 
     async def run(
         self,
