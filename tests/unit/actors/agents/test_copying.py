@@ -51,7 +51,7 @@ def test_the_model_of_a_context_is_shared() -> None:
     twin = Holder(context).for_conversation()
 
     assert twin.held is not context
-    assert twin.held._model_client is model
+    assert twin.held.model_client is model
 
 
 def test_methods_of_the_agent_itself_become_methods_of_the_copy() -> None:
