@@ -1,4 +1,7 @@
 from .errors import (
+    HandoffTargetError as HandoffTargetError,
+    ParticipantTypeError as ParticipantTypeError,
+    SpeakerChoiceError as SpeakerChoiceError,
     TeamBusyError as TeamBusyError,
     TeamDeclarationError as TeamDeclarationError,
     TeamError as TeamError,
@@ -14,5 +17,7 @@ from .selection import (
     Member as Member,
     SpeakerSelection as SpeakerSelection,
 )
+from .selector import SelectorGroupChat as SelectorGroupChat
+from .swarm import Swarm as Swarm
 
 __all__: list[str]

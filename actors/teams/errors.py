@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from callboard.errors import ActorError
 
 
@@ -15,6 +17,41 @@ class TeamDeclarationError(TeamError, ValueError):
     template = "{reason}"
 
     reason: str
+
+
+class ParticipantTypeError(TeamError, TypeError):
+    """A team can't have a team as a member, and was given one; TypeError, as in AutoGen."""
+
+    template = "Participant {participant!r} must be a ChatAgent: a {team} can't have teams as members."
+
+    participant: str
+    team: str
+
+
+class SpeakerChoiceError(TeamError, ValueError):
+    """A function of the user's chose somebody who can't speak; ValueError, as in AutoGen."""
+
+    template = "{reason}"
+
+    reason: str
+
+
+class HandoffTargetError(TeamError, ValueError):
+    """A conversation was handed over to somebody who is no member; ValueError, as in AutoGen."""
+
+    template = (
+        "The {what} {target} is not one of the participants {names}. To go on, for example after a "
+        "HandoffTermination, give a HandoffMessage with one of them as its target as the task."
+    )
+
+    target: str
+    members: Sequence[str]
+    what: str = "target"
+
+    @property
+    def names(self) -> list[str]:
+        """The members, as a list."""
+        return list(self.members)
 
 
 class TeamBusyError(TeamError, ValueError):
