@@ -1,4 +1,5 @@
 from .errors import (
+    GraphConditionError as GraphConditionError,
     HandoffTargetError as HandoffTargetError,
     ParticipantTypeError as ParticipantTypeError,
     SpeakerChoiceError as SpeakerChoiceError,
@@ -9,6 +10,10 @@ from .errors import (
     TeamRunError as TeamRunError,
     TeamStateError as TeamStateError,
 )
+from .graph.builder import DiGraphBuilder as DiGraphBuilder
+from .graph.digraph import DiGraph as DiGraph
+from .graph.nodes import DiGraphEdge as DiGraphEdge, DiGraphNode as DiGraphNode
+from .graph_flow import GraphFlow as GraphFlow
 from .group_chat import BaseGroupChat as BaseGroupChat
 from .round_robin import RoundRobinGroupChat as RoundRobinGroupChat
 from .selection import (

@@ -19,6 +19,17 @@ class TeamDeclarationError(TeamError, ValueError):
     reason: str
 
 
+class GraphConditionError(TeamError, ValueError):
+    """A graph with a function as a condition can't be dumped: nothing could make the function again."""
+
+    template = (
+        "The condition of an edge to {target!r} is a function, which can't be dumped. "
+        "Use a text as the condition, or make the graph in the program that loads the rest."
+    )
+
+    target: str
+
+
 class ParticipantTypeError(TeamError, TypeError):
     """A team can't have a team as a member, and was given one; TypeError, as in AutoGen."""
 
