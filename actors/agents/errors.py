@@ -47,3 +47,46 @@ class ConversationError(AgentError, TypeError):
     name: str
     cls: str
     reason: str
+
+
+class UserInputError(AgentError, RuntimeError):
+    """A person could not be asked.
+
+    Attributes:
+        name: The agent that was to ask.
+        reason: Why not.
+    """
+
+    template = "Failed to get user input for {name!r}: {reason}"
+
+    name: str
+    reason: str
+
+
+class ModelAnswerError(AgentError, RuntimeError):
+    """A model answered with something that its agent can't use.
+
+    Attributes:
+        name: The agent.
+        reason: What it answered, and what is needed.
+    """
+
+    template = "The model of {name!r} {reason}"
+
+    name: str
+    reason: str
+
+
+class AgentSettingError(AgentError, ValueError):
+    """An agent is given what can't work.
+
+    Attributes:
+        name: The agent.
+        reason: What is wrong.
+    """
+
+    template = "The agent {name!r} can't work: {reason}"
+    permanent = True
+
+    name: str
+    reason: str

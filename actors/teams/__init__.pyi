@@ -1,3 +1,4 @@
+from .client import TeamClient as TeamClient
 from .errors import (
     GraphConditionError as GraphConditionError,
     HandoffTargetError as HandoffTargetError,
@@ -9,6 +10,7 @@ from .errors import (
     TeamNotRunError as TeamNotRunError,
     TeamRunError as TeamRunError,
     TeamStateError as TeamStateError,
+    TeamTaskError as TeamTaskError,
 )
 from .graph.builder import DiGraphBuilder as DiGraphBuilder
 from .graph.digraph import DiGraph as DiGraph
@@ -23,6 +25,7 @@ from .selection import (
     SpeakerSelection as SpeakerSelection,
 )
 from .selector import SelectorGroupChat as SelectorGroupChat
+from .solo import SoloAgent as SoloAgent
 from .swarm import Swarm as Swarm
 
 __all__: list[str]

@@ -62,7 +62,8 @@ class GraphFlow(BaseGroupChat):
             **options,
         )
         graph.graph_validate()
-        unknown = [node for node in graph.nodes if node not in self._participants]
+        names = [participant.name for participant in participants]
+        unknown = [node for node in graph.nodes if node not in names]
         if unknown:
             raise TeamDeclarationError(f"Node '{unknown[0]}' of the graph is not one of the participants.")
         if graph.get_has_cycles() and termination_condition is None and max_turns is None:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from callboard.cancellation import CancellationToken
 from callboard.errors import did_you_mean
+from callboard.foundation.component import ComponentBase
 
 from .errors import ToolArgumentsError, ToolStateError
 from .schema import ParametersSchema, ToolSchema, parameters_of
@@ -105,7 +106,7 @@ class StreamTool(Tool, Protocol):
         ...
 
 
-class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co]):
+class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co], ComponentBase[BaseModel]):
     """A tool with a pydantic model for its arguments; write `run`.
 
     Args:
@@ -120,6 +121,8 @@ class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co]):
         StrictSchemaError: `strict`, and the arguments can't be described so (a ValueError). AutoGen says so when the
             schema is first asked for, in the middle of a conversation.
     """
+
+    component_type = "tool"
 
     def __init__(
         self,

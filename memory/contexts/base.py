@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field
 
+from callboard.foundation.component import ComponentBase
 from callboard.memory.errors import MemorySettingError
 from callboard.memory.llm_messages import LLMMessage
 
@@ -36,7 +37,7 @@ class Mark(NamedTuple):
     replaced: int
 
 
-class ChatCompletionContext(ABC):
+class ChatCompletionContext(ABC, ComponentBase[BaseModel]):
     """A conversation, and the part of it that a model gets to see.
 
     Args:
@@ -48,6 +49,8 @@ class ChatCompletionContext(ABC):
         MemorySettingError: both are given; it is a ValueError.
     """
 
+    component_type = "chat_completion_context"
+
     def __init__(
         self,
         initial_messages: Sequence[LLMMessage] | None = None,
@@ -56,6 +59,7 @@ class ChatCompletionContext(ABC):
     ) -> None:
         if initial_messages and messages is not None:
             raise MemorySettingError("initial_messages", "given", "left out where there are `messages`")
+        self._initial_messages = list(initial_messages or ()) or None  # for dumps
         self._messages: Conversation = list(initial_messages or ()) if messages is None else messages
         self._replaced = 0  # how often something else was put in the place of the whole conversation
 
