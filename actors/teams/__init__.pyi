@@ -2,6 +2,7 @@ from .client import TeamClient as TeamClient
 from .errors import (
     GraphConditionError as GraphConditionError,
     HandoffTargetError as HandoffTargetError,
+    LedgerError as LedgerError,
     ParticipantTypeError as ParticipantTypeError,
     SpeakerChoiceError as SpeakerChoiceError,
     TeamBusyError as TeamBusyError,
@@ -17,6 +18,7 @@ from .graph.digraph import DiGraph as DiGraph
 from .graph.nodes import DiGraphEdge as DiGraphEdge, DiGraphNode as DiGraphNode
 from .graph_flow import GraphFlow as GraphFlow
 from .group_chat import BaseGroupChat as BaseGroupChat
+from .magentic_one import MagenticOneGroupChat as MagenticOneGroupChat
 from .round_robin import RoundRobinGroupChat as RoundRobinGroupChat
 from .selection import (
     Choice as Choice,

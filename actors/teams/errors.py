@@ -47,6 +47,14 @@ class SpeakerChoiceError(TeamError, ValueError):
     reason: str
 
 
+class LedgerError(TeamError, ValueError):
+    """The model of a MagenticOneGroupChat did not write a ledger that can be read; ValueError, as in AutoGen."""
+
+    template = "{reason}"
+
+    reason: str
+
+
 class HandoffTargetError(TeamError, ValueError):
     """A conversation was handed over to somebody who is no member; ValueError, as in AutoGen."""
 
