@@ -1,4 +1,5 @@
 from .client import TeamClient as TeamClient
+from .concurrent import ConcurrentGroupChat as ConcurrentGroupChat
 from .errors import (
     GraphConditionError as GraphConditionError,
     HandoffTargetError as HandoffTargetError,
