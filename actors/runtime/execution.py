@@ -133,8 +133,14 @@ class Execution:
         self.has_sent = True
         return f">{self.agent_id.type}:{self.kept_with}|{name}"
 
-    def next_id(self) -> str:
-        """The id of the next message that this handler publishes: the same in every attempt at the message."""
+    def next_id(self, nature: str = "") -> str:
+        """The id of the next message that this handler publishes: the same in every attempt at the message.
+
+        Args:
+            nature: messages of one nature are counted apart from the others; "": all that have none.
+        """
+        if nature:
+            return self.request_id(nature.encode())
         # guard: every attempt gives the same ids
         self._ordinal += 1
         return derived_id(self.envelope.id, str(self.agent_id), self._ordinal)

@@ -250,8 +250,12 @@ class RuntimeLifecycle:
             declare=lambda: self._declare(transport),
             is_sending=self._is_sending,
             exit_when_stuck=self._exit_when_stuck,
+            cancelled=self._hear_cancelled,
         )
         await self._worker.run()
+
+    def _hear_cancelled(self, what: str) -> None:
+        """Something was cancelled, here or in another process: for what a subclass has to cancel besides requests."""
 
     def _consumed_types(self) -> list[ConsumedType]:
         return [

@@ -244,8 +244,11 @@ class TeamManager(RoutedAgent[ManagerState]):
         await self._keep()
 
     def _accepted(self, run_id: str, done: bool) -> Accepted:
-        run = self.state.run
-        return Accepted(run_id=run_id, state="idle" if run is None else run.state, done=done)
+        run, queued = self.state.run, len(self.state.queued)
+        if run is None:
+            return Accepted(run_id=run_id, queued=queued, done=done)
+        waiting = run.held if run.is_paused and run.held else list(self.state.speaking)
+        return Accepted(run_id=run_id, state=run.state, waiting=waiting, queued=queued, done=done)
 
     def _address(self, member: str) -> AgentId:
         return AgentId(f"{self.id.type}.{member}", self.id.key)

@@ -27,12 +27,16 @@ class Accepted(_Order):
     Attributes:
         run_id: The run that it concerns; "": there is none.
         state: How that run stands.
+        waiting: Who has not spoken yet, of those whose turn it is; with a paused run: who is to speak when it goes on.
+        queued: How many tasks wait.
         done: Whether something changed.
         problem: Why nothing was done, as text for people; "": something was, or nothing was left to do.
     """
 
     run_id: str = ""
     state: RunState = "idle"
+    waiting: list[str] = Field(default_factory=list)
+    queued: int = 0
     done: bool = True
     problem: str = ""
 

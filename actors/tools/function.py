@@ -26,7 +26,8 @@ from .base import BaseTool
 from .context import current_tool_context
 from .errors import ToolConfigError, ToolContextError, ToolDeclarationError
 from .importing import import_function, is_from, path_of
-from .signatures import FunctionSignature, name_of, plain_function, read_signature
+from .signatures import FunctionSignature, Injected, name_of, plain_function, read_signature
+from .unknown import IfUnknown
 
 
 class FunctionToolConfig(BaseModel):
@@ -38,6 +39,7 @@ class FunctionToolConfig(BaseModel):
         description: Its purpose, written for the model.
         strict: See FunctionTool.
         timeout: See FunctionTool.
+        if_unknown: See FunctionTool.
     """
 
     function: str
@@ -45,6 +47,7 @@ class FunctionToolConfig(BaseModel):
     description: str
     strict: bool = False
     timeout: float | None = None
+    if_unknown: IfUnknown | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -78,6 +81,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
         global_imports: Taken for the sake of programs written for AutoGen, and not needed: the function is imported.
         strict: Describe the arguments by the rules of OpenAI's structured outputs.
         timeout: Seconds until a workbench gives it up; None: as the workbench says.
+        if_unknown: See BaseTool.
 
     Raises:
         ToolDeclarationError: A parameter has no type, or one that can't be described (a ValueError).
@@ -96,6 +100,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
         strict: bool = False,
         *,
         timeout: float | None = None,
+        if_unknown: IfUnknown | None = None,
     ) -> None:
         if isinstance(func, FunctionTool):
             func = func.function
@@ -112,6 +117,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
             description or _first_paragraph(func),
             strict,
             timeout=timeout,
+            if_unknown=if_unknown,
         )
         self.__doc__ = func.__doc__
 
@@ -119,6 +125,11 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
     def function(self) -> Callable[..., Any]:
         """The function."""
         return self._func
+
+    @property
+    def takes_key(self) -> bool:
+        """Whether the function has a parameter `idempotency_key`."""
+        return Injected.KEY in self._signature.injected.values()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function as if it were none of ours."""
@@ -158,6 +169,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
             description=self.description,
             strict=self._strict,
             timeout=self.timeout,
+            if_unknown=self.if_unknown,
         )
 
     @classmethod
@@ -180,6 +192,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
             config.name,
             strict=config.strict,
             timeout=config.timeout,
+            if_unknown=config.if_unknown,
         )
 
     def _to_config(self) -> FunctionToolConfig:
@@ -212,6 +225,7 @@ def tool(
     description: str = ...,
     strict: bool = ...,
     timeout: float | None = ...,
+    if_unknown: IfUnknown | None = ...,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -222,6 +236,7 @@ def tool(
     description: str = "",
     strict: bool = False,
     timeout: float | None = None,
+    if_unknown: IfUnknown | None = None,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Decorator: the function becomes a FunctionTool, and can still be called.
 
@@ -237,13 +252,20 @@ def tool(
         description: Its purpose, written for the model; "": the first paragraph of its docstring.
         strict: See FunctionTool.
         timeout: See FunctionTool.
+        if_unknown: See BaseTool.
 
     Raises:
         ToolDeclarationError, StrictSchemaError: As FunctionTool.
     """
-    if func is not None:
-        return FunctionTool(func, description, name, strict=strict, timeout=timeout)
-    return lambda function: FunctionTool(function, description, name, strict=strict, timeout=timeout)
+    make = functools.partial(
+        FunctionTool,
+        description=description,
+        name=name,
+        strict=strict,
+        timeout=timeout,
+        if_unknown=if_unknown,
+    )
+    return make if func is None else make(func)
 
 
 def _caller() -> FrameType | None:
