@@ -10,6 +10,7 @@ from .errors import (
     TeamDeclarationError as TeamDeclarationError,
     TeamError as TeamError,
     TeamNotRunError as TeamNotRunError,
+    TeamOutputError as TeamOutputError,
     TeamRunError as TeamRunError,
     TeamStateError as TeamStateError,
     TeamTaskError as TeamTaskError,

@@ -132,6 +132,29 @@ class TeamRunError(TeamError, RuntimeError):
         return f"\nTraceback:\n{self.traceback}" if self.traceback else ""
 
 
+class TeamOutputError(TeamError, ValueError):
+    """The last message of a run is not what the team was to answer with.
+
+    Attributes:
+        team: Name of the team.
+        content_type: Name of the class that its answer was to be of.
+        source: Who said the last message; "": nobody said anything.
+        problem: What did not fit.
+    """
+
+    template = "The run of the team {team!r} has ended without a {content_type}{where}: {problem}."
+
+    team: str
+    content_type: str
+    source: str
+    problem: str
+
+    @property
+    def where(self) -> str:
+        """Where it was looked for."""
+        return f" in the last message, of {self.source!r}" if self.source else ""
+
+
 class TeamStateError(TeamError, ValueError):
     """A saved state does not fit the team."""
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from callboard.teams.errors import LedgerError
-
-FENCED: Final = re.compile(r"```[ \t]*([\w+-]*)[ \t]*\n(.*?)```", re.DOTALL)
+from callboard.teams.json_text import first_problem, json_text
 
 
 class BooleanAnswer(BaseModel):
@@ -67,24 +65,19 @@ def read_ledger(text: str, names: Sequence[str]) -> LedgerEntry:
     try:
         entry = LedgerEntry.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise LedgerError(f"{where}: {first['msg']}") from error
+        raise LedgerError(first_problem(error)) from error
     if not entry.is_request_satisfied.answer and entry.next_speaker.answer not in names:
         raise LedgerError(f"next_speaker is none of {list(names)}")
     return entry
 
 
 def _object(text: str) -> dict[str, Any]:
-    blocks = FENCED.findall(text)
-    if len(blocks) > 1:
-        raise LedgerError(f"there are {len(blocks)} blocks in the answer")
-    if blocks and blocks[0][0].lower() not in ("", "json"):
-        raise LedgerError("the block in the answer is not JSON")
     try:
-        data = json.loads(blocks[0][1] if blocks else text)
-    except ValueError as error:
+        data = json.loads(json_text(text))
+    except json.JSONDecodeError as error:
         raise LedgerError("it is not JSON") from error
+    except ValueError as error:
+        raise LedgerError(str(error)) from error
     if not isinstance(data, dict):
         raise LedgerError("it is not a JSON object")
     return data
