@@ -8,6 +8,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from pydantic import BaseModel
+
 from callboard.agents.task import Said
 from callboard.memory.contexts.base import ChatCompletionContext
 from callboard.memory.contexts.conversation import Conversation
@@ -57,6 +59,20 @@ class SelectorSetup:
     candidate_func: CandidateFunc | None = None
     emit_team_events: bool = False
     streaming: bool = False
+
+
+class SelectorState(BaseModel):
+    """What is remembered from one choice to the next.
+
+    Attributes:
+        previous_speaker: Whom the model chose last.
+        read: How much of the thread is in the context.
+        model_context: State of a context that has more than its messages to save.
+    """
+
+    previous_speaker: str | None = None
+    read: int = 0
+    model_context: dict[str, Any] | None = None
 
 
 class SelectorSelection(SpeakerSelection):
@@ -181,16 +197,17 @@ class SelectorSelection(SpeakerSelection):
 
     async def save_state(self) -> Mapping[str, Any]:
         """Who spoke last, and what the context has beside its messages."""
-        state: dict[str, Any] = {"previous_speaker": self._previous, "read": self._read}
-        if not self._context.is_only_messages:
-            state["model_context"] = dict(await self._context.save_state())
-        return state
+        context = None if self._context.is_only_messages else dict(await self._context.save_state())
+        return SelectorState(
+            previous_speaker=self._previous, read=self._read, model_context=context
+        ).model_dump()
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over what `save_state` returned, or AutoGen's, whose context is read from the thread again."""
-        self._previous, self._read = state.get("previous_speaker"), int(state.get("read", 0))
-        if state.get("model_context") is not None:
-            await self._context.load_state(state["model_context"])
+        loaded = SelectorState.model_validate(dict(state))
+        self._previous, self._read = loaded.previous_speaker, loaded.read
+        if loaded.model_context is not None:
+            await self._context.load_state(loaded.model_context)
 
     def keep_context_in(self, messages: Conversation) -> None:
         """Keep the context in this list."""

@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pydantic import BaseModel
+
 from callboard.agents.task import Said
 from callboard.messages.base import BaseChatMessage
 from callboard.messages.chat import HandoffMessage
 from callboard.teams.errors import HandoffTargetError
 from callboard.teams.selection import Choice, Floor, SpeakerSelection
+
+
+class SwarmState(BaseModel):
+    """Whose turn it is.
+
+    Attributes:
+        current_speaker: Who was asked last; None: nobody.
+    """
+
+    current_speaker: str | None = None
 
 
 class SwarmSelection(SpeakerSelection):
@@ -53,11 +65,11 @@ class SwarmSelection(SpeakerSelection):
 
     async def save_state(self) -> Mapping[str, Any]:
         """Whose turn it is."""
-        return {"current_speaker": self._speaker}
+        return SwarmState(current_speaker=self._speaker).model_dump()
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over what `save_state` returned."""
-        self._speaker = state["current_speaker"]
+        self._speaker = SwarmState.model_validate(dict(state)).current_speaker
 
 
 def _last_target(messages: Iterable[Said]) -> str | None:
