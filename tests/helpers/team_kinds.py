@@ -40,7 +40,7 @@ def round_robin(names: Sequence[str] = NAMES, inner: Team | None = None, **optio
 
 def selector(names: Sequence[str] = NAMES, inner: Team | None = None, **options: Any) -> BaseGroupChat:
     given = _members(names, inner)
-    order = [member.name for member in given]
+    order: list[str] = [member.name for member in given]
 
     def answer(messages: Sequence[LLMMessage]) -> str:
         """Who comes behind the last speaker; whoever is unknown is in the inner team."""

@@ -97,7 +97,7 @@ async def test_what_is_no_state_of_it_is_refused(kind: str) -> None:
     manager = team.plan.name
     state: dict[str, Any] = json.loads(json.dumps(await team.save_state()))
     for field in state["agent_states"][manager]:
-        if field not in ("type", "version", "callboard", "message_thread", "task", "facts", "plan"):
+        if field not in ("type", "version", "callboard", "message_thread", "model_context"):
             broken = {
                 **state["agent_states"],
                 manager: {**state["agent_states"][manager], field: {"no": object}},
