@@ -169,7 +169,8 @@ class AgentHost:
             return NOTHING
         # A retry is not dropped: its handler began in time, or may have begun in a worker that died.
         if envelope.expires_in is not None and not delivery.tries and self._is_late(envelope):
-            return self._drop("expired")
+            dropped = self._drop("expired")
+            return DeadLetter("expired") if envelope.if_buried else dropped
         return None
 
     def _is_late(self, envelope: Envelope) -> bool:

@@ -18,7 +18,7 @@ from callboard.broker.redis import keys
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext
-from callboard.errors import UndeliverableException
+from callboard.errors import SettingValueError, UndeliverableException
 from callboard.intervention import InterventionHandler, intercept_publish, intercept_response, intercept_send
 from callboard.send_options import USUAL, SendOptions
 
@@ -111,6 +111,8 @@ class Sender:
         self, message: Any, recipient: AgentId, sender: AgentId | None, options: SendOptions
     ) -> None:
         """See AgentRuntime.tell. It is an event in the inbox of one agent; a reminder is one in the sender's own."""
+        if options.if_buried and sender is None:
+            raise SettingValueError("if_buried", "True", "left out where no agent sends the message")
         if self._interventions:
             ctx = MessageContext(sender, None, False, CancellationToken(), options.message_id or "")
             message = await self._sent_intercepted(message, ctx, recipient)
@@ -155,7 +157,10 @@ class Sender:
             name, cause = options.message_id or execution.next_id(nature), execution.envelope.id
         author = None if sender is None else str(sender)
         is_aside, run = claim is not None, run_of(execution)
-        envelope = event(name, kind.name, key, author, body, cause, expires_in, kind.version, is_aside, run)
+        told = options.if_buried
+        envelope = event(
+            name, kind.name, key, author, body, cause, expires_in, kind.version, is_aside, run, told
+        )
         idempotency_id = "" if options.message_id is None else _global(options.message_id)
         if execution is not None:
             # guard: what a handler publishes waits for its commit

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from callboard.agents.task import Said, Task, TaskResult, task_messages
 from callboard.broker import AgentId
+from callboard.broker.encoding.remote_errors import register_error
 from callboard.cancellation import CancellationToken
 from callboard.models.usage import usage_run
 
-from .errors import TeamBusyError, TeamNotRunError, TeamTaskError
+from .errors import TeamBusyError, TeamNotRunError, TeamStateError, TeamTaskError
 from .orders import (
+    ANSWERS,
     Accepted,
     Control,
     Describe,
@@ -34,7 +36,7 @@ from .run_errors import error_of
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from callboard.protocol import AgentRuntime
+    from callboard.runtime.runtime import RedisAgentRuntime
 
 
 class TeamClient:
@@ -51,7 +53,7 @@ class TeamClient:
 
     def __init__(
         self,
-        runtime: AgentRuntime,
+        runtime: RedisAgentRuntime,
         team: str,
         conversation: str = "default",
         output_content_type: type[BaseModel] | None = None,
@@ -61,6 +63,8 @@ class TeamClient:
         self.conversation = conversation
         self._output_content_type = output_content_type
         self._address = AgentId(team, conversation)
+        runtime.registry.register(*ANSWERS)
+        register_error(TeamStateError)
 
     async def run(
         self,

@@ -20,7 +20,7 @@ from callboard.declaration import AgentSettings
 from callboard.messages.base import BaseAgentEvent, BaseChatMessage
 from callboard.messages.factory import MessageFactory
 from callboard.messages.structured import StructuredMessage
-from callboard.protocol import AgentRuntime
+from callboard.runtime.runtime import RedisAgentRuntime
 
 from .client import TeamClient
 from .errors import TeamDeclarationError, TeamNotRunError
@@ -69,7 +69,7 @@ class BaseGroupChat(Team):
         manager_name: str,
         termination_condition: TerminationCondition | None = None,
         max_turns: int | None = None,
-        runtime: AgentRuntime | None = None,
+        runtime: RedisAgentRuntime | None = None,
         conversation: str = "default",
         custom_message_types: Iterable[type[BaseAgentEvent | BaseChatMessage]] | None = None,
         emit_team_events: bool = False,
@@ -226,7 +226,7 @@ class BaseGroupChat(Team):
 
     # On the bus
 
-    def on(self, runtime: AgentRuntime, conversation: str = "default") -> TeamClient:
+    def on(self, runtime: RedisAgentRuntime, conversation: str = "default") -> TeamClient:
         """A conversation of this team on the bus, where its processes run.
 
         Args:

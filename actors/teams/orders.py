@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -207,3 +207,7 @@ class RunEnded(_Order):
     state: Literal["completed", "failed", "cancelled"]
     stop_reason: str | None = None
     error: TurnFailed | None = None
+
+
+ANSWERS: Final = (Accepted, Saved, Shown, RunEnded)
+"""What clients are answered, and read: they don't send it, so it has to be made known to them."""

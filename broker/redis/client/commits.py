@@ -62,9 +62,7 @@ def as_done(delivery: Delivery, outcome: Outcome, is_free: bool, dedupe_window: 
     return Done(delivery, Mark.RELEASE + more, ())
 
 
-def _committed(
-    delivery: Delivery, outcome: Commit, more: str, window: int
-) -> Done:
+def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> Done:
     mode = COMMIT + more
     # guard: a commit says that its entry was tried before
     if delivery.tries:

@@ -10,6 +10,7 @@
 local FIRST = 4
 
 local function write_one(at)
+  -- guard: what a zombie writes to a run is refused
   if is_fenced(ARGV[at], ARGV[at + 1]) then return 'fenced' end
   local first = write_run(at + 2)
   if not first then return 'unwritable' end
