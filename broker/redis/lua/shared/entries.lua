@@ -8,10 +8,11 @@ local function entry_fields(id, kind, key, from, at, head, body)
   return 'id', id, 'type', kind, 'key', key, 'from', from, 'at', at, 'head', head, 'body', body
 end
 
--- With this id, or one of the server's. A topic that nobody takes is cut by what is added to it: a right of its own to cut
--- streams is more than a publisher needs.
+-- With this id, or one of the server's. A topic that nobody takes is cut by what is added to it, once in a call: a right of
+-- its own to cut streams is more than a publisher needs.
 local function xadd(run, suffix, id, ...)
   if this.unclaimed[suffix] and this.max_unclaimed then
+    this.unclaimed[suffix] = nil
     return run('XADD', P .. suffix, 'MAXLEN', '~', this.max_unclaimed, id, ...)
   end
   return run('XADD', P .. suffix, id, ...)
