@@ -322,7 +322,9 @@ class Sender:
         )
         waiting = self._transport.process if idempotency_id else ""
         fence = None if execution is None else execution.fence
-        return Posting(envelope, keys.inbox(recipient.type), 0, idempotency_id, waiting, claim, fence), route
+        stream = keys.inbox(recipient.type)
+        posting = tuple.__new__(Posting, (envelope, stream, 0, idempotency_id, waiting, claim, fence))
+        return posting, route
 
     def _handed_in(
         self, posting: Posting, recipient: AgentId, route: Route | None
