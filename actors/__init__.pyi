@@ -20,6 +20,20 @@ from .errors import (
     UndeliverableException as UndeliverableException,
     UnheardError as UnheardError,
 )
+from .foundation.cache_store import CacheStore as CacheStore, InMemoryStore as InMemoryStore
+from .foundation.component import (
+    Component as Component,
+    ComponentBase as ComponentBase,
+    ComponentFromConfig as ComponentFromConfig,
+    ComponentLoader as ComponentLoader,
+    ComponentModel as ComponentModel,
+    ComponentSchemaType as ComponentSchemaType,
+    ComponentToConfig as ComponentToConfig,
+    ComponentType as ComponentType,
+    is_component_class as is_component_class,
+    is_component_instance as is_component_instance,
+    register_component as register_component,
+)
 from .handlers import event as event, message_handler as message_handler, rpc as rpc
 from .instantiation import (
     AgentInstantiationContext as AgentInstantiationContext,

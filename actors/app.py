@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, TypeVar, Unpack
+from typing import TYPE_CHECKING, Protocol, TypeVar, Unpack
 
 from callboard.broker.ids import AGENT_TYPE, AgentType
 
@@ -35,6 +35,22 @@ __all__ = ["AgentDeclaration", "AgentOptions", "AgentSettings", "App"]
 
 AgentClassT = TypeVar("AgentClassT", bound=AgentClass)
 ClosureT = TypeVar("ClosureT", bound=Closure)
+
+
+class DeclaredTeam(Protocol):
+    """A team, as far as an App needs it; those of `callboard.teams` are."""
+
+    @property
+    def name(self) -> str:
+        """The agent type of its manager."""
+        ...
+
+    def declare(self, app: App, *, processes: int, settings: AgentSettings) -> None:
+        """Declare all its agent types."""
+        ...
+
+
+TeamT = TypeVar("TeamT", bound=DeclaredTeam)
 
 
 class App:
@@ -72,6 +88,7 @@ class App:
         self._namespace = namespace
         self._declarations: dict[str, AgentDeclaration] = {}
         self._messages: dict[MessageType, None] = {}
+        self._teams: dict[str, DeclaredTeam] = {}
         for what, value in (("name", name), ("namespace", self.namespace)):
             if not AGENT_TYPE.match(value):
                 raise SettingValueError(what, repr(value), "letters, digits, '_', '-' and '.'")
@@ -263,6 +280,35 @@ class App:
             return closure
 
         return declare
+
+    def team(self, team: TeamT, *, processes: int = 1, **settings: Unpack[AgentOptions]) -> TeamT:
+        """Declare a team: its manager and each of its members as an agent type, each with processes of its own.
+
+        ```python
+        research = app.team(RoundRobinGroupChat([planner, writer], name="research", max_turns=6))
+        ```
+
+        `research.on(runtime, "ticket-17")` reaches a conversation of it, and so does
+        ``callboard ask main:app research "the task" --conversation ticket-17``.
+
+        Args:
+            team: The team; it is returned.
+            processes: How many processes `callboard up` runs for each of them.
+            **settings: The fields of AgentSettings, for all of them.
+
+        Raises:
+            DuplicateAgentTypeError: A type of it is declared already (a ValueError).
+            AgentDeclarationError: A setting does not exist (a TypeError).
+            SettingValueError: A setting has a value that can't work.
+        """
+        team.declare(self, processes=processes, settings=AgentSettings.of(settings))
+        self._teams[team.name] = team
+        return team
+
+    @property
+    def teams(self) -> Mapping[str, DeclaredTeam]:
+        """The teams, by name."""
+        return self._teams
 
     def messages(self, *classes: MessageType) -> None:
         """Make message classes known that no handler names.

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from callboard.foundation.component import ComponentBase
+
 from .cancelling import Cancellation
 from .errors import ContentKindError
 from .image import Image
@@ -126,11 +128,13 @@ class ModelContext(Protocol):
         ...
 
 
-class Memory(ABC):
+class Memory(ABC, ComponentBase[BaseModel]):
     """A memory of an agent, beyond its conversation.
 
     Everything is asynchronous. `cancellation_token` is a `callboard.CancellationToken`, or anything with its methods.
     """
+
+    component_type = "memory"
 
     @abstractmethod
     async def update_context(self, model_context: ModelContext) -> UpdateContextResult:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
+from .copying import copy_of
 from .task import TaskRunner
 
 
@@ -48,3 +49,11 @@ class Team(ABC, TaskRunner):
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over what `save_state` returned."""
         ...
+
+    def for_conversation(self) -> Self:
+        """A team like this one, for another conversation; its members are copied by their own `for_conversation`.
+
+        Raises:
+            ConversationError: Something in it can't be copied (a TypeError).
+        """
+        return copy_of(self)

@@ -6,10 +6,8 @@ Names and behaviour are those of `autogen_core.code_executor`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-
 from typing import Self
 
 from callboard.cancellation import CancellationToken
@@ -58,9 +56,11 @@ class CommandLineCodeResult(CodeResult):
 class CodeExecutor(ABC):
     """Runs code blocks. An `async with` block starts it and stops it."""
 
+    component_type = "code_executor"
+
     @abstractmethod
     async def execute_code_blocks(
-        self, code_blocks: Sequence[CodeBlock], cancellation_token: CancellationToken
+        self, code_blocks: list[CodeBlock], cancellation_token: CancellationToken
     ) -> CodeResult:
         """Run blocks one after the other, up to the first that fails.
 

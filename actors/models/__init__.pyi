@@ -3,7 +3,12 @@ from .budget import Budget as Budget, MeteredChatCompletionClient as MeteredChat
 from .cache import CachedChatCompletionClient as CachedChatCompletionClient
 from .errors import ModelError as ModelError
 from .family import ModelFamily as ModelFamily
-from .info import ModelInfo as ModelInfo, Price as Price, validate_model_info as validate_model_info
+from .info import (
+    ModelCapabilities as ModelCapabilities,
+    ModelInfo as ModelInfo,
+    Price as Price,
+    validate_model_info as validate_model_info,
+)
 from .messages import (
     AssistantMessage as AssistantMessage,
     FunctionCall as FunctionCall,

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, TypedDict, Unpack, r
 from pydantic import BaseModel
 
 from callboard.cancellation import CancellationToken
+from callboard.foundation.component import ComponentBase
 from callboard.memory.llm_messages import LLMMessage
 
 from .info import ModelInfo
@@ -57,11 +58,13 @@ class CreateOptions(TypedDict, total=False):
     cancellation_token: CancellationToken | None
 
 
-class ChatCompletionClient(ABC):
+class ChatCompletionClient(ComponentBase[BaseModel], ABC):
     """A client of a model behind some API.
 
     Every error is one of `callboard.models.errors`, or asyncio.CancelledError when the token was cancelled.
     """
+
+    component_type = "model"
 
     @abstractmethod
     async def create(self, messages: Sequence[LLMMessage], **options: Unpack[CreateOptions]) -> CreateResult:

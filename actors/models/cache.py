@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Any, Protocol, Self
 
 from pydantic import BaseModel, ValidationError
 
+from callboard.foundation.cache_store import CacheStore
+from callboard.foundation.component import Component, ComponentLoader, ComponentModel, dumped
 from callboard.memory.cancelling import cancellable
 
 from .base import ChatCompletionClient
 from .request import ModelRequest, WrappedChatCompletionClient
 from .settings import DEFAULTS
-from .stores import InMemoryStore, Store
+from .stores import InMemoryStore
 from .types import CreateResult, RequestUsage
 
 
@@ -29,7 +32,45 @@ class CachedAnswer(BaseModel):
     pieces: list[str] | None = None
 
 
-class CachedChatCompletionClient(WrappedChatCompletionClient):
+class AnswerStore(Protocol):
+    """Values by name, each with a lifetime: the part of a `Store` that a cache needs."""
+
+    async def get(self, name: str) -> bytes | None:
+        """The value of a name; None: there is none."""
+        ...
+
+    async def set(self, name: str, value: bytes, seconds: float) -> None:
+        """Keep a value for so long."""
+        ...
+
+
+class _SyncStore:
+    """A store with AutoGen's interface as one of ours. It keeps values for as long as it likes."""
+
+    def __init__(self, store: CacheStore[Any]) -> None:
+        self._store = store
+
+    async def get(self, name: str) -> bytes | None:
+        value = self._store.get(name)
+        # Some stores give text back for bytes.
+        return value.encode() if isinstance(value, str) else value
+
+    async def set(self, name: str, value: bytes, seconds: float) -> None:
+        self._store.set(name, value)
+
+
+class CachedChatCompletionClientConfig(BaseModel):
+    """A client with a cache as plain data; its fields are the arguments of CachedChatCompletionClient.
+
+    Without a store it is one of its own in the process.
+    """
+
+    client: ComponentModel
+    store: ComponentModel | None = None
+    seconds: float = DEFAULTS.cache_seconds
+
+
+class CachedChatCompletionClient(WrappedChatCompletionClient, Component[CachedChatCompletionClientConfig]):
     """A client that answers repeated requests from a store; such an answer says `cached=True`.
 
     The key is a hash of everything that decides the answer: messages, tools, tool choice, output schema, arguments,
@@ -44,19 +85,26 @@ class CachedChatCompletionClient(WrappedChatCompletionClient):
 
     Args:
         client: asked when the store has no answer.
-        store: keeps the answers; default: one in this process.
-        seconds: how long answers are kept.
+        store: keeps the answers; default: one in this process. A CacheStore, as AutoGen's programs have it, is called in
+            the event loop.
+        seconds: how long answers are kept; a CacheStore keeps them for as long as it likes.
     """
+
+    component_config_schema = CachedChatCompletionClientConfig
+    component_provider_override = "callboard.models.CachedChatCompletionClient"
 
     def __init__(
         self,
         client: ChatCompletionClient,
-        store: Store | None = None,
+        store: AnswerStore | CacheStore[Any] | None = None,
         *,
         seconds: float = DEFAULTS.cache_seconds,
     ) -> None:
         super().__init__(client)
-        self.store = store or InMemoryStore()
+        self.store = InMemoryStore() if store is None else store
+        self._answers: AnswerStore = (
+            _SyncStore(self.store) if isinstance(self.store, CacheStore) else self.store
+        )
         self._seconds = seconds
         self._saved = RequestUsage(0, 0)
         self._asking: dict[str, asyncio.Event] = {}
@@ -105,7 +153,7 @@ class CachedChatCompletionClient(WrappedChatCompletionClient):
         return f"answer:{request.digest(self.client)}"
 
     async def _find(self, name: str) -> CachedAnswer | None:
-        data = await self.store.get(name)
+        data = await self._answers.get(name)
         if data is None:
             return None
         try:
@@ -116,7 +164,19 @@ class CachedChatCompletionClient(WrappedChatCompletionClient):
         return answer.model_copy(update={"result": answer.result.model_copy(update={"cached": True})})
 
     async def _keep(self, name: str, answer: CachedAnswer) -> None:
-        await self.store.set(name, answer.model_dump_json().encode(), self._seconds)
+        await self._answers.set(name, answer.model_dump_json().encode(), self._seconds)
+
+    def _to_config(self) -> CachedChatCompletionClientConfig:
+        store = None if isinstance(self.store, InMemoryStore) else dumped(self.store, self)
+        return CachedChatCompletionClientConfig(
+            client=dumped(self.client, self), store=store, seconds=self._seconds
+        )
+
+    @classmethod
+    def _from_config(cls, config: CachedChatCompletionClientConfig) -> Self:
+        client = ChatCompletionClient.load_component(config.client)
+        store: Any = None if config.store is None else ComponentLoader.load_component(config.store)
+        return cls(client, store, seconds=config.seconds)
 
 
 def pieces_of(result: CreateResult) -> list[str]:

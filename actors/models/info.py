@@ -5,13 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Required, TypedDict
+from typing import Any, Final, Required
+
+from typing_extensions import TypedDict  # pydantic does not read that of typing before Python 3.12
 
 from .errors import UnknownModelError
 from .family import ModelFamily
 from .types import RequestUsage
 
 PER: Final = 1_000_000  # tokens that a price is for
+
+
+class ModelCapabilities(TypedDict):
+    """AutoGen's older name for a part of ModelInfo, which the configs of older programs have.
+
+    Keys:
+        vision: takes images.
+        function_calling: takes tools.
+        json_output: can be told to answer with a JSON object.
+    """
+
+    vision: bool
+    function_calling: bool
+    json_output: bool
 
 
 class ModelInfo(TypedDict, total=False):

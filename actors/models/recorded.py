@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Final
+from typing import Final, Self
 
+from pydantic import BaseModel
+
+from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.runtime.steps import NumberedStep
 
+from .base import ChatCompletionClient
 from .cache import pieces_of
 from .errors import BadResponseError
 from .request import ModelRequest, WrappedChatCompletionClient
@@ -17,7 +21,15 @@ from .types import CreateResult
 DIGITS: Final = 32  # of the request's hash
 
 
-class RecordedChatCompletionClient(WrappedChatCompletionClient):
+class RecordedChatCompletionClientConfig(BaseModel):
+    """The client whose answers are recorded, as plain data."""
+
+    client: ComponentModel
+
+
+class RecordedChatCompletionClient(
+    WrappedChatCompletionClient, Component[RecordedChatCompletionClientConfig]
+):
     """A client whose answers are recorded for the message that is being handled, as `ctx.once` does it.
 
     Inside a handler every answer is stored before the handler goes on. When the message is handled again, in the
@@ -39,6 +51,9 @@ class RecordedChatCompletionClient(WrappedChatCompletionClient):
     Args:
         client: asked for answers that are not recorded.
     """
+
+    component_config_schema = RecordedChatCompletionClientConfig
+    component_provider_override = "callboard.models.RecordedChatCompletionClient"
 
     async def _create(self, request: ModelRequest) -> CreateResult:
         step = self._step(request)
@@ -83,3 +98,10 @@ class RecordedChatCompletionClient(WrappedChatCompletionClient):
     def _step(self, request: ModelRequest) -> NumberedStep | None:
         """The step that records the answer; None outside a handler, and when it is over."""
         return NumberedStep.begin(f"model:{request.digest(self.client)[:DIGITS]}")
+
+    def _to_config(self) -> RecordedChatCompletionClientConfig:
+        return RecordedChatCompletionClientConfig(client=dumped(self.client, self))
+
+    @classmethod
+    def _from_config(cls, config: RecordedChatCompletionClientConfig) -> Self:
+        return cls(ChatCompletionClient.load_component(config.client))

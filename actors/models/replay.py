@@ -7,8 +7,11 @@ import inspect
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
+from pydantic import BaseModel, ConfigDict
+
+from callboard.foundation.component import Component, NotDumpableError
 from callboard.memory.cancelling import cancellable
 from callboard.memory.llm_messages import (
     FunctionCall,
@@ -78,7 +81,21 @@ Resolved: TypeAlias = str | list[FunctionCall] | CreateResult | Streamed
 """An answer after its delays and functions."""
 
 
-class ReplayChatCompletionClient(RequestClient):
+class ReplayChatCompletionClientConfig(BaseModel):
+    """A script as plain data; its fields are the arguments of ReplayChatCompletionClient.
+
+    Only texts, function calls and whole results can be written down: no functions, errors and delays.
+    """
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    chat_completions: list[CreateResult | str | list[FunctionCall]]
+    model_info: ModelInfo | None = None
+    default: CreateResult | str | list[FunctionCall] | None = None
+    model: str = "replay"
+
+
+class ReplayChatCompletionClient(RequestClient, Component[ReplayChatCompletionClientConfig]):
     """A client that answers from a script, one answer for each request, with the names of AutoGen's client of this name.
 
     Tokens are words. The script's position belongs to the client, so each process has its own: where several processes
@@ -90,6 +107,9 @@ class ReplayChatCompletionClient(RequestClient):
         default: the answer when the script is at its end; None: ReplayExhaustedError, which is a ValueError as in AutoGen.
         model: the model's name.
     """
+
+    component_config_schema = ReplayChatCompletionClientConfig
+    component_provider_override = "callboard.models.ReplayChatCompletionClient"
 
     def __init__(
         self,
@@ -208,6 +228,17 @@ class ReplayChatCompletionClient(RequestClient):
     def model(self) -> str:
         return self._model
 
+    def _to_config(self) -> ReplayChatCompletionClientConfig:
+        script = [_written(answer) for answer in self.chat_completions]
+        default = None if self._default is None else _written(self._default)
+        return ReplayChatCompletionClientConfig(
+            chat_completions=script, model_info=self._model_info, default=default, model=self._model
+        )
+
+    @classmethod
+    def _from_config(cls, config: ReplayChatCompletionClientConfig) -> Self:
+        return cls(config.chat_completions, config.model_info, default=config.default, model=config.model)
+
 
 async def _resolved(answer: Answer, messages: Sequence[LLMMessage]) -> Resolved:
     """The answer after its delays and functions. An error is raised."""
@@ -224,6 +255,24 @@ async def _resolved(answer: Answer, messages: Sequence[LLMMessage]) -> Resolved:
             answer = await made if inspect.isawaitable(made) else made
         else:
             return list(answer)
+
+
+def _written(answer: Answer) -> CreateResult | str | list[FunctionCall]:
+    """An answer that can be written down.
+
+    Raises:
+        NotDumpableError: it can't.
+    """
+    if isinstance(answer, str):
+        return answer
+    if isinstance(answer, CreateResult):
+        return answer
+    if not isinstance(answer, Exception | Streamed | Delayed) and not callable(answer):
+        return list(answer)
+    name = "ReplayChatCompletionClient"
+    raise NotDumpableError(
+        name, f"its script has a {type(answer).__name__}, and only texts, calls and results go"
+    )
 
 
 def _pieces(answer: Resolved) -> Sequence[str | Exception]:

@@ -8,11 +8,14 @@ import random as random_module
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, Self, TypeVar
+
+from pydantic import BaseModel
 
 from callboard.broker.outcome import DeadLetter
 from callboard.broker.retry import RetryPolicy
 from callboard.cancellation import CancellationToken
+from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.memory.cancelling import cancellable
 
 from .base import ChatCompletionClient
@@ -26,6 +29,8 @@ T = TypeVar("T")
 
 logger = logging.getLogger("callboard.models")
 
+# The settings that a dump has.
+NUMBERS: Final = ("max_attempts", "retry_base", "retry_cap", "longest_retry_after")
 FULL_JITTER: Final = 1.0  # a pause is anything from 0 to its upper bound
 
 
@@ -108,13 +113,28 @@ class ModelRetries:
             attempt += 1
 
 
-class RetryingChatCompletionClient(WrappedChatCompletionClient):
+class RetryingChatCompletionClientConfig(BaseModel):
+    """A client that makes requests again, as plain data; the numbers are those of ModelSettings."""
+
+    client: ComponentModel
+    max_attempts: int = DEFAULTS.max_attempts
+    retry_base: float = DEFAULTS.retry_base
+    retry_cap: float = DEFAULTS.retry_cap
+    longest_retry_after: float = DEFAULTS.longest_retry_after
+
+
+class RetryingChatCompletionClient(
+    WrappedChatCompletionClient, Component[RetryingChatCompletionClientConfig]
+):
     """A client that makes requests again, see ModelRetries.
 
     Args:
         client: asked, perhaps several times.
-        retries: when and how often.
+        retries: when and how often. A dump has its numbers.
     """
+
+    component_config_schema = RetryingChatCompletionClientConfig
+    component_provider_override = "callboard.models.RetryingChatCompletionClient"
 
     def __init__(self, client: ChatCompletionClient, retries: ModelRetries | None = None) -> None:
         super().__init__(client)
@@ -134,3 +154,13 @@ class RetryingChatCompletionClient(WrappedChatCompletionClient):
         async with aclosing(items):
             async for item in items:
                 yield item
+
+    def _to_config(self) -> RetryingChatCompletionClientConfig:
+        settings = self.retries.settings
+        numbers = {name: getattr(settings, name) for name in NUMBERS}
+        return RetryingChatCompletionClientConfig(client=dumped(self.client, self), **numbers)
+
+    @classmethod
+    def _from_config(cls, config: RetryingChatCompletionClientConfig) -> Self:
+        settings = ModelSettings(**{name: getattr(config, name) for name in NUMBERS})
+        return cls(ChatCompletionClient.load_component(config.client), ModelRetries(settings))

@@ -7,11 +7,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol, Self, TypeAlias
+
+from pydantic import BaseModel
 
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.store import RedisStore
 from callboard.errors import OutsideContextError
+from callboard.foundation.component import Component, ComponentBase
 from callboard.runtime.execution import current
 
 from .holds import is_replaced
@@ -193,11 +196,19 @@ def read_hold(value: bytes, unit: str) -> tuple[float, float]:
     return float(ends), float(tokens if unit == "tokens" else usd)
 
 
-class RuntimeStore:
+class RuntimeStoreConfig(BaseModel):
+    """Nothing: the server is that of the process."""
+
+
+class RuntimeStore(ComponentBase[BaseModel], Component[RuntimeStoreConfig]):
     """The store on the server whose message is being handled, so that nothing has to be set up.
 
     For clients that are made before there is a runtime. Every method raises OutsideContextError outside a handler.
     """
+
+    component_type = "cache_store"
+    component_config_schema = RuntimeStoreConfig
+    component_provider_override = "callboard.models.RuntimeStore"
 
     async def get(self, name: str) -> bytes | None:
         return await _of_handler().get(name)
@@ -224,6 +235,13 @@ class RuntimeStore:
 
     async def settle(self, hold_id: str, scopes: Sequence[str], amounts: Amounts, seconds: float) -> None:
         await _of_handler().settle(hold_id, scopes, amounts, seconds)
+
+    def _to_config(self) -> RuntimeStoreConfig:
+        return RuntimeStoreConfig()
+
+    @classmethod
+    def _from_config(cls, config: RuntimeStoreConfig) -> Self:
+        return cls()
 
 
 def _of_handler() -> RedisStore:

@@ -169,7 +169,7 @@ class LocalAgents:
         for kind in self:
             if not kind.persistent:
                 continue
-            if kind.factory is not None:
+            if kind.factory is not None and not kind.lasting:
                 kind.live.clear()
             for live in kind.live.values():
                 live.mailbox = None
@@ -181,7 +181,7 @@ class LocalAgents:
         Of agents without a state, whose memory is in no other place, only those beyond the number of `most`.
         """
         for kind in self:
-            if kind.factory is None:
+            if kind.factory is None or kind.lasting:
                 continue
             idle = [pair for pair in kind.live.items() if pair[1].used < before and not _has_work(pair[1])]
             if not kind.persistent:

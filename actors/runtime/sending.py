@@ -112,9 +112,19 @@ class Sender:
             await self.audience.check(message, topic_id, sender)
         elif options.strict is None:
             self.audience.notice(message, topic_id, sender)
-        posted = self._post(message, keys.topic(topic_id.type), topic_id.source, sender, options)
+        posted = self.post(message, topic_id, sender, options)
         if posted is not None:
             await posted
+
+    def post(
+        self, message: Any, topic_id: TopicId, sender: AgentId | None, options: SendOptions
+    ) -> asyncio.Future[bool] | None:
+        """Hands an event in, as `publish` does, without asking anybody before and without waiting for it to arrive.
+
+        Returns:
+            Done when it has arrived; None: it leaves with the commit of the running handler.
+        """
+        return self._post(message, keys.topic(topic_id.type), topic_id.source, sender, options)
 
     async def tell(
         self, message: Any, recipient: AgentId, sender: AgentId | None, options: SendOptions
@@ -160,7 +170,8 @@ class Sender:
         if execution is None:
             name, cause = options.message_id or self._ids.next(), None
         else:
-            name, cause = options.message_id or execution.next_id(), execution.envelope.id
+            nature = kind.nature(message) if options.now else ""
+            name, cause = options.message_id or execution.next_id(nature), execution.envelope.id
         author = None if sender is None else str(sender)
         is_aside, run = claim is not None, run_of(execution)
         envelope = event(name, kind.name, key, author, body, cause, expires_in, kind.version, is_aside, run)

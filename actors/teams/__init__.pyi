@@ -1,3 +1,4 @@
+from .client import TeamClient as TeamClient
 from .errors import (
     TeamBusyError as TeamBusyError,
     TeamDeclarationError as TeamDeclarationError,
@@ -5,6 +6,7 @@ from .errors import (
     TeamNotRunError as TeamNotRunError,
     TeamRunError as TeamRunError,
     TeamStateError as TeamStateError,
+    TeamTaskError as TeamTaskError,
 )
 from .group_chat import BaseGroupChat as BaseGroupChat
 from .round_robin import RoundRobinGroupChat as RoundRobinGroupChat
@@ -14,5 +16,6 @@ from .selection import (
     Member as Member,
     SpeakerSelection as SpeakerSelection,
 )
+from .solo import SoloAgent as SoloAgent
 
 __all__: list[str]

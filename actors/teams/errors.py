@@ -35,6 +35,15 @@ class TeamBusyError(TeamError, ValueError):
         return f" in the conversation {self.conversation!r}" if self.conversation else ""
 
 
+class TeamTaskError(TeamError, ValueError):
+    """The team can't carry out this task; ValueError, as in AutoGen."""
+
+    template = "The team {team!r} can't carry out this task: {reason}"
+
+    team: str
+    reason: str
+
+
 class TeamNotRunError(TeamError, RuntimeError):
     """Something was asked of a team that it can't do at this moment; RuntimeError, as in AutoGen."""
 

@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-import asyncio
+import copy
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Self
 
+from callboard.agents.copying import copy_of
 from callboard.agents.errors import AgentNameError
-from callboard.agents.task import Said, Task, TaskResult, task_messages
+from callboard.agents.task import Said, Task, TaskResult
 from callboard.agents.team import Team
 from callboard.cancellation import CancellationToken
 from callboard.conditions.base import TerminationCondition
+from callboard.declaration import AgentSettings
 from callboard.messages.base import BaseAgentEvent, BaseChatMessage
 from callboard.messages.factory import MessageFactory
 from callboard.messages.structured import StructuredMessage
+from callboard.protocol import AgentRuntime
 
-from .errors import TeamBusyError, TeamDeclarationError, TeamNotRunError
-from .local import LocalRun, Participant, reset_participant
-from .loop import TeamPlan, TurnLoop
-from .saving import dump_team, load_team
+from .client import TeamClient
+from .errors import TeamDeclarationError, TeamNotRunError
+from .here import ConversationHere
+from .hosting import Declaring, host, hosted_types
+from .local import Participant
+from .loop import TeamPlan
 from .selection import Member, SpeakerSelection
-from .state import ConversationState
 
 
 class BaseGroupChat(Team):
     """A team: a manager decides who speaks next, and its members hear what the others say.
 
     Without a runtime the members are called in this process, and what they remember lasts as long as the objects.
+
+    With one, manager and members are actors on the bus. Their agent types are the team's name, and behind a dot the
+    member's: ``research``, ``research.writer``. What they remember is stored with each turn, so that a run goes on when any
+    process dies. `runtime=` registers them in this process; `App.team` declares them for processes of their own, and
+    `on` reaches them from anywhere.
 
     Args:
         participants: The members: agents, or teams.
@@ -37,11 +46,14 @@ class BaseGroupChat(Team):
         manager_name: The source of what its manager says.
         termination_condition: When a run ends; None: nothing but `max_turns` and the strategy ends it.
         max_turns: How many rounds a run has at most.
+        runtime: The bus; None: this process. Give the team a name then: a restarted program finds its conversations by it.
+        conversation: With a runtime, the id of the conversation that `run` and the others are about.
         custom_message_types: Types of messages of your own that members say.
         emit_team_events: Whether readers see a SelectSpeakerEvent before each turn.
 
     Raises:
         TeamDeclarationError: A member is missing or two have one name (a ValueError).
+        AgentNameError: The name is no identifier (a ValueError).
     """
 
     def __init__(
@@ -53,21 +65,22 @@ class BaseGroupChat(Team):
         manager_name: str,
         termination_condition: TerminationCondition | None = None,
         max_turns: int | None = None,
+        runtime: AgentRuntime | None = None,
+        conversation: str = "default",
         custom_message_types: Iterable[type[BaseAgentEvent | BaseChatMessage]] | None = None,
         emit_team_events: bool = False,
     ) -> None:
-        _check_members(participants, name, max_turns)
+        _check(participants, name, max_turns)
         self._name = name
         self._description = description
-        self._participants = {participant.name: participant for participant in participants}
+        self._participants = list(participants)
         self._termination = termination_condition
         members = [Member(participant.name, participant.description) for participant in participants]
         factory = _factory(participants, custom_message_types or ())
-        self.plan = TeamPlan(manager_name, members, max_turns, emit_team_events, factory)
-        self._gate = asyncio.Event()
-        self._gate.set()
-        self._loop: TurnLoop | None = None
-        self._is_running = False
+        self._plan = TeamPlan(manager_name, members, max_turns, emit_team_events, factory)
+        self._runtime = runtime
+        self._conversation: ConversationHere | TeamClient
+        self._conversation = ConversationHere(self) if runtime is None else self.on(runtime, conversation)
 
     @abstractmethod
     def new_selection(self) -> SpeakerSelection:
@@ -85,9 +98,19 @@ class BaseGroupChat(Team):
         return self._description
 
     @property
+    def plan(self) -> TeamPlan:
+        """What the turn loop has to know of it."""
+        return self._plan
+
+    @property
     def participants(self) -> Sequence[Participant]:
         """The members, in their order."""
-        return list(self._participants.values())
+        return self._participants
+
+    @property
+    def termination_condition(self) -> TerminationCondition | None:
+        """When a run ends; conversations on the bus have copies of it."""
+        return self._termination
 
     # Runs
 
@@ -99,10 +122,10 @@ class BaseGroupChat(Team):
         output_task_messages: bool = True,
     ) -> TaskResult:
         """Carry out a task; see `run_stream`."""
-        result: TaskResult | None = None
         stream = self.run_stream(
             task=task, cancellation_token=cancellation_token, output_task_messages=output_task_messages
         )
+        result: TaskResult | None = None
         async with aclosing(stream) as items:
             async for item in items:
                 if isinstance(item, TaskResult):
@@ -133,19 +156,13 @@ class BaseGroupChat(Team):
             TeamRunError: A member failed (a RuntimeError).
             asyncio.CancelledError: The token was cancelled.
         """
-        messages = task_messages(task)
-        if self._is_running:
-            raise TeamBusyError(self.name)
-        self._is_running = True
-        try:
-            run = LocalRun(
-                self._turn_loop(), self._participants, self._gate, cancellation_token or CancellationToken()
-            )
-            async with aclosing(run.stream(messages or None, output_task_messages)) as items:
-                async for item in items:
-                    yield item
-        finally:
-            self._is_running = False
+        await self._register()
+        stream = self._conversation.run_stream(
+            task=task, cancellation_token=cancellation_token, output_task_messages=output_task_messages
+        )
+        async with aclosing(stream) as items:
+            async for item in items:
+                yield item
 
     async def reset(self) -> None:
         """Be as in the beginning, with all members.
@@ -153,46 +170,29 @@ class BaseGroupChat(Team):
         Raises:
             TeamNotRunError: A run is under way (a RuntimeError).
         """
-        self._check_is_idle("can't be reset")
-        await self._turn_loop().reset()
-        for participant in self._participants.values():
-            await reset_participant(participant, CancellationToken())
+        await self._register()
+        await self._conversation.reset()
 
     async def pause(self) -> None:
         """Let nobody begin to speak until `resume`; who is speaking goes on to the end. In AutoGen it does nothing.
 
         Raises:
-            TeamNotRunError: The team has never run (a RuntimeError).
+            TeamNotRunError: The team has never run; on the bus: no run is under way (a RuntimeError).
         """
-        self._check_has_run("can't be paused")
-        self._gate.clear()
-        for participant in self._participants.values():
-            await (
-                participant.pause()
-                if isinstance(participant, Team)
-                else participant.on_pause(CancellationToken())
-            )
+        await self._conversation.pause()
 
     async def resume(self) -> None:
         """Go on after `pause`.
 
         Raises:
-            TeamNotRunError: The team has never run (a RuntimeError).
+            TeamNotRunError: As for `pause` (a RuntimeError).
         """
-        self._check_has_run("can't be resumed")
-        for participant in self._participants.values():
-            await (
-                participant.resume()
-                if isinstance(participant, Team)
-                else participant.on_resume(CancellationToken())
-            )
-        self._gate.set()
+        await self._conversation.resume()
 
     async def save_state(self) -> Mapping[str, Any]:
         """All that team and members remember, as plain data, in AutoGen's shape and with what AutoGen loses."""
-        loop = self._turn_loop()
-        states = {name: await participant.save_state() for name, participant in self._participants.items()}
-        return await dump_team(self.plan, loop.state, loop.selection, loop.termination, states)
+        await self._register()
+        return await self._conversation.save_state()
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over what `save_state` returned, here or in AutoGen.
@@ -201,32 +201,56 @@ class BaseGroupChat(Team):
             TeamNotRunError: A run is under way (a RuntimeError).
             TeamStateError: It does not fit the team (a ValueError).
         """
-        self._check_is_idle("can't load a state")
-        loop = self._turn_loop()
-        states = await load_team(self.plan, loop.state, loop.selection, loop.termination, state)
-        for name, saved in states.items():
-            await self._participants[name].load_state(saved)
+        await self._register()
+        await self._conversation.load_state(state)
 
-    # Parts
+    def for_conversation(self) -> Self:
+        """A team like this one, in this process, for another conversation, in which nothing was said yet.
 
-    def _turn_loop(self) -> TurnLoop:
-        if self._loop is None:
-            state = ConversationState()
-            selection = self.new_selection()
-            selection.keep_context_in(state.context)
-            self._loop = TurnLoop(self.plan, state, selection, self._termination)
-        return self._loop
+        Raises:
+            ConversationError: A member can't be copied (a TypeError).
+        """
+        fresh = copy.copy(self)
+        fresh._runtime = None
+        fresh._participants = [copy_of(participant) for participant in self._participants]
+        fresh._termination = copy_of(self._termination) if self._termination is not None else None
+        fresh._conversation = ConversationHere(fresh)
+        return fresh
 
-    def _check_is_idle(self, what: str) -> None:
-        if self._is_running:
-            raise TeamNotRunError(self.name, f"{what} while it is running")
+    # On the bus
 
-    def _check_has_run(self, what: str) -> None:
-        if self._loop is None:
-            raise TeamNotRunError(self.name, f"{what} before its first run")
+    def on(self, runtime: AgentRuntime, conversation: str = "default") -> TeamClient:
+        """A conversation of this team on the bus, where its processes run.
+
+        Args:
+            runtime: Reaches them; it needs none of the team's agents itself.
+            conversation: Its id.
+        """
+        return TeamClient(runtime, self._name, conversation)
+
+    def declare(self, app: Declaring, *, processes: int = 1, settings: AgentSettings | None = None) -> None:
+        """Declare manager and members in an app; `App.team` calls it.
+
+        Args:
+            app: The app.
+            processes: How many processes `callboard up` runs for each of them.
+            settings: How their messages are handled.
+        """
+        for hosted in hosted_types(self, self._name):
+            app.register(
+                hosted.name,
+                hosted.factory,
+                expected_class=hosted.agent_class,
+                processes=processes,
+                settings=settings,
+            )
+
+    async def _register(self) -> None:
+        if self._runtime is not None:
+            await host(self, self._runtime, self._name)
 
 
-def _check_members(participants: Sequence[Participant], name: str, max_turns: int | None) -> None:
+def _check(participants: Sequence[Participant], name: str, max_turns: int | None) -> None:
     if not name.isidentifier():
         raise AgentNameError(name, "a team")
     if not participants:

@@ -78,6 +78,7 @@ class LocalRun:
         self._shown.put_nowait(running.result() if error is None else error)
 
     async def _run(self, task: Sequence[BaseChatMessage] | None, output_task_messages: bool) -> TaskResult:
+        await self._loop.check(task)
         following = await self._loop.start(task)
         if output_task_messages:
             for message in task or ():
@@ -123,7 +124,10 @@ class LocalRun:
             raise
         except Exception as error:
             raise run_error(error, ask.member) from error
-        return Spoken(ask.member, ask.turn, said, isinstance(participant, Team))
+        is_team = isinstance(participant, Team)
+        if not is_team:
+            self._show(said[-1])
+        return Spoken(ask.member, ask.turn, said, is_team)
 
     async def _emit(self, message: Said) -> None:
         self._show(message)
@@ -143,7 +147,7 @@ async def speak(
         participant: The member.
         messages: What was said since it last spoke.
         token: Ends it.
-        emit: Awaited with everything that happens on the way, and with what it says.
+        emit: Awaited with everything that happens on the way.
 
     Returns:
         What happened on the way but for pieces of streamed texts, and at last what it says.
@@ -156,12 +160,11 @@ async def speak(
         async for item in items:
             if isinstance(item, TaskResult):
                 return list(item.messages)
-            message = item.chat_message if isinstance(item, Response) else item
-            await emit(message)
-            if is_kept(message):
-                said.append(message)
             if isinstance(item, Response):
-                return said
+                return [*said, item.chat_message]
+            await emit(item)
+            if is_kept(item):
+                said.append(item)
     raise NoResponseError(participant.name)
 
 

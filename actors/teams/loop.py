@@ -121,22 +121,26 @@ class TurnLoop:
         self.show: Show = _to_nobody
         self._names = frozenset(member.name for member in plan.members)
 
+    async def check(self, task: Sequence[BaseChatMessage] | None) -> None:
+        """Refuses a task that can't be carried out.
+
+        Raises:
+            ValueError: It can't; the text says why.
+        """
+        for message in task or ():
+            self._check_type(message)
+        if not self._has_terminated():
+            await self.selection.check(task, self._floor())
+
     async def start(self, task: Sequence[BaseChatMessage] | None) -> Next:
-        """A run begins.
+        """A run begins, with a task that was checked.
 
         Args:
             task: What to do; None: go on.
-
-        Raises:
-            ValueError: The strategy refuses the task; nothing has changed then.
         """
-        if self.termination is not None and self.termination.terminated:
+        if self._has_terminated():
             return Next(stop=ALREADY_TERMINATED)
-        for message in task or ():
-            self._check_type(message)
-        await self.selection.check(task, self._floor())
-        # Who was asked in a run that was cancelled: AutoGen waits for them for ever.
-        self.state.speaking.clear()
+        await self._clear_up()
         if task:
             self.state.round_start = len(self.state.thread)
             self._append([Entry(message=message, is_said=True) for message in task])
@@ -179,6 +183,19 @@ class TurnLoop:
         await self.selection.reset()
 
     # Steps
+
+    async def _clear_up(self) -> None:
+        """The run before was cancelled, or has failed: AutoGen waits for ever for those who were asked in it."""
+        state = self.state
+        if not state.speaking and not state.turns:
+            return
+        state.speaking.clear()
+        state.turns = 0
+        if self.termination is not None:
+            await self.termination.reset()
+
+    def _has_terminated(self) -> bool:
+        return self.termination is not None and self.termination.terminated
 
     async def _next(self) -> Next:
         choice = await self.selection.select(self._floor())

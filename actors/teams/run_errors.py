@@ -1,10 +1,15 @@
-"""Why a run failed, as an error that crosses processes."""
+"""Why a run failed, as an error and as a message that crosses processes."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from callboard.broker.encoding.remote_errors import text_of, trace_of
 
 from .errors import TeamRunError
+from .orders import TurnFailed
+
+TRACEBACK: Final = 8000  # characters of it that are kept, the last ones
 
 
 def run_error(error: BaseException, where: str) -> TeamRunError:
@@ -16,4 +21,21 @@ def run_error(error: BaseException, where: str) -> TeamRunError:
     """
     if isinstance(error, TeamRunError):
         return error
-    return TeamRunError(type(error).__name__, text_of(error), where, trace_of(error)[-8000:])
+    return TeamRunError(type(error).__name__, text_of(error), where, trace_of(error)[-TRACEBACK:])
+
+
+def failure_of(error: BaseException, where: str, turn: int = 0) -> TurnFailed:
+    """The same as a message."""
+    failed = run_error(error, where)
+    return TurnFailed(
+        turn=turn,
+        error_type=failed.error_type,
+        text=failed.text,
+        where=failed.where,
+        traceback=failed.traceback,
+    )
+
+
+def error_of(failed: TurnFailed) -> TeamRunError:
+    """The error that such a message tells of."""
+    return TeamRunError(failed.error_type, failed.text, failed.where, failed.traceback)

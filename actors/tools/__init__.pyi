@@ -29,6 +29,7 @@ from .schema import ParametersSchema as ParametersSchema, ToolSchema as ToolSche
 from .sizes import ResultLimits as ResultLimits
 from .static import StaticStreamWorkbench as StaticStreamWorkbench, StaticWorkbench as StaticWorkbench
 from .tool_agent import ToolAgent as ToolAgent
+from .unknown import IfUnknown as IfUnknown
 from .workbench import StreamWorkbench as StreamWorkbench, Workbench as Workbench
 
 __all__: list[str]

@@ -11,10 +11,12 @@ from pydantic import BaseModel, ValidationError
 
 from callboard.cancellation import CancellationToken
 from callboard.errors import did_you_mean
+from callboard.foundation.component import ComponentBase
 
 from .errors import ToolArgumentsError, ToolStateError
 from .schema import ParametersSchema, ToolSchema, parameters_of
 from .text import to_text
+from .unknown import IfUnknown
 
 __all__ = [
     "BaseStreamTool",
@@ -105,7 +107,7 @@ class StreamTool(Tool, Protocol):
         ...
 
 
-class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co]):
+class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co], ComponentBase[BaseModel]):
     """A tool with a pydantic model for its arguments; write `run`.
 
     Args:
@@ -115,11 +117,15 @@ class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co]):
         description: Its purpose, written for the model.
         strict: Describe the arguments by the rules of OpenAI's structured outputs.
         timeout: Seconds until a workbench stops it; None: as the workbench says.
+        if_unknown: What an assistant that has it does when a crash left it unknown whether it did its work, see
+            `IfUnknown`; None: as "retry".
 
     Raises:
         StrictSchemaError: `strict`, and the arguments can't be described so (a ValueError). AutoGen says so when the
             schema is first asked for, in the middle of a conversation.
     """
+
+    component_type = "tool"
 
     def __init__(
         self,
@@ -130,6 +136,7 @@ class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co]):
         strict: bool = False,
         *,
         timeout: float | None = None,
+        if_unknown: IfUnknown | None = None,
     ) -> None:
         self._args_type = args_type
         self._return_type = return_type
@@ -137,6 +144,7 @@ class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co]):
         self._description = description
         self._strict = strict
         self.timeout = timeout
+        self.if_unknown: IfUnknown | None = if_unknown
         if strict:
             self._parameters  # noqa: B018 - raises now rather than later
 

@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from pydantic import BaseModel
 
 from callboard.cancellation import CancellationToken
+from callboard.foundation.component import (
+    Component,
+    ComponentNotAllowedError,
+    NotDumpableError,
+    harmless,
+    permissions,
+)
 from callboard.foundation.errors import MissingPackageError
 from callboard.memory.llm_messages import Image
 
@@ -81,13 +88,16 @@ class HttpToolConfig(BaseModel):
     limits: HttpLimits = HttpLimits()
 
 
-class HttpTool(BaseTool[BaseModel, Any]):
+class HttpTool(BaseTool[BaseModel, Any], Component[HttpToolConfig]):
     """One HTTP endpoint as a tool.
 
     Arguments named in the path go there; the others into the query (GET and DELETE) or into a JSON body. The name is
     looked up, every address is checked, and the connection goes to a checked one; the certificate is checked for the
     name. Proxies of the environment are not used. AutoGen's follows every redirect, takes answers of any size, goes to
     every address, and shows an error page as if it were the answer.
+
+    A dump (`dump_component`) has no headers with a secret, which AutoGen's has. A config that allows private addresses is
+    loaded only when all of its hosts are among the `hosts` of `load_component`.
 
     Needs httpx2: ``pip install 'callboard[http]'``.
 
@@ -111,6 +121,9 @@ class HttpTool(BaseTool[BaseModel, Any]):
     Raises:
         ToolDeclarationError: These can't be (a ValueError).
     """
+
+    component_config_schema = HttpToolConfig
+    component_provider_override = "callboard.tools.HttpTool"
 
     def __init__(
         self,
@@ -162,6 +175,21 @@ class HttpTool(BaseTool[BaseModel, Any]):
     def from_config(cls, config: HttpToolConfig) -> Self:
         """The tool again."""
         return cls(**{name: getattr(config, name) for name in HttpToolConfig.model_fields})
+
+    def _to_config(self) -> HttpToolConfig:
+        if self._ssl_context is not None:
+            raise NotDumpableError(
+                self.name, "ssl_context can't be written down: leave it out, or make the tool in the program"
+            )
+        return self._config.model_copy(update={"headers": harmless(self._config.headers)})
+
+    @classmethod
+    def _from_config(cls, config: HttpToolConfig) -> Self:
+        hosts = (config.host, *config.limits.allowed_hosts)
+        unknown = [host for host in hosts if host not in permissions().hosts]
+        if config.limits.allow_private and unknown:
+            raise ComponentNotAllowedError(f"going to private addresses of {unknown[0]}", "hosts", unknown[0])
+        return cls.from_config(config)
 
     async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> Any:
         """Send the request.

@@ -63,7 +63,7 @@ def import_function(target: str, modules: Sequence[str] | None = None) -> Callab
     module, _, name = target.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
         raise ToolConfigError(target, "write module:function")
-    if modules is not None and not any(module == one or module.startswith(f"{one}.") for one in modules):
+    if modules is not None and not is_from(module, modules):
         raise ToolConfigError(target, f"functions may only come from {', '.join(modules) or 'nowhere'}")
     found = _imported(module, target)
     for part in name.split("."):
@@ -72,8 +72,24 @@ def import_function(target: str, modules: Sequence[str] | None = None) -> Callab
         found = getattr(found, part)
     if not callable(found) or inspect.isclass(found):
         raise ToolConfigError(target, f"it is a {type(found).__name__}, no function")
+    if modules is not None and not is_from(_home_of(found), modules):
+        raise ToolConfigError(
+            target, f"it is a function of {_home_of(found)}, which is none of those allowed"
+        )
     function: Callable[..., Any] = found
     return function
+
+
+def _home_of(found: Any) -> str:
+    """The module that a function was written in: what a module imports is not its own, such as `tools:os.system`."""
+    function = getattr(found, "function", found)
+    home: str = getattr(function, "__module__", None) or "builtins"
+    return home
+
+
+def is_from(module: str, modules: Sequence[str]) -> bool:
+    """Whether a module is one of these, or inside one of these packages."""
+    return any(module == one or module.startswith(f"{one}.") for one in modules)
 
 
 def _imported(module: str, target: str) -> Any:

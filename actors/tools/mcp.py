@@ -6,17 +6,19 @@ import asyncio
 import json
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
 from callboard.cancellation import CancellationToken
+from callboard.foundation.component import Component
 from callboard.memory.llm_messages import FunctionCall, Image
 
 from .asked import name_of_call, read_call
 from .base import validated
 from .errors import McpConnectionError, ToolError, ToolTimeoutError, UnknownToolError
 from .limits import run_limited
+from .mcp_config import McpWorkbenchConfig, params_of, written
 from .mcp_params import McpServerParams, StdioServerParams, StreamableHttpServerParams
 from .mcp_session import McpSession
 from .overrides import Overrides, ToolOverride
@@ -41,7 +43,7 @@ class _AnyArguments(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class McpWorkbench(Workbench):
+class McpWorkbench(Workbench, Component[McpWorkbenchConfig]):
     """The tools of one MCP server, over stdio or streamable HTTP.
 
     It connects when it is first used. A connection that breaks is made again by the next call; the call that it broke
@@ -50,6 +52,10 @@ class McpWorkbench(Workbench):
 
     Needs mcp: ``pip install 'callboard[mcp]'``. Only servers that you trust: one that is started as a process can do
     what you can, and what a server says of its tools goes to the model as it is.
+
+    A dump (`dump_component`) has no secrets: variables of the environment are named where they are secret by their name,
+    and found in the environment where it is loaded; such headers are left out. A program is started only when it is among
+    the `commands` of `load_component`.
 
     Args:
         server_params: The server.
@@ -60,6 +66,9 @@ class McpWorkbench(Workbench):
     Raises:
         ToolConfigError: Two tools would have one name (a ValueError).
     """
+
+    component_config_schema = McpWorkbenchConfig
+    component_provider_override = "callboard.tools.McpWorkbench"
 
     def __init__(
         self,
@@ -207,6 +216,14 @@ class McpWorkbench(Workbench):
     async def save_state(self) -> Mapping[str, Any]:
         """Nothing: what a server remembers is its own."""
         return {"type": "McpWorkbenchState", "version": "1.0.0"}
+
+    def _to_config(self) -> McpWorkbenchConfig:
+        return written(self._params, self._overrides.given, self._connect_timeout, self._limits)
+
+    @classmethod
+    def _from_config(cls, config: McpWorkbenchConfig) -> Self:
+        params, overrides = params_of(config), config.tool_overrides
+        return cls(params, overrides, connect_timeout=config.connect_timeout, limits=config.limits)
 
 
 async def _ask(

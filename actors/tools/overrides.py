@@ -47,6 +47,11 @@ class Overrides:
                     f"the name {override.name!r} is used by multiple tools: {other}, {own}",
                 )
 
+    @property
+    def given(self) -> dict[str, ToolOverride]:
+        """By the tools' own names."""
+        return dict(self._overrides)
+
     def check(self, names: Collection[str]) -> None:
         """Compare with the tools that there are.
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
+from pydantic import BaseModel, Field
+
+from callboard.foundation.component import Component, ComponentLoader, ComponentModel, dumped
 from callboard.protocol import AgentRuntime
 
 from .base import Tool
@@ -18,7 +21,17 @@ from .sizes import DEFAULT_LIMITS, ResultLimits
 STATE_VERSION = "1.0.0"
 
 
-class StaticWorkbench(CallingWorkbench):
+class StaticWorkbenchConfig(BaseModel):
+    """A StaticWorkbench as plain data; its fields are the arguments of StaticWorkbench."""
+
+    tools: list[ComponentModel] = Field(default_factory=list)
+    tool_overrides: dict[str, ToolOverride] = Field(default_factory=dict)
+    timeout: float | None = None
+    limits: ResultLimits = DEFAULT_LIMITS
+    on: str | None = None
+
+
+class StaticWorkbench(CallingWorkbench, Component[StaticWorkbenchConfig]):
     """A fixed list of tools.
 
     Args:
@@ -35,6 +48,9 @@ class StaticWorkbench(CallingWorkbench):
         UnknownToolError, ToolConfigError: An override fits no tool, or makes two have one name.
     """
 
+    component_config_schema = StaticWorkbenchConfig
+    component_provider_override = "callboard.tools.StaticWorkbench"
+
     def __init__(
         self,
         tools: Sequence[Tool],
@@ -46,7 +62,8 @@ class StaticWorkbench(CallingWorkbench):
         runtime: AgentRuntime | None = None,
     ) -> None:
         super().__init__(timeout, limits)
-        self._tools = tools_by_name(tools)
+        self._tools = self._given_tools = tools_by_name(tools)
+        self._on = on
         self._overrides = Overrides(tool_overrides)
         self._overrides.check(self._tools)
         if on is not None:
@@ -80,9 +97,30 @@ class StaticWorkbench(CallingWorkbench):
             if name in self._tools:
                 await self._tools[name].load_state_json(part)
 
+    def _to_config(self) -> StaticWorkbenchConfig:
+        return StaticWorkbenchConfig(
+            tools=[dumped(tool, self) for tool in self._given_tools.values()],
+            tool_overrides=self._overrides.given,
+            timeout=self._timeout,
+            limits=self._limits,
+            on=self._on,
+        )
+
+    @classmethod
+    def _from_config(cls, config: StaticWorkbenchConfig) -> Self:
+        return cls(
+            [ComponentLoader.load_component(tool, Tool) for tool in config.tools],  # type: ignore[type-abstract]
+            config.tool_overrides,
+            timeout=config.timeout,
+            limits=config.limits,
+            on=config.on,
+        )
+
 
 class StaticStreamWorkbench(StaticWorkbench, CallingStreamWorkbench):
     """A fixed list of tools, some of which yield something on the way. Otherwise as StaticWorkbench."""
+
+    component_provider_override = "callboard.tools.StaticStreamWorkbench"
 
 
 def tools_by_name(tools: Sequence[Tool]) -> dict[str, Tool]:

@@ -7,17 +7,22 @@ from collections.abc import AsyncGenerator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from pydantic import BaseModel
+
 from callboard.cancellation import CancellationToken
+from callboard.foundation.component import ComponentBase
 
 from .results import ToolResult
 from .schema import ToolSchema
 
 
-class Workbench(ABC):
+class Workbench(ABC, ComponentBase[BaseModel]):
     """Lists tools and calls them by name; errors of tools are results, so that the model can read them.
 
     Ask `list_tools` before each call of a model: the list may change. As a context manager it starts and stops.
     """
+
+    component_type = "workbench"
 
     @abstractmethod
     async def list_tools(self) -> list[ToolSchema]:
@@ -64,20 +69,20 @@ class Workbench(ABC):
         """
         yield await self.call_tool(name, arguments, cancellation_token, call_id)
 
-    async def start(self) -> None:  # noqa: B027 - most have nothing to do here
+    async def start(self) -> None:
         """Get ready: connect, start processes. Safe to repeat."""
 
-    async def stop(self) -> None:  # noqa: B027 - most have nothing to do here
+    async def stop(self) -> None:
         """Give back what `start` took. Safe to repeat."""
 
-    async def reset(self) -> None:  # noqa: B027 - most have nothing to do here
+    async def reset(self) -> None:
         """Go back to how it was after `start`."""
 
     async def save_state(self) -> Mapping[str, Any]:
         """The state of the workbench and its tools, as plain data."""
         return {}
 
-    async def load_state(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - most have nothing to do here
+    async def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over what `save_state` returned."""
 
     async def __aenter__(self) -> Self:

@@ -100,6 +100,10 @@ class MessageEntry:
         else:
             self._choose()
 
+    def nature(self, value: object) -> str:
+        """What tells `value` from other messages that a handler sends at once, in every attempt; "" when its number does."""
+        return ""
+
     def _choose(self) -> None:
         schema, serializer, validator = _core_of(self.cls)
         shape = Shape.of(schema)

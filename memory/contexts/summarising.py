@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, Self, runtime_checkable
 
+from callboard.foundation.component import Component, ComponentLoader, dumped
 from callboard.memory.errors import MemorySettingError, SummaryError
 from callboard.memory.llm_messages import (
     AssistantMessage,
@@ -17,6 +18,7 @@ from callboard.memory.llm_messages import (
 )
 
 from .base import ChatCompletionContext, at_least_one
+from .config import SummarisingChatCompletionContextConfig
 from .conversation import Conversation
 from .exchanges import exchanges, joined
 
@@ -35,13 +37,16 @@ class Answer(Protocol):
     def content(self) -> str | list[FunctionCall]: ...
 
 
+@runtime_checkable
 class Summariser(Protocol):
     """A model client, as far as a summary needs it."""
 
     async def create(self, messages: Sequence[LLMMessage]) -> Answer: ...
 
 
-class SummarisingChatCompletionContext(ChatCompletionContext):
+class SummarisingChatCompletionContext(
+    ChatCompletionContext, Component[SummarisingChatCompletionContextConfig]
+):
     """A context that shows a summary of the old messages, made by a model, and the new ones.
 
     When the conversation has more than `max_messages`, all but about the newest `keep` become one message, which later
@@ -58,6 +63,9 @@ class SummarisingChatCompletionContext(ChatCompletionContext):
     Raises:
         MemorySettingError: `keep` is less than 1 or not less than `max_messages`; it is a ValueError.
     """
+
+    component_config_schema = SummarisingChatCompletionContextConfig
+    component_provider_override = "callboard.memory.contexts.SummarisingChatCompletionContext"
 
     def __init__(
         self,
@@ -111,6 +119,26 @@ class SummarisingChatCompletionContext(ChatCompletionContext):
         if self._replaced == replaced:
             summary = UserMessage(content=HEADING + answer.content.strip(), source=SOURCE)
             self._replace([summary, *new, *self._messages[len(seen) :]])
+
+    def _to_config(self) -> SummarisingChatCompletionContextConfig:
+        return SummarisingChatCompletionContextConfig(
+            model_client=dumped(self._model_client, self),
+            max_messages=self._max_messages,
+            keep=self._keep,
+            prompt=self._prompt,
+            initial_messages=self._initial_messages,
+        )
+
+    @classmethod
+    def _from_config(cls, config: SummarisingChatCompletionContextConfig) -> Self:
+        client = ComponentLoader.load_component(config.model_client, Summariser)  # type: ignore[type-abstract]
+        return cls(
+            client,
+            max_messages=config.max_messages,
+            keep=config.keep,
+            prompt=config.prompt or PROMPT,
+            initial_messages=config.initial_messages,
+        )
 
 
 def _is_summary(message: LLMMessage) -> bool:

@@ -5,16 +5,24 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import Any, Protocol
+from typing import Any, Protocol, Self, runtime_checkable
 
+from callboard.foundation.component import Component, ComponentLoader, dumped
 from callboard.memory.errors import ContextTooSmallError
 from callboard.memory.llm_messages import LLMMessage, SystemMessage, UserMessage
 
 from .base import ChatCompletionContext, at_least_one
+from .config import (
+    BufferedChatCompletionContextConfig,
+    HeadAndTailChatCompletionContextConfig,
+    TokenLimitedChatCompletionContextConfig,
+    UnboundedChatCompletionContextConfig,
+)
 from .conversation import Conversation
 from .exchanges import ends, exchanges, joined, newest, oldest
 
 
+@runtime_checkable
 class TokenCounter(Protocol):
     """A counter of tokens; every model client is one."""
 
@@ -27,14 +35,24 @@ class TokenCounter(Protocol):
         ...
 
 
-class UnboundedChatCompletionContext(ChatCompletionContext):
+class UnboundedChatCompletionContext(ChatCompletionContext, Component[UnboundedChatCompletionContextConfig]):
     """A context that shows everything."""
+
+    component_config_schema = UnboundedChatCompletionContextConfig
+    component_provider_override = "callboard.memory.contexts.UnboundedChatCompletionContext"
 
     async def get_messages(self) -> list[LLMMessage]:
         return list(self._messages)
 
+    def _to_config(self) -> UnboundedChatCompletionContextConfig:
+        return UnboundedChatCompletionContextConfig(initial_messages=self._initial_messages)
 
-class BufferedChatCompletionContext(ChatCompletionContext):
+    @classmethod
+    def _from_config(cls, config: UnboundedChatCompletionContextConfig) -> Self:
+        return cls(config.initial_messages)
+
+
+class BufferedChatCompletionContext(ChatCompletionContext, Component[BufferedChatCompletionContextConfig]):
     """A context that shows the newest messages.
 
     Args:
@@ -44,6 +62,9 @@ class BufferedChatCompletionContext(ChatCompletionContext):
     Raises:
         MemorySettingError: `buffer_size` is less than 1; it is a ValueError.
     """
+
+    component_config_schema = BufferedChatCompletionContextConfig
+    component_provider_override = "callboard.memory.contexts.BufferedChatCompletionContext"
 
     def __init__(
         self,
@@ -58,8 +79,19 @@ class BufferedChatCompletionContext(ChatCompletionContext):
     async def get_messages(self) -> list[LLMMessage]:
         return newest(self._messages, self._buffer_size)
 
+    def _to_config(self) -> BufferedChatCompletionContextConfig:
+        return BufferedChatCompletionContextConfig(
+            buffer_size=self._buffer_size, initial_messages=self._initial_messages
+        )
 
-class HeadAndTailChatCompletionContext(ChatCompletionContext):
+    @classmethod
+    def _from_config(cls, config: BufferedChatCompletionContextConfig) -> Self:
+        return cls(config.buffer_size, config.initial_messages)
+
+
+class HeadAndTailChatCompletionContext(
+    ChatCompletionContext, Component[HeadAndTailChatCompletionContextConfig]
+):
     """A context that shows the first and the newest messages, and says between them how many are left out.
 
     Args:
@@ -70,6 +102,9 @@ class HeadAndTailChatCompletionContext(ChatCompletionContext):
     Raises:
         MemorySettingError: a size is less than 1; it is a ValueError.
     """
+
+    component_config_schema = HeadAndTailChatCompletionContextConfig
+    component_provider_override = "callboard.memory.contexts.HeadAndTailChatCompletionContext"
 
     def __init__(
         self,
@@ -91,8 +126,19 @@ class HeadAndTailChatCompletionContext(ChatCompletionContext):
         skipped = len(self._messages) - len(head) - len(tail)
         return [*head, UserMessage(content=f"Skipped {skipped} messages.", source="System"), *tail]
 
+    def _to_config(self) -> HeadAndTailChatCompletionContextConfig:
+        return HeadAndTailChatCompletionContextConfig(
+            head_size=self._head_size, tail_size=self._tail_size, initial_messages=self._initial_messages
+        )
 
-class TokenLimitedChatCompletionContext(ChatCompletionContext):
+    @classmethod
+    def _from_config(cls, config: HeadAndTailChatCompletionContextConfig) -> Self:
+        return cls(config.head_size, config.tail_size, config.initial_messages)
+
+
+class TokenLimitedChatCompletionContext(
+    ChatCompletionContext, Component[TokenLimitedChatCompletionContextConfig]
+):
     """A context that shows as much as fits, leaving out the middle of the conversation, as AutoGen's does.
 
     Unlike AutoGen's, it leaves out a call and its results together, always shows the system messages that the
@@ -107,6 +153,9 @@ class TokenLimitedChatCompletionContext(ChatCompletionContext):
     Raises:
         MemorySettingError: `token_limit` is less than 1; it is a ValueError.
     """
+
+    component_config_schema = TokenLimitedChatCompletionContextConfig
+    component_provider_override = "callboard.memory.contexts.TokenLimitedChatCompletionContext"
 
     def __init__(
         self,
@@ -148,3 +197,21 @@ class TokenLimitedChatCompletionContext(ChatCompletionContext):
         if self._token_limit is None:
             return -self._model_client.remaining_tokens(messages, tools=self._tools)
         return self._model_client.count_tokens(messages, tools=self._tools) - self._token_limit
+
+    def _to_config(self) -> TokenLimitedChatCompletionContextConfig:
+        return TokenLimitedChatCompletionContextConfig(
+            model_client=dumped(self._model_client, self),
+            token_limit=self._token_limit,
+            tool_schema=[dict(getattr(tool, "schema", tool)) for tool in self._tools] or None,
+            initial_messages=self._initial_messages,
+        )
+
+    @classmethod
+    def _from_config(cls, config: TokenLimitedChatCompletionContextConfig) -> Self:
+        client = ComponentLoader.load_component(config.model_client, TokenCounter)  # type: ignore[type-abstract]
+        return cls(
+            client,
+            token_limit=config.token_limit,
+            tool_schema=config.tool_schema,
+            initial_messages=config.initial_messages,
+        )

@@ -40,6 +40,11 @@ class SentenceTransformerEmbedder(LocalEmbedder):
         self._batch_size = batch_size
         self._model: Any = None
 
+    @property
+    def source(self) -> Path | str | None:
+        """The model, as it was given."""
+        return self._source
+
     async def limit(self) -> TextLimit | None:
         """The longest text that the model reads whole. A folder that tells it is enough; else the model is loaded."""
         source = self._folder()

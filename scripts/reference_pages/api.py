@@ -13,6 +13,7 @@ MODULES: Final = (
     "callboard",
     "callboard.models",
     "callboard.tools",
+    "callboard.code",
     "callboard.memory",
     "callboard.memory_service",
     "callboard.broker",

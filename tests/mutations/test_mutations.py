@@ -13,6 +13,7 @@ import pytest
 
 from tests.helpers.lua import compile_lua
 
+from .agent_mutations import AGENT_MUTATIONS
 from .bounds_mutations import BOUNDS_MUTATIONS
 from .commit_mutations import COMMIT_MUTATIONS
 from .guard import guards
@@ -31,6 +32,7 @@ ALL = (
     *BOUNDS_MUTATIONS,
     *LIMITS_MUTATIONS,
     *LOG_MUTATIONS,
+    *AGENT_MUTATIONS,
 )
 QUICK = [mutation for mutation in ALL if mutation.quick]
 SAMPLE = QUICK[::4]  # always the same; `scripts/proof --mutations` tries all

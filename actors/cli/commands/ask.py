@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import uuid
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from callboard.cli.asking_teams import TeamTask, ask_team, what_if_busy
 from callboard.cli.exits import FAILED, INTERRUPTED, CommandFailed, bad_use
 from callboard.cli.interrupting import interruptible
 from callboard.cli.messages import MessageForm
@@ -17,15 +19,22 @@ from callboard.cli.output import hint, plain, print_json, remark, say, to_json
 from callboard.cli.sessions import publisher, run
 
 if TYPE_CHECKING:
+    from callboard.app import App
     from callboard.cancellation import CancellationToken
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
 def ask(
     target: Target,
-    recipient: Annotated[str, typer.Argument(metavar="TYPE/KEY", help="The agent, such as counter/default.")],
+    recipient: Annotated[
+        str,
+        typer.Argument(metavar="TYPE/KEY", help="The agent, such as counter/default; or the name of a team."),
+    ],
     message_type: Annotated[
-        str, typer.Argument(metavar="MESSAGE", help="The message class, such as HowMany.")
+        str,
+        typer.Argument(
+            metavar="MESSAGE", help="The message class, such as HowMany; for a team, the task as a text."
+        ),
     ],
     fields: Fields = None,
     body: Body = None,
@@ -37,16 +46,30 @@ def ask(
             help="How long to wait. Default: request_timeout, 30 s.",
         ),
     ] = None,
+    conversation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", help="With a team: the conversation to go on with, or to begin. Default: a new one."
+        ),
+    ] = None,
+    if_busy: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT",
+            help="With a team whose conversation has a run under way: reject, enqueue or interrupt.",
+        ),
+    ] = "reject",
     as_json: AsJson = False,
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Ask an agent and print its reply.
+    """Ask an agent and print its reply; or give a team a task, and read along with its conversation.
 
       callboard ask counting:app counter/default HowMany
       callboard ask counting:app counter/default HowMany --json --timeout 2
+      callboard ask research:app research "Compare the three offers" --conversation ticket-17
 
-    Ctrl-C cancels the request: its handler is told to stop. A second one ends the command at once.
+    Ctrl-C cancels the request, or the team's run: handlers are told to stop. A second one ends the command at once.
 
     Exit codes: 0 a reply, 1 the handler failed, 2 wrong use, 3 no server, 4 no reply in time, 130 interrupted.
     """
@@ -58,6 +81,15 @@ def ask(
     if body is not None and fields:
         bad_use("give the fields or --body, not both")
     app = load_app(target)
+    if recipient in app.teams:
+        if fields or body is not None or timeout is not None:
+            bad_use(
+                f"{recipient} is a team: give it a task as one text, without fields, --body and --timeout"
+            )
+        key = conversation or uuid.uuid4().hex[:12]
+        asked = TeamTask(recipient, key, message_type, what_if_busy(if_busy), as_json)
+        _ask_team(app, target, asked, url, namespace)
+        return
     agent_id = AgentId.from_str(recipient if "/" in recipient else f"{recipient}/default")
     check_types(app, [agent_id.type])
 
@@ -77,6 +109,21 @@ def ask(
         print_json(reply, indent=None)
     else:
         say(shown(reply))
+
+
+def _ask_team(app: App, target: str, asked: TeamTask, url: str | None, namespace: str | None) -> None:
+    from callboard.cancellation import CancellationToken
+    from callboard.process.printing import unhindered
+
+    async def work() -> None:
+        token = CancellationToken()
+        with interruptible(_call_off(token)):
+            async with publisher(app, url, namespace) as runtime:
+                await _say_what_is_missing(runtime, target, asked.team)
+                await ask_team(runtime, asked, token)
+
+    with unhindered():
+        _run(work())
 
 
 def _call_off(token: CancellationToken) -> Callable[[], None]:

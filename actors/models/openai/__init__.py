@@ -6,14 +6,17 @@ The only place that imports the package `openai`, and not before a client makes 
 from __future__ import annotations
 
 from .client import AzureOpenAIChatCompletionClient, OpenAIChatCompletionClient
+from .config import AzureOpenAIClientConfigurationConfigModel, OpenAIClientConfigurationConfigModel
 from .embedder import OpenAIEmbedder
 from .settings import CreateArguments, OpenAIOptions
 from .tokens import Tokenizer
 
 __all__ = [
     "AzureOpenAIChatCompletionClient",
+    "AzureOpenAIClientConfigurationConfigModel",
     "CreateArguments",
     "OpenAIChatCompletionClient",
+    "OpenAIClientConfigurationConfigModel",
     "OpenAIEmbedder",
     "OpenAIOptions",
     "Tokenizer",

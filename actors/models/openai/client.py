@@ -6,12 +6,13 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from pydantic import BaseModel
 
 from callboard.cancellation import CancellationToken
 from callboard.errors import SettingValueError
+from callboard.foundation.component import Component
 from callboard.memory.cancelling import cancellable, cancellable_items
 from callboard.memory.llm_messages import LLMMessage
 from callboard.models.base import CreateOptions, Tools
@@ -22,6 +23,12 @@ from callboard.models.types import CreateResult, RequestUsage
 
 from .answer import Answer
 from .chat_request import ChatRequest
+from .config import (
+    AzureOpenAIClientConfigurationConfigModel,
+    OpenAIClientConfigurationConfigModel,
+    config_of,
+    options_of,
+)
 from .connection import connection_of
 from .offer import tool_schemas
 from .session import Session
@@ -41,12 +48,15 @@ T = TypeVar("T")
 EVENT_STREAM: Final = "text/event-stream"
 
 
-class OpenAIChatCompletionClient(RequestClient):
+class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurationConfigModel]):
     """A client for a model of OpenAI, Azure, or any server with OpenAI's chat API, such as vLLM, Ollama and llama.cpp.
 
     Names and behaviour are those of AutoGen's client. Ours differs where that one is broken or silent: an unknown
     argument is refused and not dropped, reasoning is cut out exactly, a stream that breaks off is an error, and every
     error is one of `callboard.models.errors`.
+
+    A dump (`dump_component`) has no keys: where it is loaded, they come from the environment, and go only to servers that
+    are trusted, see `config.options_of`.
 
     The package `openai` is loaded in a thread, with the first request. Requests are made again on rate limits,
     overload, timeouts and broken connections as `ModelRetries` has it; the retries of the openai package are off.
@@ -87,7 +97,11 @@ class OpenAIChatCompletionClient(RequestClient):
         UnknownModelError: nothing is known of the model, and there is no model_info.
     """
 
+    component_config_schema = OpenAIClientConfigurationConfigModel
+    component_provider_override = "callboard.models.openai.OpenAIChatCompletionClient"
+
     def __init__(self, model: str, **options: Unpack[OpenAIOptions]) -> None:
+        self._options = options
         self._settings = OpenAISettings.of(model, options)
         self._connection = connection_of(model, options)
         self._retries = retries_of(options)
@@ -302,6 +316,13 @@ class OpenAIChatCompletionClient(RequestClient):
             },
         }
 
+    def _to_config(self) -> OpenAIClientConfigurationConfigModel:
+        return config_of(self, self.model, self._options)
+
+    @classmethod
+    def _from_config(cls, config: OpenAIClientConfigurationConfigModel) -> Self:
+        return cls(**options_of(config))
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r}, base_url={self._connection.base_url!r})"
 
@@ -321,6 +342,9 @@ class AzureOpenAIChatCompletionClient(OpenAIChatCompletionClient):
     Raises:
         SettingValueError: no endpoint.
     """
+
+    component_config_schema = AzureOpenAIClientConfigurationConfigModel
+    component_provider_override = "callboard.models.openai.AzureOpenAIChatCompletionClient"
 
     def __init__(self, model: str, **options: Unpack[OpenAIOptions]) -> None:
         endpoint = options.get("azure_endpoint") or os.environ.get("AZURE_OPENAI_ENDPOINT")

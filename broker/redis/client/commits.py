@@ -14,6 +14,7 @@ from callboard.broker.outages import reason_of
 from callboard.broker.outcome import NOTHING, Commit, DeadLetter, LogChange, Outcome, Retry, Wait
 from callboard.broker.redis import keys
 from callboard.broker.redis.marks import Mark
+from callboard.broker.runs import RunWrite
 
 from .endpoint import Argument
 
@@ -62,7 +63,9 @@ def as_done(delivery: Delivery, outcome: Outcome, is_free: bool, dedupe_window: 
     return Done(delivery, Mark.RELEASE + more, ())
 
 
-def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> Done:
+def _committed(
+    delivery: Delivery, outcome: Commit, more: str, window: int
+) -> Done:
     mode = COMMIT + more
     # guard: a commit says that its entry was tried before
     if delivery.tries:
@@ -91,6 +94,9 @@ def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> D
         extras += reply_values(outcome.reply)
     if outcome.outgoing:
         mode += _outgoing(outcome.outgoing, extras, window)
+    if outcome.events:
+        mode += Mark.EVENTS
+        extras += (len(outcome.events), *chain.from_iterable(map(write_values, outcome.events)))
     return tuple.__new__(Done, (delivery, mode, extras))
 
 
@@ -99,6 +105,14 @@ def log_values(changes: Sequence[LogChange]) -> list[Argument]:
     values: list[Argument] = [len(changes)]
     for field, dropped, appended in changes:
         values += (field, dropped, len(appended), *appended)
+    return values
+
+
+def write_values(write: RunWrite) -> list[Argument]:
+    """A write to a run as the Lua functions take it, see `lua/shared/runs.lua`."""
+    values: list[Argument] = [write.run, write.most, write.kept_for, write.tag, write.settles, write.since]
+    values.append(len(write.events))
+    values += chain.from_iterable(write.events)
     return values
 
 

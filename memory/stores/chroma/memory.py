@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Self
 
+from callboard.foundation.component import Component
 from callboard.memory.base import MemoryContent
 from callboard.memory.embedders.base import Embedder
 from callboard.memory.embedders.limit import limit_of, parts_of
@@ -14,13 +15,14 @@ from callboard.memory.stores.base import Filter, MemoryStats, MemoryStore, Searc
 from callboard.memory.stores.records import content_of, is_expired, record_of, with_parts
 
 from .collection import ChromaCollection, score_of
+from .component import ChromaDBVectorMemoryModel, config_of, embedder_of, model_of
 from .config import ChromaDBVectorMemoryConfig, PersistentChromaDBVectorMemoryConfig
 from .parts import Found
 
 MOST_ASKED: Final = 8  # parts of a long query that are looked up
 
 
-class ChromaDBVectorMemory(MemoryStore):
+class ChromaDBVectorMemory(MemoryStore, Component[ChromaDBVectorMemoryModel]):
     """A memory that finds texts close in meaning, in a collection of Chroma.
 
     Scores are AutoGen's: with cosine 1 - distance / 2, so 1 for the same direction and 0 for the opposite one; with l2
@@ -40,6 +42,9 @@ class ChromaDBVectorMemory(MemoryStore):
         query_embedder: Makes those of queries, by the same model; None: `embedder`.
     """
 
+    component_config_schema = ChromaDBVectorMemoryModel
+    component_provider_override = "callboard.memory.ChromaDBVectorMemory"
+
     def __init__(
         self,
         config: ChromaDBVectorMemoryConfig | None = None,
@@ -49,6 +54,7 @@ class ChromaDBVectorMemory(MemoryStore):
     ) -> None:
         self.config = config or PersistentChromaDBVectorMemoryConfig()
         self._given_embedder = embedder
+        self._used_embedder = embedder
         self._query_embedder = query_embedder
         self._collection = ChromaCollection(self.config)
 
@@ -129,13 +135,20 @@ class ChromaDBVectorMemory(MemoryStore):
         """Let go of the store; a store in memory is gone. The embedder stays as it is. Safe to repeat."""
         await asyncio.to_thread(self._collection.close)
 
+    def _to_config(self) -> ChromaDBVectorMemoryModel:
+        return model_of(self.config, self._given_embedder, self._query_embedder)
+
+    @classmethod
+    def _from_config(cls, config: ChromaDBVectorMemoryModel) -> Self:
+        return cls(config_of(config), embedder_of(config))
+
     @property
     def _embedder(self) -> Embedder:
-        if self._given_embedder is None:
+        if self._used_embedder is None:
             from callboard.memory.embedders.default import default_embedder
 
-            self._given_embedder = default_embedder()
-        return self._given_embedder
+            self._used_embedder = default_embedder()
+        return self._used_embedder
 
 
 def _now() -> int:

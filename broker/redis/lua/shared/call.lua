@@ -82,7 +82,7 @@ local function is_unusable(suffix) return this.unusable ~= nil and this.unusable
 
 -- What such a key gives instead: no values, nothing, or else 0.
 local LISTS = { HGETALL = true, SPOP = true, HKEYS = true, HVALS = true, HMGET = true, SMEMBERS = true, LRANGE = true, ZRANGE = true,
-  ZRANGEBYSCORE = true, ZRANGEBYLEX = true, XRANGE = true, XPENDING = true }
+  ZRANGEBYSCORE = true, ZRANGEBYLEX = true, XRANGE = true, XREVRANGE = true, XPENDING = true }
 local VALUES = { GET = true, HGET = true, LINDEX = true, LPOP = true, LPOS = true, ZSCORE = true, XADD = true }
 
 -- What stands for the answer of a command that failed. Any error but a wrong type ends the call: the command is given again,

@@ -1,0 +1,80 @@
+"""`callboard ask` of a team: its conversation as it is held."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from callboard.cancellation import CancellationToken
+
+from .exits import FAILED, CommandFailed, bad_use
+from .output import print_json, remark
+
+if TYPE_CHECKING:
+    from callboard.runtime.runtime import RedisAgentRuntime
+    from callboard.teams.orders import IfBusy
+
+
+@dataclass(frozen=True, slots=True)
+class TeamTask:
+    """A task for a team, as the command line gives it.
+
+    Attributes:
+        team: Its name.
+        conversation: Id of the conversation; the same one goes on with it.
+        task: What to do; "": go on.
+        if_busy: What to do when the conversation has a run under way.
+        as_json: Print each message as a line of JSON, without pieces of texts.
+    """
+
+    team: str
+    conversation: str
+    task: str
+    if_busy: IfBusy
+    as_json: bool
+
+
+async def ask_team(runtime: RedisAgentRuntime, asked: TeamTask, token: CancellationToken) -> None:
+    """Gives a team a task, and prints what is said until the run has ended.
+
+    Args:
+        runtime: Reaches the team.
+        asked: The task.
+        token: Cancels the run.
+    """
+    from callboard.agents.errors import AgentError
+    from callboard.teams import TeamClient, TeamError
+    from callboard.ui import Console
+
+    client = TeamClient(runtime, asked.team, asked.conversation)
+    stream = client.run_stream(task=asked.task or None, cancellation_token=token, if_busy=asked.if_busy)
+    try:
+        if asked.as_json:
+            await _print_lines(stream)
+        else:
+            await Console(stream, output_stats=True)
+    except (TeamError, AgentError) as error:
+        raise CommandFailed(str(error), FAILED) from error
+    if not asked.as_json:
+        remark(f"callboard: go on with --conversation {asked.conversation}")
+
+
+async def _print_lines(stream: Any) -> None:
+    from callboard.agents import TaskResult
+    from callboard.teams.loop import is_kept
+
+    async with aclosing(stream) as items:
+        async for item in items:
+            if isinstance(item, TaskResult):
+                print_json({"stop_reason": item.stop_reason}, indent=None)
+            elif is_kept(item):
+                print_json(item.dump(), indent=None)
+
+
+def what_if_busy(value: str) -> IfBusy:
+    """The value of --if-busy."""
+    known: dict[str, IfBusy] = {"reject": "reject", "enqueue": "enqueue", "interrupt": "interrupt"}
+    if value not in known:
+        bad_use(f"--if-busy is {', '.join(known)}, and not {value!r}")
+    return known[value]

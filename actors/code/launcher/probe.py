@@ -1,0 +1,62 @@
+"""Finding out which measures this system allows, by taking them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+
+from . import keeper, landlock, main as launcher, seccomp
+from .kernel import PR_SET_NO_NEW_PRIVS, prctl
+from .plan import LANDLOCK, MEASURES, NAMESPACES, PROC, SECCOMP, Plan
+
+
+def main() -> None:
+    """Write the measures that work, and the version of Landlock, as JSON. The first argument is a plan."""
+    plan = Plan.from_json(sys.argv[1])
+    works: list[str] = []
+    for measure in MEASURES:
+        if _works(_TRIALS[measure], plan._replace(measures=[*works, measure])):
+            works.append(measure)
+    version = landlock.version() if LANDLOCK in works else 0
+    sys.stdout.write(json.dumps({"measures": works, "landlock": version}))
+
+
+def _works(trial: Callable[[Plan], None], plan: Plan) -> bool:
+    """Whether a trial succeeds, in a process of its own."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            trial(plan)
+            code = 0
+        except OSError:
+            code = 1
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _try_namespaces(plan: Plan) -> None:
+    launcher.prepare(plan)
+    if not _works(keeper.arrange, plan):
+        raise OSError("the mounts can't be arranged")
+
+
+def _try_sockets(plan: Plan) -> None:
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+    seccomp.refuse(network=plan.network)
+
+
+def _try_landlock(plan: Plan) -> None:
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+    landlock.restrict(plan.readable, [plan.folder])
+
+
+_TRIALS = {
+    NAMESPACES: _try_namespaces,
+    PROC: _try_namespaces,
+    SECCOMP: _try_sockets,
+    LANDLOCK: _try_landlock,
+}

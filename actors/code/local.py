@@ -1,0 +1,300 @@
+"""An executor that runs code in processes of this machine, confined as far as the system allows."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from string import Template
+from types import SimpleNamespace
+from typing import ClassVar, Self
+
+from callboard.cancellation import CancellationToken
+from callboard.errors import OutsideContextError, SettingValueError
+from callboard.foundation.printable import printable
+
+from . import process
+from .base import CodeBlock, CodeExecutor, CommandLineCodeResult
+from .config import LocalCommandLineCodeExecutorConfig, warn_of_loss
+from .confinement import Confinement, Measure, detect
+from .environment import PACKAGES, environment, program_of, python_of, readable_paths
+from .errors import FunctionsError
+from .functions_file import Function, build_python_functions_file, packages_of, to_stub
+from .languages import NAMES, find_language
+from .launcher.plan import Plan
+from .limits import CodeLimits
+from .packages import install
+from .runs import Runs
+from .work_folder import WorkFolder
+from .workspace import OutsideError, delete, named_file, write_code
+
+__all__ = ["LocalCommandLineCodeExecutor"]
+
+WARNING = (
+    "LocalCommandLineCodeExecutor runs code that a model wrote on this machine. It is confined as far as the system "
+    "allows (see its attribute `confinement`), which is no sandbox: run it in a container or a virtual machine of its "
+    "own where the code can't be trusted."
+)
+
+
+class LocalCommandLineCodeExecutor(CodeExecutor):
+    """Runs each code block in processes of this machine; names are those of `autogen_ext.code_executors.local`.
+
+    This is no sandbox, and it warns once that it is not. Each block is written to a file in the work folder and run
+    by a process of its own, with limits, without network and without our environment. What it can't do on this
+    system, `confinement` says; `require_confinement` makes it an error.
+
+    Beside AutoGen: a cancelled token stops code that runs already (there it stops only code that has not begun);
+    everything that a block started is gone when its result is there; two runs of the same code at one time don't
+    delete each other's file; output is in the order in which it was written, and what was written before a timeout is
+    there; the program's environment is not passed on.
+
+    Args:
+        timeout: Seconds that each block may take, at least 1.
+        work_dir: The work folder, made when it is missing; what code leaves in it stays there. None: a temporary one,
+            removed by `stop`.
+        functions: Functions that Python code can import from `functions_module`. They are installed and tried with
+            the first block.
+        functions_module: The name of their module.
+        cleanup_temp_files: Delete the files of the blocks (not what they make) when they have run.
+        virtual_env_context: What `venv.EnvBuilder.ensure_directories` returns: the environment to run Python in.
+            None: the one of this program.
+        limits: How much a block may use.
+        network: Code may use the network.
+        env: Environment variables for the code, added to the few it gets. They are no secret from it.
+        readable: Files and folders that code may read, beside the work folder, Python and the system's programs.
+        require_confinement: What must be in force, of "network", "writing", "reading", "processes"; True: all of it.
+
+    Raises:
+        SettingValueError: The timeout is less than 1 s, or the module's name is no identifier (a ValueError).
+    """
+
+    component_config_schema = LocalCommandLineCodeExecutorConfig
+    component_provider_override = "callboard.code.LocalCommandLineCodeExecutor"
+
+    SUPPORTED_LANGUAGES: ClassVar[list[str]] = list(NAMES)
+    FUNCTION_PROMPT_TEMPLATE: ClassVar[str] = (
+        "These functions are available to your code. They are in the module `$module_name`; a function `foo` is "
+        "imported with `from $module_name import foo`.\n\n$functions"
+    )
+
+    def __init__(
+        self,
+        timeout: float = 60,
+        work_dir: Path | str | None = None,
+        functions: Sequence[Function] = (),
+        functions_module: str = "functions",
+        cleanup_temp_files: bool = True,
+        virtual_env_context: SimpleNamespace | None = None,
+        *,
+        limits: CodeLimits | None = None,
+        network: bool = False,
+        env: Mapping[str, str] | None = None,
+        readable: Iterable[Path | str] = (),
+        require_confinement: bool | Sequence[Measure] = False,
+    ) -> None:
+        warnings.warn(WARNING, UserWarning, stacklevel=2)
+        if not 1 <= timeout < math.inf:
+            raise SettingValueError("timeout", repr(timeout), "greater than or equal to 1, in seconds")
+        if not functions_module.isidentifier():
+            raise SettingValueError("functions_module", repr(functions_module), "a valid Python identifier")
+        self._timeout = timeout
+        self._folder = WorkFolder(work_dir)
+        self._functions = tuple(functions)
+        self._functions_module = functions_module
+        self._functions_in: Path | None = None
+        self._cleanup_temp_files = cleanup_temp_files
+        self._virtual_env = virtual_env_context
+        self._limits = limits or CodeLimits()
+        self._network = network
+        self._env = dict(env or {})
+        self._readable = tuple(str(Path(path).resolve()) for path in readable)
+        self._required = require_confinement
+        self._confinement: Confinement | None = None
+        self._setting_up = asyncio.Lock()
+        self._runs = Runs()
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that each block may take."""
+        return self._timeout
+
+    @property
+    def work_dir(self) -> Path:
+        """The work folder, made when it is missing."""
+        return self._folder.open()
+
+    @property
+    def functions_module(self) -> str:
+        """The name of the module that holds the functions."""
+        return self._functions_module
+
+    @property
+    def cleanup_temp_files(self) -> bool:
+        """Whether the files of blocks are deleted when they have run."""
+        return self._cleanup_temp_files
+
+    @property
+    def confinement(self) -> Confinement:
+        """What is in force while code runs. Known from `start` on, or from the first block.
+
+        Raises:
+            OutsideContextError: It is not known yet (a RuntimeError).
+        """
+        if self._confinement is None:
+            raise OutsideContextError("LocalCommandLineCodeExecutor.confinement", "a started executor")
+        return self._confinement
+
+    def format_functions_for_prompt(self, prompt_template: str = FUNCTION_PROMPT_TEMPLATE) -> str:
+        """The functions as a text for the model that writes the code.
+
+        Args:
+            prompt_template: A text with `$module_name` and `$functions`.
+        """
+        stubs = "\n\n".join(to_stub(function) for function in self._functions)
+        return Template(prompt_template).substitute(module_name=self._functions_module, functions=stubs)
+
+    async def start(self) -> None:
+        """Make the work folder, and find out how far code can be confined here.
+
+        Raises:
+            ConfinementError: Not as far as is required (a RuntimeError).
+        """
+        folder = await asyncio.to_thread(self._folder.open)
+        if self._confinement is None:
+            found = await detect(self._plan(folder, []))
+            # Kept only when it is enough, so that nothing runs after a refusal
+            found.require(self._required)
+            self._confinement = found
+
+    async def stop(self) -> None:
+        """Stop the code that runs, whose results say that it was cancelled, and remove a temporary work folder."""
+        await self._runs.cancel()
+        await asyncio.to_thread(self._folder.remove)
+
+    async def restart(self) -> None:
+        """Stop the code that runs; a temporary work folder is a new one afterwards. In AutoGen this does nothing."""
+        await self.stop()
+        await self.start()
+
+    async def execute_code_blocks(
+        self, code_blocks: Sequence[CodeBlock], cancellation_token: CancellationToken
+    ) -> CommandLineCodeResult:
+        """Run blocks one after the other, up to the first that fails.
+
+        Args:
+            code_blocks: The blocks. In the first line of each, `# filename: name.py` names its file in the work folder.
+            cancellation_token: Stops what runs; the exit code is 125 then.
+
+        Returns:
+            What they wrote, and the path of the first block's file. Exit code 1 also when a block's language is not
+            supported or its file lies outside of the folder, 124 after a timeout, 126 when a block could not be
+            started, 137 after a limit.
+
+        Raises:
+            FunctionsError: The functions can't be installed (a ValueError).
+            ConfinementError: The system does not allow what is required (a RuntimeError).
+            asyncio.CancelledError: The task was cancelled; nothing of the code is left.
+        """
+        if self._confinement is None:
+            await self.start()
+        with self._runs.new() as stopped:
+            tokens = (cancellation_token, stopped)
+            folder = self._folder.open()
+            await self._set_up_functions(folder, tokens)
+            return await self._execute(folder, code_blocks, tokens)
+
+    async def _set_up_functions(self, folder: Path, tokens: Sequence[CancellationToken]) -> None:
+        module = PurePosixPath(f"{self._functions_module}.py")
+        async with self._setting_up:
+            if not self._functions or (self._functions_in == folder and (folder / module).is_file()):
+                return
+            packages = packages_of(self._functions)
+            if packages:
+                python = python_of(self._virtual_env)
+                await install(python, packages, folder / PACKAGES, self._timeout, tokens)
+            source = build_python_functions_file(self._functions)
+            write_code(folder, source, module, "py")
+            result = await self._execute(folder, [CodeBlock(source, "python")], tokens)
+            if result.exit_code != 0:
+                raise FunctionsError(f"Functions failed to load: {result.output}")
+            self._functions_in = folder
+
+    async def _execute(
+        self, folder: Path, blocks: Sequence[CodeBlock], tokens: Sequence[CancellationToken]
+    ) -> CommandLineCodeResult:
+        files: list[PurePosixPath] = []
+        output = ""
+        code = 0
+        try:
+            for block in blocks:
+                code, text = await self._run_block(folder, block, tokens, files)
+                output += text
+                if code != 0:
+                    break
+        finally:
+            if self._cleanup_temp_files:
+                for file in files:
+                    delete(folder, file)
+        code_file = str(folder / files[0]) if files else None
+        return CommandLineCodeResult(exit_code=code, output=output, code_file=code_file)
+
+    async def _run_block(
+        self, folder: Path, block: CodeBlock, tokens: Sequence[CancellationToken], files: list[PurePosixPath]
+    ) -> tuple[int, str]:
+        language = find_language(block.language)
+        if language is None:
+            return 1, f"\nunknown language {printable(block.language)}"
+        program = program_of(language, self._virtual_env)
+        if program is None:
+            return 1, f"\n{language.name} is not installed"
+        try:
+            files.append(write_code(folder, block.code, named_file(block.code, folder), language.suffix))
+        except OutsideError:
+            return 1, "\nFilename is not in the workspace"
+        command = [program, *language.options, str(folder / files[-1])]
+        environ = environment(folder, self._virtual_env, self._env)
+        plan, limits = self._plan(folder, command), self._limits
+        return await process.run(plan, environ, tokens, limits.output, limits.output_kept)
+
+    def _to_config(self) -> LocalCommandLineCodeExecutorConfig:
+        """Its settings as plain data; not functions, a virtual environment, and `env`, which may hold secrets.
+
+        AutoGen writes the path of its temporary folder, which is gone when the data are read.
+        """
+        left_out = {"functions": self._functions, "virtual_env_context": self._virtual_env, "env": self._env}
+        warn_of_loss(name for name, value in left_out.items() if value)
+        return LocalCommandLineCodeExecutorConfig(
+            timeout=self._timeout,
+            work_dir=self._folder.given,
+            functions_module=self._functions_module,
+            cleanup_temp_files=self._cleanup_temp_files,
+            limits=self._limits,
+            network=self._network,
+            readable=list(self._readable),
+            require_confinement=self._required,
+        )
+
+    @classmethod
+    def _from_config(cls, config: LocalCommandLineCodeExecutorConfig) -> Self:
+        return cls(**dict(config))
+
+    def _plan(self, folder: Path, command: list[str]) -> Plan:
+        limits = self._limits
+        return Plan(
+            command=command,
+            folder=str(folder),
+            timeout=self._timeout,
+            measures=list(self._confinement.measures) if self._confinement else [],
+            network=self._network,
+            readable=readable_paths(self._virtual_env, self._readable),
+            memory=limits.memory,
+            cpu_seconds=limits.cpu_seconds or math.ceil(self._timeout),
+            processes=limits.processes,
+            open_files=limits.open_files,
+            file_size=limits.file_size,
+            disk=limits.disk,
+            files=limits.files,
+        )

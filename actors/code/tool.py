@@ -1,0 +1,51 @@
+"""Python code as a tool that a model calls. Names and behaviour are those of `autogen_ext.tools.code_execution`."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field, model_serializer
+
+from callboard.cancellation import CancellationToken
+from callboard.tools import BaseTool
+
+from .base import CodeBlock, CodeExecutor
+
+__all__ = ["CodeExecutionInput", "CodeExecutionResult", "PythonCodeExecutionTool"]
+
+
+class CodeExecutionInput(BaseModel):
+    """What the model gives."""
+
+    code: str = Field(description="The Python code to run; what it prints is the result")
+
+
+class CodeExecutionResult(BaseModel):
+    """What the model gets: the output. As data it is the output alone, as in AutoGen."""
+
+    success: bool
+    output: str
+
+    @model_serializer
+    def _as_output(self) -> str:
+        return self.output
+
+
+class PythonCodeExecutionTool(BaseTool[CodeExecutionInput, CodeExecutionResult]):
+    """Runs Python code that a model wrote, and returns what it prints.
+
+    Args:
+        executor: What runs it. Whoever made it starts and stops it.
+    """
+
+    def __init__(self, executor: CodeExecutor) -> None:
+        super().__init__(
+            CodeExecutionInput, CodeExecutionResult, "CodeExecutor", "Execute Python code blocks."
+        )
+        self._executor = executor
+
+    async def run(
+        self, args: CodeExecutionInput, cancellation_token: CancellationToken
+    ) -> CodeExecutionResult:
+        result = await self._executor.execute_code_blocks(
+            [CodeBlock(args.code, "python")], cancellation_token
+        )
+        return CodeExecutionResult(success=result.exit_code == 0, output=result.output)

@@ -1,0 +1,249 @@
+"""A conversation of a team that lives on the bus, as a program sees it: from whatever process, and again after its end."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from callboard.agents.task import Said, Task, TaskResult, task_messages
+from callboard.broker import AgentId
+from callboard.cancellation import CancellationToken
+from callboard.models.usage import usage_run
+
+from .errors import TeamBusyError, TeamNotRunError, TeamTaskError
+from .orders import (
+    Accepted,
+    Control,
+    Describe,
+    IfBusy,
+    Load,
+    ResetConversation,
+    RunEnded,
+    Save,
+    Saved,
+    Shown,
+    StartRun,
+)
+from .reading import RunReading
+from .run_errors import error_of
+
+if TYPE_CHECKING:
+    from callboard.protocol import AgentRuntime
+
+
+class TeamClient:
+    """One conversation of a team whose members run anywhere.
+
+    A run goes on by itself: who stops reading it can read it again by its id, from any process.
+
+    Args:
+        runtime: Reaches the team.
+        team: Its agent type, which is its name.
+        conversation: Id of the conversation, such as a customer's or a ticket's; the same one goes on with it.
+    """
+
+    def __init__(self, runtime: AgentRuntime, team: str, conversation: str = "default") -> None:
+        self.runtime = runtime
+        self.team = team
+        self.conversation = conversation
+        self._address = AgentId(team, conversation)
+
+    async def run(
+        self,
+        *,
+        task: Task = None,
+        cancellation_token: CancellationToken | None = None,
+        output_task_messages: bool = True,
+        if_busy: IfBusy = "reject",
+        run_id: str | None = None,
+    ) -> TaskResult:
+        """Carry out a task; see `run_stream`."""
+        stream = self.run_stream(
+            task=task,
+            cancellation_token=cancellation_token,
+            output_task_messages=output_task_messages,
+            if_busy=if_busy,
+            run_id=run_id,
+        )
+        return await _result_of(stream, self.team)
+
+    async def run_stream(
+        self,
+        *,
+        task: Task = None,
+        cancellation_token: CancellationToken | None = None,
+        output_task_messages: bool = True,
+        if_busy: IfBusy = "reject",
+        run_id: str | None = None,
+    ) -> AsyncGenerator[Said | TaskResult, None]:
+        """Carry out a task; yields what is said as it is said, and at last the TaskResult.
+
+        Args:
+            task: What to do; None: go on.
+            cancellation_token: Cancels the run, wherever its members are.
+            output_task_messages: Whether the task is in the result, too.
+            if_busy: What to do when the conversation has a run under way.
+            run_id: An id of your own: with the same one, again, the task is not carried out again, and its run is read.
+
+        Raises:
+            TeamBusyError: A run is under way (a ValueError).
+            TaskError, TeamTaskError: The task is none, or the strategy refuses it (a ValueError).
+            TeamRunError: A member, the strategy or a condition failed for good (a RuntimeError).
+            asyncio.CancelledError: The run was cancelled.
+        """
+        run_id = run_id or uuid.uuid4().hex
+        order = StartRun(run_id=run_id, task=list(task_messages(task)), if_busy=if_busy)
+        async with self.runtime.read_run(run_id) as entries:
+            with usage_run(run_id):
+                accepted: Accepted = await self.runtime.send_message(
+                    order, self._address, message_id=f"start:{run_id}"
+                )
+            self._check(accepted, run_id)
+            async with aclosing(
+                self._read(entries, run_id, cancellation_token, output_task_messages)
+            ) as items:
+                async for item in items:
+                    yield item
+
+    async def follow(
+        self, run_id: str, *, output_task_messages: bool = True
+    ) -> AsyncGenerator[Said | TaskResult, None]:
+        """Read a run from its start: one under way, or one that has ended. Leaving the loop leaves the run alone.
+
+        Raises:
+            TeamRunError: It has failed (a RuntimeError).
+            asyncio.CancelledError: It was cancelled.
+        """
+        async with (
+            self.runtime.read_run(run_id) as entries,
+            aclosing(self._read(entries, run_id, None, output_task_messages)) as items,
+        ):
+            async for item in items:
+                yield item
+
+    async def pause(self, *, now: bool = False) -> bool:
+        """Let nobody begin to speak until `resume`; it holds across restarts of everything.
+
+        Args:
+            now: Interrupt who is speaking as well. It begins its turn again after `resume`, and what it had recorded,
+                such as answers of models and tools, is not made again.
+
+        Returns:
+            False when it was paused already.
+
+        Raises:
+            TeamNotRunError: No run is under way (a RuntimeError).
+        """
+        return await self._control(Control(what="pause", now=now))
+
+    async def resume(self) -> bool:
+        """Go on after `pause`; False when it was not paused."""
+        return await self._control(Control(what="resume"))
+
+    async def stop(self) -> bool:
+        """End the run after the turn under way, as an ExternalTermination does."""
+        return await self._control(Control(what="stop"))
+
+    async def abort(self) -> bool:
+        """Cancel the run now. What was said is kept; who is speaking is not heard any more."""
+        return await self._control(Control(what="abort"))
+
+    async def reset(self) -> None:
+        """Forget the conversation.
+
+        Raises:
+            TeamNotRunError: A run is under way (a RuntimeError).
+        """
+        self._refused(await self.runtime.send_message(ResetConversation(), self._address))
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """All that team and members remember of the conversation, as plain data."""
+        saved: Saved = await self.runtime.send_message(Save(), self._address)
+        return saved.state
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save_state` returned.
+
+        Raises:
+            TeamNotRunError: A run is under way (a RuntimeError).
+            TeamStateError: It does not fit the team (a ValueError).
+        """
+        self._refused(await self.runtime.send_message(Load(state=dict(state)), self._address))
+
+    async def status(self) -> Accepted:
+        """Id and state of the run under way; its state is "idle" when there is none."""
+        return await self.runtime.send_message(Describe(), self._address)
+
+    async def _read(
+        self, entries: Any, run_id: str, token: CancellationToken | None, shows_task: bool
+    ) -> AsyncGenerator[Said | TaskResult, None]:
+        reading = RunReading(shows_task)
+        cancelling = None if token is None else _Cancelling(self, token)
+        try:
+            async for entry in entries:
+                if isinstance(entry.event, Shown):
+                    for message in reading.show(entry.event):
+                        yield message
+                elif isinstance(entry.event, RunEnded):
+                    yield self._result(reading, entry.event, run_id)
+                    return
+        finally:
+            if cancelling is not None:
+                await cancelling.close()
+
+    def _result(self, reading: RunReading, end: RunEnded, run_id: str) -> TaskResult:
+        if end.error is not None:
+            raise error_of(end.error)
+        if end.state == "cancelled":
+            raise asyncio.CancelledError(f"the run {run_id} was cancelled")
+        return reading.result(end)
+
+    async def _control(self, order: Control) -> bool:
+        accepted = await self.runtime.send_message(order, self._address)
+        self._refused(accepted)
+        return accepted.done
+
+    def _check(self, accepted: Accepted, run_id: str) -> None:
+        if accepted.done:
+            return
+        if accepted.run_id != run_id:
+            raise TeamBusyError(self.team, self.conversation, accepted.run_id)
+        raise TeamTaskError(self.team, accepted.problem)
+
+    def _refused(self, accepted: Accepted) -> None:
+        if accepted.problem:
+            raise TeamNotRunError(self.team, f"can't do that: {accepted.problem}")
+
+
+class _Cancelling:
+    """Cancels a run when a token is cancelled."""
+
+    def __init__(self, client: TeamClient, token: CancellationToken) -> None:
+        self._client = client
+        self._loop = asyncio.get_running_loop()
+        self._order: asyncio.Task[bool] | None = None
+        self._is_open = True
+        token.add_callback(self._wake)
+
+    def _wake(self) -> None:
+        self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._is_open:
+            self._order = asyncio.ensure_future(self._client.abort())
+
+    async def close(self) -> None:
+        self._is_open = False
+        if self._order is not None:
+            await asyncio.gather(self._order, return_exceptions=True)
+
+
+async def _result_of(stream: AsyncGenerator[Said | TaskResult, None], team: str) -> TaskResult:
+    async with aclosing(stream) as items:
+        async for item in items:
+            if isinstance(item, TaskResult):
+                return item
+    raise TeamNotRunError(team, "ended without a result")

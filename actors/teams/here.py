@@ -1,0 +1,112 @@
+"""The conversation of a team whose members are objects of this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from callboard.agents.task import Said, Task, TaskResult, task_messages
+from callboard.agents.team import Team
+from callboard.cancellation import CancellationToken
+
+from .errors import TeamBusyError, TeamNotRunError
+from .led import LedTeam
+from .local import LocalRun, reset_participant
+from .loop import TurnLoop
+from .saving import dump_team, load_team
+from .state import ConversationState
+
+
+class ConversationHere:
+    """Runs a team in this process; see BaseGroupChat for what each method does.
+
+    Args:
+        team: The team.
+    """
+
+    def __init__(self, team: LedTeam) -> None:
+        self._team = team
+        self._participants = {participant.name: participant for participant in team.participants}
+        self._loop: TurnLoop | None = None
+        self._gate = asyncio.Event()
+        self._gate.set()
+        self._is_running = False
+
+    async def run_stream(
+        self,
+        *,
+        task: Task = None,
+        cancellation_token: CancellationToken | None = None,
+        output_task_messages: bool = True,
+    ) -> AsyncGenerator[Said | TaskResult, None]:
+        """Carries out a task."""
+        messages = task_messages(task)
+        if self._is_running:
+            raise TeamBusyError(self._team.name)
+        self._is_running = True
+        token = cancellation_token or CancellationToken()
+        try:
+            run = LocalRun(self._turn_loop(), self._participants, self._gate, token)
+            async with aclosing(run.stream(messages or None, output_task_messages)) as items:
+                async for item in items:
+                    yield item
+        finally:
+            self._is_running = False
+
+    async def reset(self) -> None:
+        """Forgets everything."""
+        self._check_is_idle("can't be reset")
+        await self._turn_loop().reset()
+        for participant in self._participants.values():
+            await reset_participant(participant, CancellationToken())
+
+    async def pause(self) -> None:
+        """Nobody begins to speak."""
+        self._check_has_run("can't be paused")
+        self._gate.clear()
+        for participant in self._participants.values():
+            if isinstance(participant, Team):
+                await participant.pause()
+            else:
+                await participant.on_pause(CancellationToken())
+
+    async def resume(self) -> None:
+        """It goes on."""
+        self._check_has_run("can't be resumed")
+        for participant in self._participants.values():
+            if isinstance(participant, Team):
+                await participant.resume()
+            else:
+                await participant.on_resume(CancellationToken())
+        self._gate.set()
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """All that team and members remember."""
+        loop = self._turn_loop()
+        states = {name: await participant.save_state() for name, participant in self._participants.items()}
+        return await dump_team(self._team.plan, loop.state, loop.selection, loop.termination, states)
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Takes over a saved state."""
+        self._check_is_idle("can't load a state")
+        loop = self._turn_loop()
+        states = await load_team(self._team.plan, loop.state, loop.selection, loop.termination, state)
+        for name, saved in states.items():
+            await self._participants[name].load_state(saved)
+
+    def _turn_loop(self) -> TurnLoop:
+        if self._loop is None:
+            team, state, selection = self._team, ConversationState(), self._team.new_selection()
+            selection.keep_context_in(state.context)
+            self._loop = TurnLoop(team.plan, state, selection, team.termination_condition)
+        return self._loop
+
+    def _check_is_idle(self, what: str) -> None:
+        if self._is_running:
+            raise TeamNotRunError(self._team.name, f"{what} while it is running")
+
+    def _check_has_run(self, what: str) -> None:
+        if self._loop is None:
+            raise TeamNotRunError(self._team.name, f"{what} before its first run")

@@ -1,0 +1,225 @@
+"""The steps of a run on the bus: what the manager does, whoever told it something."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, Literal
+
+from callboard.agents.task import Said
+from callboard.broker import AgentId
+from callboard.broker.outages import is_outage
+from callboard.messages.base import BaseChatMessage
+from callboard.messaging import Messaging
+
+from .loop import Next, Spoken, TurnLoop
+from .manager_state import CurrentRun, ManagerState
+from .orders import Answer, Forget, RunEnded, Speak, StartRun, Told, TurnFailed
+from .run_errors import failure_of
+from .stage import Stage
+from .steps import reached
+from .thread import heard_by
+
+STOPPED: Final = "External termination requested"
+
+
+class Leading:
+    """Leads the runs of one conversation while one message is handled.
+
+    Args:
+        manager: Tells members and larger teams what they are to know.
+        state: What is remembered.
+        loop: The turn loop.
+        teams: Names of the members that are teams.
+    """
+
+    def __init__(
+        self, manager: Messaging, state: ManagerState, loop: TurnLoop, teams: frozenset[str]
+    ) -> None:
+        self._manager = manager
+        self._state = state
+        self._loop = loop
+        self._teams = teams
+        self.stage = Stage(manager.runtime, loop.plan.name)
+
+    # A run begins, goes on, ends
+
+    async def begin(self, run: CurrentRun, task: Sequence[Said]) -> str:
+        """A run begins.
+
+        Returns:
+            Why it can't, in the words of the strategy; "": it has begun.
+        """
+        messages = [message for message in task if isinstance(message, BaseChatMessage)]
+        run.first = len(self._state.thread) + len(messages)
+        self._loop.show = lambda event: self.stage.show(run, event)
+        try:
+            await self._loop.check(messages or None)
+        except ValueError as error:
+            return str(error)
+        self._state.run = run
+        if messages:
+            self.stage.task(run, messages)
+        await self._go_on(run, self._loop.start(messages or None))
+        await reached("run begins")
+        return ""
+
+    async def hear(self, run: CurrentRun | None, spoken: Spoken, attempt: str) -> None:
+        """A member has spoken."""
+        speaking = self._state.speaking.get(spoken.member)
+        if run is None or speaking is None or speaking.turn != spoken.turn:
+            self._hear_late(spoken)
+            return
+        self._loop.show = lambda event: self.stage.show(run, event)
+        self.stage.turn(run, spoken.turn, spoken.member, attempt, spoken.messages)
+        await self._go_on(run, self._loop.hear(spoken))
+        await reached("turn ends")
+
+    def _hear_late(self, spoken: Spoken) -> None:
+        """Who had begun to speak before the run was cancelled has heard what it was told, and is not told again."""
+        late = self._state.late.get(spoken.member)
+        if late is not None and late.turn == spoken.turn:
+            self._state.heard[spoken.member] = late.heard
+            del self._state.late[spoken.member]
+
+    async def fail(self, failed: TurnFailed) -> None:
+        """The run under way has failed."""
+        await self._end(RunEnded(state="failed", error=failed))
+
+    async def _go_on(self, run: CurrentRun, step: Coroutine[Any, Any, Next | None]) -> None:
+        try:
+            following = await step
+        except Exception as error:
+            # guard: an outage is waited for, and any other error ends the run
+            if is_outage(error):
+                raise
+            await self.fail(failure_of(error, self._loop.plan.name))
+            return
+        if following is not None:
+            await self._follow(run, following)
+
+    async def _follow(self, run: CurrentRun, following: Next) -> None:
+        if following.said:
+            self.stage.said(run, following.said)
+        for name in following.resets:
+            await self._manager.tell(Forget(), self.address(name))
+        if following.stop is not None:
+            await self._end(RunEnded(state="completed", stop_reason=following.stop))
+        elif following.asks and run.is_stopping:
+            await self._end(RunEnded(state="completed", stop_reason=STOPPED))
+        else:
+            names = [ask.member for ask in following.asks]
+            await (self._hold(run, names) if run.is_paused else self._ask(run, names))
+
+    async def _hold(self, run: CurrentRun, members: Sequence[str]) -> None:
+        run.held = [*run.held, *members]
+
+    async def _ask(self, run: CurrentRun, members: Sequence[str]) -> None:
+        for name in members:
+            speaking = self._state.speaking[name]
+            unheard = self._state.thread[self._state.heard.get(name, 0) : speaking.heard]
+            heard = list(heard_by(name, unheard))
+            speak = Speak(run=run.stream, turn=speaking.turn, messages=heard, inside=run.inside)
+            await self._manager.tell(speak, self.address(name), if_buried=True)
+
+    async def _end(self, end: RunEnded) -> None:
+        run = self._state.run
+        if run is None:
+            return
+        self._state.run = None
+        self._state.speaking.clear()
+        if run.parent is None:
+            self.stage.ended(run, end)
+        else:
+            await self._answer(run, end)
+        await self._begin_queued()
+
+    async def _answer(self, run: CurrentRun, end: RunEnded) -> None:
+        """The larger team hears what became of its turn; one that was cancelled does not wait."""
+        parent = run.parent
+        if parent is None or end.state == "cancelled":
+            return
+        answer: Answer | TurnFailed
+        if end.error is None:
+            said = [entry.message for entry in self._state.thread[run.first :]]
+            answer = Answer(turn=parent.turn, attempt="", messages=said, is_team=True)
+        else:
+            answer = end.error.model_copy(update={"turn": parent.turn})
+        await self._manager.tell(answer, parent.manager, if_buried=True)
+
+    async def _begin_queued(self) -> None:
+        while self._state.run is None and self._state.queued:
+            waiting = self._state.queued.pop(0)
+            await self.start(waiting)
+
+    async def start(self, order: StartRun) -> str:
+        """A client's run begins; where the strategy refuses it, that is its end. Returns why."""
+        run = CurrentRun(run_id=order.run_id, stream=order.run_id)
+        problem = await self.begin(run, order.task)
+        if problem:
+            failed = TurnFailed(turn=0, error_type="ValueError", text=problem, where=self._loop.plan.name)
+            self.stage.ended(run, RunEnded(state="failed", error=failed))
+        return problem
+
+    async def take_turn(self, run: CurrentRun, heard: Sequence[Said]) -> None:
+        """A run begins because it is this team's turn in a larger one; where the strategy refuses it, the turn fails."""
+        problem = await self.begin(run, heard)
+        if problem:
+            self._state.run = run
+            error = TurnFailed(turn=0, error_type="ValueError", text=problem, where=self._loop.plan.name)
+            await self.fail(error)
+
+    async def interrupt_for(self, order: StartRun) -> None:
+        """The run under way is cancelled, and this one begins before those that wait."""
+        self._state.queued = [order, *self._state.queued]
+        if self._state.run is not None:
+            await self.abort(self._state.run, True)
+
+    # Orders
+
+    async def pause(self, run: CurrentRun, now: bool) -> bool:
+        """Nobody begins to speak."""
+        if run.is_paused and not (now and not run.is_interrupted):
+            return False
+        run.is_paused = True
+        await self._tell_all("pause")
+        if now:
+            run.is_interrupted = True
+        return True
+
+    async def resume(self, run: CurrentRun, now: bool) -> bool:
+        """It goes on."""
+        if not run.is_paused:
+            return False
+        run.is_paused = run.is_interrupted = False
+        held, run.held = run.held, []
+        await self._tell_all("resume")
+        await self._ask(run, held)
+        return True
+
+    async def stop(self, run: CurrentRun, now: bool) -> bool:
+        """It ends when the turn under way has ended."""
+        run.is_stopping = True
+        if not self._state.speaking or run.held:
+            await self._end(RunEnded(state="completed", stop_reason=STOPPED))
+        return True
+
+    async def abort(self, run: CurrentRun, now: bool) -> bool:
+        """It ends now. What members say from now on belongs to no turn."""
+        await self._interrupt()
+        await self._end(RunEnded(state="cancelled"))
+        return True
+
+    async def _interrupt(self) -> None:
+        """Whoever is speaking is cancelled; a team passes it on to its members."""
+        for name, speaking in self._state.speaking.items():
+            self._state.late[name] = speaking
+            if name in self._teams:
+                await self._manager.tell(Told(what="abort"), self.address(name))
+
+    async def _tell_all(self, what: Literal["pause", "resume"]) -> None:
+        for member in self._loop.plan.members:
+            await self._manager.tell(Told(what=what), self.address(member.name))
+
+    def address(self, member: str) -> AgentId:
+        """Where a member lives: its type is behind that of its team, and its key is the conversation's id."""
+        return AgentId(f"{self._manager.id.type}.{member}", self._manager.id.key)

@@ -1,0 +1,257 @@
+"""The manager of a team as an actor: what arrives, and which step of a run it leads to."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Final
+
+from callboard.broker import AgentId
+from callboard.broker.buried import Buried
+from callboard.context import MessageContext
+from callboard.handlers import event, rpc
+from callboard.routed import RoutedAgent
+
+from .leading import Leading
+from .led import LedTeam
+from .loop import Spoken, TurnLoop
+from .manager_state import CurrentRun, ManagerState, Parent
+from .orders import (
+    Accepted,
+    Answer,
+    Control,
+    Describe,
+    Forget,
+    Load,
+    ResetConversation,
+    Save,
+    Saved,
+    Speak,
+    StartRun,
+    Told,
+    TurnFailed,
+)
+from .saving import dump_team, load_team
+from .steps import reached
+
+RECENT: Final = 100  # runs whose ids are remembered
+BUSY: Final = "a run is under way"
+IDLE: Final = "no run is under way"
+
+
+class TeamManager(RoutedAgent[ManagerState]):
+    """Leads the conversations of one team; each has an agent of its own, whose key is the conversation's id.
+
+    It never waits for a member: who is to speak is told so, and tells what it has said. So a message is all that is under
+    way, and when a process dies one handler is repeated.
+
+    Args:
+        team: The team.
+    """
+
+    def __init__(self, team: LedTeam) -> None:
+        super().__init__(team.description)
+        self._team = team
+        self._teams = frozenset(member.name for member in team.participants if isinstance(member, LedTeam))
+        self._loop: TurnLoop | None = None
+
+    # From clients
+
+    @rpc
+    async def on_start(self, message: StartRun, ctx: MessageContext) -> Accepted:
+        """A task."""
+        await reached("run asked for")
+        run_id, run = message.run_id, self.state.run
+        if run_id in self.state.recent:
+            return Accepted(run_id=run_id, state="working")
+        if run is not None and message.if_busy == "reject":
+            return Accepted(run_id=run.run_id, state=run.state, done=False, problem=BUSY)
+        self.state.recent = [*self.state.recent[-RECENT:], run_id]
+        if run is not None and message.if_busy == "enqueue":
+            self.state.queued = [*self.state.queued, message]
+            return Accepted(run_id=run_id, state="queued")
+        leading = await self._leading()
+        if run is not None:
+            await leading.interrupt_for(message)
+            problem = ""
+        else:
+            problem = await leading.start(message)
+        await self._keep(leading)
+        return Accepted(run_id=run_id, state="working", done=not problem, problem=problem)
+
+    @rpc
+    async def on_control(self, message: Control, ctx: MessageContext) -> Accepted:
+        """Pause, resume, stop, abort."""
+        run = self.state.run
+        if run is None:
+            return Accepted(done=False, problem=IDLE)
+        leading = await self._leading()
+        orders = {
+            "pause": leading.pause,
+            "resume": leading.resume,
+            "stop": leading.stop,
+            "abort": leading.abort,
+        }
+        done = await orders[message.what](run, message.now)
+        await self._keep(leading)
+        return self._accepted(run.run_id, done)
+
+    @rpc
+    async def on_describe(self, message: Describe, ctx: MessageContext) -> Accepted:
+        """How the conversation stands."""
+        run = self.state.run
+        return self._accepted("" if run is None else run.run_id, True)
+
+    @rpc
+    async def on_reset(self, message: ResetConversation, ctx: MessageContext) -> Accepted:
+        """Forget the conversation, members included."""
+        run = self.state.run
+        if run is not None:
+            return Accepted(run_id=run.run_id, done=False, problem=BUSY)
+        await self._forget()
+        return Accepted()
+
+    @rpc
+    async def on_save(self, message: Save, ctx: MessageContext) -> Saved:
+        """The state of the team and of its members."""
+        loop, states = await self._turn_loop(), {}
+        for member in self._team.plan.members:
+            saved: Saved = await self.send_message(Save(), self._address(member.name))
+            states[member.name] = saved.state
+        state = await dump_team(self._team.plan, self.state, loop.selection, loop.termination, states)
+        return Saved(state=state)
+
+    @rpc
+    async def on_load(self, message: Load, ctx: MessageContext) -> Accepted:
+        """Take over a saved state.
+
+        Raises:
+            TeamStateError: It does not fit the team (a ValueError).
+        """
+        run = self.state.run
+        if run is not None:
+            return Accepted(run_id=run.run_id, done=False, problem=BUSY)
+        loop = await self._turn_loop()
+        plan, state = self._team.plan, message.state
+        states = await load_team(plan, self.state, loop.selection, loop.termination, state)
+        for name, saved in states.items():
+            await self.send_message(Load(state=saved), self._address(name))
+        await self._keep()
+        return Accepted()
+
+    # From a larger team
+
+    @event
+    async def on_speak(self, message: Speak, ctx: MessageContext) -> None:
+        """It is this team's turn in a larger one."""
+        await reached("run asked for")
+        inside = (*message.inside, message.turn)
+        parent = Parent(manager=str(ctx.sender), turn=message.turn, inside=inside)
+        leading = await self._leading()
+        if self.state.run is not None:
+            await leading.abort(self.state.run, True)
+        run = CurrentRun(run_id=ctx.message_id, stream=message.run, parent=parent)
+        await leading.take_turn(run, message.messages)
+        await self._keep(leading)
+
+    @event
+    async def on_forget(self, message: Forget, ctx: MessageContext) -> None:
+        """The larger team begins anew."""
+        if self.state.run is not None:
+            leading = await self._leading()
+            await leading.abort(self.state.run, True)
+            await self._keep(leading)
+        await self._forget()
+
+    @event
+    async def on_told(self, message: Told, ctx: MessageContext) -> None:
+        """The larger team pauses or goes on, or its run was cancelled."""
+        run = self.state.run
+        if run is not None and run.parent is not None:
+            leading = await self._leading()
+            orders = {"pause": leading.pause, "resume": leading.resume, "abort": leading.abort}
+            await orders[message.what](run, False)
+            await self._keep(leading)
+
+    # From members
+
+    @event
+    async def on_answer(self, message: Answer, ctx: MessageContext) -> None:
+        """A member has spoken."""
+        await reached("answer heard")
+        member = self._member(ctx.sender)
+        leading = await self._leading()
+        spoken = Spoken(member, message.turn, message.messages, message.is_team)
+        await leading.hear(self.state.run, spoken, message.attempt)
+        await self._keep(leading)
+
+    @event
+    async def on_turn_failed(self, message: TurnFailed, ctx: MessageContext) -> None:
+        """A member can't answer."""
+        await self._turn_failed(self._member(ctx.sender), message)
+
+    @event
+    async def on_buried(self, message: Buried, ctx: MessageContext) -> None:
+        """A member could not be asked: its turn is a dead letter."""
+        member = self._member(AgentId.from_str(message.recipient))
+        speaking = self.state.speaking.get(member)
+        if speaking is not None:
+            text = f"{message.reason}: {message.error} (dead letter {message.message_id})"
+            failed = TurnFailed(turn=speaking.turn, error_type=message.type, text=text, where=member)
+            await self._turn_failed(member, failed)
+
+    async def _turn_failed(self, member: str, failed: TurnFailed) -> None:
+        speaking = self.state.speaking.get(member)
+        if self.state.run is not None and speaking is not None and speaking.turn == failed.turn:
+            leading = await self._leading()
+            await leading.fail(failed)
+            await self._keep(leading)
+
+    # Parts
+
+    async def _leading(self) -> Leading:
+        return Leading(self, self.state, await self._turn_loop(), self._teams)
+
+    async def _turn_loop(self) -> TurnLoop:
+        """The turn loop as the last commit left it, wherever that was."""
+        # guard: a manager goes on from what its last message left
+        if self._loop is None or self._loop.state is not self.state:
+            self._loop = await self._made()
+        return self._loop
+
+    async def _made(self) -> TurnLoop:
+        team, state = self._team, self.state
+        selection, termination = team.new_selection(), deepcopy(team.termination_condition)
+        selection.keep_context_in(state.context)
+        if state.selection:
+            await selection.load_state(state.selection)
+        if termination is not None and state.termination is not None:
+            await termination.load_state(state.termination)
+        return TurnLoop(team.plan, state, selection, termination)
+
+    async def _keep(self, leading: Leading | None = None) -> None:
+        """What strategy and condition remember goes into the state, and what readers see into the commit."""
+        loop = await self._turn_loop()
+        self.state.selection = dict(await loop.selection.save_state())
+        if loop.termination is not None:
+            self.state.termination = dict(await loop.termination.save_state())
+        if leading is not None:
+            await leading.stage.write()
+
+    async def _forget(self) -> None:
+        await (await self._turn_loop()).reset()
+        for member in self._team.plan.members:
+            await self.tell(Forget(), self._address(member.name))
+        await self._keep()
+
+    def _accepted(self, run_id: str, done: bool) -> Accepted:
+        run, queued = self.state.run, len(self.state.queued)
+        if run is None:
+            return Accepted(run_id=run_id, queued=queued, done=done)
+        waiting = run.held if run.is_paused and run.held else list(self.state.speaking)
+        return Accepted(run_id=run_id, state=run.state, waiting=waiting, queued=queued, done=done)
+
+    def _address(self, member: str) -> AgentId:
+        return AgentId(f"{self.id.type}.{member}", self.id.key)
+
+    def _member(self, address: AgentId | None) -> str:
+        return "" if address is None else address.type.removeprefix(f"{self.id.type}.")

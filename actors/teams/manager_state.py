@@ -1,0 +1,74 @@
+"""What the manager of a team on the bus remembers of a conversation."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .orders import RunState, StartRun
+from .state import ConversationState, Speaking
+
+
+class Parent(BaseModel):
+    """Who asked a team that is a member of a larger one.
+
+    Attributes:
+        manager: Address of its manager.
+        turn: The turn that this team was asked for.
+        inside: The turns of larger teams, this one included, the outermost first.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    manager: str
+    turn: int
+    inside: tuple[int, ...]
+
+
+class CurrentRun(BaseModel):
+    """The run under way.
+
+    Attributes:
+        run_id: Its id.
+        stream: Id of the run whose stream shows it: its own, or that of the outermost team.
+        first: Where in the thread what is said in it begins, its task left out.
+        parent: Who asked for it; None: a client did.
+        is_paused: Whether nobody may begin to speak.
+        is_interrupted: Whether those who were speaking were interrupted, too.
+        held: Who is to speak when it goes on.
+        is_stopping: Whether it ends after this turn.
+    """
+
+    run_id: str
+    stream: str
+    first: int = 0
+    parent: Parent | None = None
+    is_paused: bool = False
+    is_interrupted: bool = False
+    held: list[str] = Field(default_factory=list)
+    is_stopping: bool = False
+
+    @property
+    def inside(self) -> tuple[int, ...]:
+        """The turns of larger teams that it is a part of."""
+        return () if self.parent is None else self.parent.inside
+
+    @property
+    def state(self) -> RunState:
+        """How it stands."""
+        return "paused" if self.is_paused else "working"
+
+
+class ManagerState(ConversationState):
+    """What the manager remembers: the turn loop's part, and the runs.
+
+    Attributes:
+        run: The run under way.
+        queued: Tasks that wait for its end.
+        late: Who was speaking when a run was cancelled, by name.
+        recent: Ids of the last runs: a task that is sent again is not carried out again.
+    """
+
+    run: CurrentRun | None = None
+    queued: list[StartRun] = Field(default_factory=list)
+    late: dict[str, Speaking] = Field(default_factory=dict)
+    recent: list[str] = Field(default_factory=list)

@@ -1,0 +1,166 @@
+"""A member of a team as an actor: it speaks when the manager asks it to, in whatever process it lives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from callboard.agents.base import BaseChatAgent
+from callboard.agents.copying import copy_of
+from callboard.agents.team import Team
+from callboard.broker.buried import Buried
+from callboard.cancellation import CancellationToken
+from callboard.context import MessageContext
+from callboard.handlers import event, rpc
+from callboard.log import Log
+from callboard.memory.llm_messages import LLMMessage
+from callboard.messages.base import BaseChatMessage
+from callboard.routed import RoutedAgent
+
+from .drafts import Drafts
+from .errors import TeamNotRunError
+from .local import Participant, reset_participant, speak
+from .orders import Accepted, Answer, Forget, Load, Save, Saved, Speak, Told, TurnFailed
+from .steps import reached
+
+
+class MemberMemory(BaseModel):
+    """What a member remembers of a conversation.
+
+    Attributes:
+        saved: What its agent's `save_beside_context` returned; None: nothing yet.
+        context: The messages of its model context.
+        asked: Number of the turn that it was asked for last.
+    """
+
+    saved: dict[str, Any] | None = None
+    context: Log[LLMMessage] = Log()
+    asked: int = 0
+
+
+class MemberActor(RoutedAgent[MemberMemory]):
+    """Speaks for an agent in one conversation; also for a team that is none of ours, which runs as a whole in it then.
+
+    What the agent remembers is a part of the commit that carries its answer, so a turn is taken once, whatever dies.
+
+    Args:
+        prototype: The agent that the team was given.
+    """
+
+    def __init__(self, prototype: Participant) -> None:
+        super().__init__(prototype.description)
+        self._prototype = prototype
+        self._agent: Participant | None = None
+        self._remembers: MemberMemory | None = None
+
+    @event
+    async def on_speak(self, message: Speak, ctx: MessageContext) -> None:
+        """Take a turn."""
+        if ctx.sender is None:
+            raise TeamNotRunError(self.id.type, "was asked to speak by nobody")
+        await reached("member asked")
+        agent = await self._current()
+        drafts = Drafts(self.runtime, message.run, (*message.inside, message.turn), agent.name)
+        heard = [said for said in message.messages if isinstance(said, BaseChatMessage)]
+        try:
+            said = await speak(agent, heard, ctx.cancellation_token, drafts.show)
+            await drafts.flush()
+            await self._remember(agent)
+        except BaseException:
+            self._doubt(agent)
+            raise
+        finally:
+            await drafts.close()
+        await reached("member answers")
+        self.state.asked = message.turn
+        is_team = isinstance(agent, Team)
+        answer = Answer(turn=message.turn, attempt=drafts.attempt, messages=said, is_team=is_team)
+        await self.tell(answer, ctx.sender, if_buried=True)
+
+    @event
+    async def on_forget(self, message: Forget, ctx: MessageContext) -> None:
+        """Be as in the beginning."""
+        agent = await self._current()
+        await reset_participant(agent, ctx.cancellation_token)
+        await self._remember(agent)
+
+    @event
+    async def on_told(self, message: Told, ctx: MessageContext) -> None:
+        """The team pauses, or goes on."""
+        agent = await self._current()
+        await _tell(agent, message.what, ctx.cancellation_token)
+        await self._remember(agent)
+
+    @rpc
+    async def on_save(self, message: Save, ctx: MessageContext) -> Saved:
+        """Its state, as the agent's `save_state` returns it."""
+        return Saved(state=dict(await (await self._current()).save_state()))
+
+    @rpc
+    async def on_load(self, message: Load, ctx: MessageContext) -> Accepted:
+        """Take over a state."""
+        agent = await self._current()
+        await agent.load_state(message.state)
+        await self._remember(agent)
+        return Accepted()
+
+    @event
+    async def on_buried(self, message: Buried, ctx: MessageContext) -> None:
+        """The manager could not take an answer: it is told in plain words, so that the run does not wait for ever."""
+        failed = TurnFailed(
+            turn=self.state.asked,
+            error_type=message.type,
+            text=f"{message.reason}: {message.error}",
+            where=self.id.type,
+        )
+        await self.tell(failed, message.recipient)
+
+    # The agent of this conversation
+
+    async def _current(self) -> Participant:
+        """The agent as the last commit left it, wherever that was."""
+        # guard: a member goes on from what its last turn left
+        if self._agent is None or self._remembers is not self.state:
+            self._agent = await self._made()
+            self._remembers = self.state
+        return self._agent
+
+    async def _made(self) -> Participant:
+        prototype, memory = self._prototype, self.state
+        agent = prototype.for_conversation() if isinstance(prototype, BaseChatAgent) else copy_of(prototype)
+        if isinstance(agent, BaseChatAgent):
+            agent.keep_context_in(memory.context)
+        if memory.saved is not None:
+            await _load(agent, memory.saved)
+        return agent
+
+    async def _remember(self, agent: Participant) -> None:
+        saved = await _save(agent)
+        if saved != self.state.saved:
+            self.state.saved = saved
+
+    def _doubt(self, agent: Participant) -> None:
+        """A turn has failed in the middle: what can be loaded is loaded again. What can't be stays as the turn left it."""
+        if type(agent).save_state is not BaseChatAgent.save_state:
+            self._agent = None
+
+
+async def _save(agent: Participant) -> dict[str, Any] | None:
+    saved: Mapping[str, Any] | None
+    saved = await (agent.save_beside_context() if isinstance(agent, BaseChatAgent) else agent.save_state())
+    return None if saved is None else dict(saved)
+
+
+async def _load(agent: Participant, saved: Mapping[str, Any]) -> None:
+    await (agent.load_beside_context(saved) if isinstance(agent, BaseChatAgent) else agent.load_state(saved))
+
+
+async def _tell(agent: Participant, what: str, token: CancellationToken) -> None:
+    if isinstance(agent, Team):
+        return  # it runs within one turn
+    if what == "pause":
+        await agent.on_pause(token)
+    elif what == "resume":
+        await agent.on_resume(token)

@@ -1,0 +1,209 @@
+"""What the clients, managers and members of a team send to each other on the bus."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from callboard.broker.encoding.registry import message
+from callboard.messages.unions import AnyMessage
+from callboard.requests import Request
+
+IfBusy: TypeAlias = Literal["reject", "enqueue", "interrupt"]
+"""What happens to a task while a run is under way: a TeamBusyError, it waits, or that run is cancelled."""
+
+RunState: TypeAlias = Literal["idle", "queued", "working", "paused", "completed", "failed", "cancelled"]
+
+
+class _Order(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+@message(name="callboard.team.Accepted")
+class Accepted(_Order):
+    """What became of an order.
+
+    Attributes:
+        run_id: The run that it concerns; "": there is none.
+        state: How that run stands.
+        waiting: Who has not spoken yet, of those whose turn it is; with a paused run: who is to speak when it goes on.
+        queued: How many tasks wait.
+        done: Whether something changed.
+        problem: Why nothing was done, as text for people; "": something was, or nothing was left to do.
+    """
+
+    run_id: str = ""
+    state: RunState = "idle"
+    waiting: list[str] = Field(default_factory=list)
+    queued: int = 0
+    done: bool = True
+    problem: str = ""
+
+
+# Client to manager
+
+
+@message(name="callboard.team.StartRun")
+class StartRun(_Order, Request[Accepted]):
+    """A task for a conversation.
+
+    Attributes:
+        run_id: Chosen by the client; the same again changes nothing.
+        task: The task; empty: go on with what was said.
+        if_busy: What to do when a run is under way.
+    """
+
+    run_id: str
+    task: list[AnyMessage] = Field(default_factory=list)
+    if_busy: IfBusy = "reject"
+
+
+@message(name="callboard.team.Control")
+class Control(_Order, Request[Accepted]):
+    """An order to the run under way.
+
+    Attributes:
+        what: "pause": nobody begins to speak until "resume". "stop": it ends after this turn. "abort": it ends now.
+        now: With "pause": who is speaking is interrupted as well, and begins again from its last recorded step.
+    """
+
+    what: Literal["pause", "resume", "stop", "abort"]
+    now: bool = False
+
+
+@message(name="callboard.team.Describe")
+class Describe(_Order, Request[Accepted]):
+    """How does the conversation stand?"""
+
+
+@message(name="callboard.team.ResetConversation")
+class ResetConversation(_Order, Request[Accepted]):
+    """Forget the conversation."""
+
+
+@message(name="callboard.team.Saved")
+class Saved(_Order):
+    """A state as plain data; `problem` is not "" when there is none to give."""
+
+    state: dict[str, Any] = Field(default_factory=dict)
+    problem: str = ""
+
+
+@message(name="callboard.team.Save")
+class Save(_Order, Request[Saved]):
+    """Give your state: of a manager with all members, of a member its own."""
+
+
+@message(name="callboard.team.Load")
+class Load(_Order, Request[Accepted]):
+    """Take over a state that was saved."""
+
+    state: dict[str, Any]
+
+
+# Manager to member, and back
+
+
+@message(name="callboard.team.Speak")
+class Speak(_Order):
+    """It is your turn.
+
+    Attributes:
+        run: The run's stream, where everything is shown.
+        turn: Number of the turn; the answer names it.
+        messages: What was said since your last turn.
+        inside: Turns of larger teams that this one is a part of, the outermost first.
+    """
+
+    run: str
+    turn: int
+    messages: list[AnyMessage]
+    inside: tuple[int, ...] = ()
+
+
+@message(name="callboard.team.Answer")
+class Answer(_Order):
+    """What a member has said.
+
+    Attributes:
+        turn: The turn it was asked for.
+        attempt: Tells this attempt at the turn from others, in what was shown on the way.
+        messages: What happened on the way, and at last what it says.
+        is_team: Whether it is a team: then others hear every chat message.
+    """
+
+    turn: int
+    attempt: str
+    messages: list[AnyMessage]
+    is_team: bool = False
+
+
+@message(name="callboard.team.TurnFailed")
+class TurnFailed(_Order):
+    """A member can't answer.
+
+    Attributes:
+        turn: The turn it was asked for.
+        error_type: Class of what was raised.
+        text: Its text.
+        where: Where it was raised: the name of a member, of a member's member, or of a manager.
+        traceback: As text.
+    """
+
+    turn: int
+    error_type: str
+    text: str
+    where: str
+    traceback: str = ""
+
+
+@message(name="callboard.team.Forget")
+class Forget(_Order):
+    """Be as in the beginning."""
+
+
+@message(name="callboard.team.Told")
+class Told(_Order):
+    """The team was paused, or goes on; or its run was cancelled, which concerns members that are teams."""
+
+    what: Literal["pause", "resume", "abort"]
+
+
+# In the run's stream
+
+
+@message(name="callboard.team.Shown")
+class Shown(_Order):
+    """Something for those who read a run.
+
+    Attributes:
+        turn: The turn, as a path through nested teams, the outermost first; a last 0: said by a manager.
+        source: Who speaks.
+        attempt: Which attempt at the turn; "": there is only one.
+        messages: What was said or happened.
+        is_final: Whether it is committed; else it is shown while the turn is under way, and void when its attempt ends.
+        is_task: Whether it is the task of the run.
+    """
+
+    turn: tuple[int, ...]
+    source: str
+    attempt: str
+    messages: list[AnyMessage]
+    is_final: bool = False
+    is_task: bool = False
+
+
+@message(name="callboard.team.RunEnded")
+class RunEnded(_Order):
+    """The last entry of a run.
+
+    Attributes:
+        state: How it ended.
+        stop_reason: Why, when it was completed.
+        error: Why, when it failed.
+    """
+
+    state: Literal["completed", "failed", "cancelled"]
+    stop_reason: str | None = None
+    error: TurnFailed | None = None

@@ -1,0 +1,80 @@
+"""A run as its readers see it: what is shown while a turn is under way, and what counts when it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from callboard.agents.task import Said, TaskResult
+from callboard.messages.events import AttemptEndedEvent
+
+from .loop import is_kept
+from .orders import RunEnded, Shown
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """What was shown of one attempt at a turn.
+
+    Attributes:
+        name: Of the attempt.
+        source: Who speaks.
+        ids: Of the messages that were shown.
+    """
+
+    name: str
+    source: str
+    ids: set[str] = field(default_factory=set)
+
+
+class RunReading:
+    """Puts together what a run's stream has.
+
+    Everything is shown once. When the process dies in which somebody was speaking, another attempt at the turn begins: an
+    AttemptEndedEvent says that what was shown of the first one is void.
+
+    Args:
+        shows_task: Whether the task is shown, and part of the result.
+    """
+
+    def __init__(self, shows_task: bool) -> None:
+        self._shows_task = shows_task
+        self._attempts: dict[tuple[int, ...], _Attempt] = {}
+        self._kept: list[Said] = []
+
+    def show(self, shown: Shown) -> Iterator[Said]:
+        """What is new in an entry."""
+        if shown.is_task:
+            if self._shows_task:
+                self._kept.extend(shown.messages)
+                yield from shown.messages
+            return
+        attempt = self._attempts.get(shown.turn)
+        # guard: what a dead process has said is void
+        if attempt is not None and attempt.name != shown.attempt:
+            yield AttemptEndedEvent(source=attempt.source, void_ids=sorted(attempt.ids))
+            attempt = None
+        if attempt is None:
+            attempt = self._attempts[shown.turn] = _Attempt(shown.attempt, shown.source)
+        seen = self._seen(shown.turn)
+        for message in shown.messages:
+            if message.id not in seen:
+                attempt.ids.add(message.id)
+                yield message
+        if shown.is_final:
+            self._settle(shown)
+
+    def result(self, end: RunEnded) -> TaskResult:
+        """What came of the run."""
+        return TaskResult(messages=self._kept, stop_reason=end.stop_reason)
+
+    def _seen(self, turn: tuple[int, ...]) -> set[str]:
+        """Ids of what was shown of a turn and of the turns inside it, but for what is void."""
+        inside = [a.ids for path, a in self._attempts.items() if path[: len(turn)] == turn]
+        return inside[0] if len(inside) == 1 else set().union(*inside)
+
+    def _settle(self, shown: Shown) -> None:
+        """A turn of the outermost team has ended: that is what counts."""
+        if len(shown.turn) == 1:
+            self._kept.extend(filter(is_kept, shown.messages))
+            self._attempts = {path: a for path, a in self._attempts.items() if path[0] != shown.turn[0]}

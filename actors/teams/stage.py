@@ -1,0 +1,95 @@
+"""What the readers of runs see of one message that the manager handles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from callboard.agents.task import Said
+from callboard.messages.base import BaseAgentEvent
+
+from .drafts import Drafts, tag_of
+from .manager_state import CurrentRun
+from .orders import RunEnded, Shown
+
+if TYPE_CHECKING:
+    from callboard.protocol import AgentRuntime
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Entries that are written together."""
+
+    stream: str
+    tag: str
+    settles: str
+    events: list[Shown | RunEnded] = field(default_factory=list)
+
+
+class Stage:
+    """Collects what readers are to see, and writes it with the commit of the message that is handled.
+
+    What belongs to a nested team is a draft in the stream of the outermost one: it counts when that one has heard the
+    whole turn.
+
+    Args:
+        runtime: Writes to the streams of runs.
+        name: The source of what the manager says.
+    """
+
+    def __init__(self, runtime: AgentRuntime, name: str) -> None:
+        self._runtime = runtime
+        self._name = name
+        self._batches: list[_Batch] = []
+        self._drafts: Drafts | None = None
+
+    def task(self, run: CurrentRun, messages: Sequence[Said]) -> None:
+        """The task of a run; that of a nested team was seen already, where it was said."""
+        if run.parent is None:
+            self._add(
+                run,
+                Shown(turn=(0,), source="", attempt="", messages=list(messages), is_final=True, is_task=True),
+            )
+
+    def said(self, run: CurrentRun, messages: Sequence[Said]) -> None:
+        """Something that the manager says or lets be seen."""
+        attempt = "" if self._drafts is None else self._drafts.attempt
+        self._drafts = None
+        turn = (*run.inside, 0)
+        self._add(
+            run, Shown(turn=turn, source=self._name, attempt=attempt, messages=list(messages), is_final=True)
+        )
+
+    def turn(self, run: CurrentRun, number: int, source: str, attempt: str, messages: Sequence[Said]) -> None:
+        """Something that a member has said. It takes the place of its drafts."""
+        turn = (*run.inside, number)
+        shown = Shown(turn=turn, source=source, attempt=attempt, messages=list(messages), is_final=True)
+        self._add(run, shown, "" if run.inside else tag_of(turn))
+
+    def ended(self, run: CurrentRun, end: RunEnded) -> None:
+        """The end of a run."""
+        self._add(run, end)
+
+    async def show(self, run: CurrentRun, event: BaseAgentEvent) -> None:
+        """Something that is seen at once, while the strategy chooses."""
+        if self._drafts is None:
+            self._drafts = Drafts(self._runtime, run.stream, (*run.inside, 0), self._name)
+        await self._drafts.show(event)
+
+    async def write(self) -> None:
+        """Hands everything to the commit."""
+        if self._drafts is not None:
+            await self._drafts.flush()
+        for batch in self._batches:
+            await self._runtime.write_run(batch.stream, batch.events, tag=batch.tag, settles=batch.settles)
+        self._batches.clear()
+
+    def _add(self, run: CurrentRun, entry: Shown | RunEnded, settles: str = "") -> None:
+        tag = tag_of(run.inside)
+        last = self._batches[-1] if self._batches else None
+        if last is None or (last.stream, last.tag) != (run.stream, tag) or (settles and last.settles):
+            last = _Batch(run.stream, tag, settles)
+            self._batches.append(last)
+        last.settles = last.settles or settles
+        last.events.append(entry)

@@ -1,0 +1,72 @@
+"""The list of providers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from callboard.foundation.component import ComponentLoader, UnknownProviderError
+from callboard.foundation.component.providers import AUTOGEN, AUTOGEN_PACKAGES, ELSEWHERE, PROVIDERS
+from callboard.foundation.component.registry import own_name
+
+LISTED = [f"{package}.{name}" for package, names in PROVIDERS.items() for name in names]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("openai_chat_completion_client", "callboard.models.openai.OpenAIChatCompletionClient"),
+        ("azure_openai_chat_completion_client", "callboard.models.openai.AzureOpenAIChatCompletionClient"),
+        (
+            "autogen_ext.models.openai.OpenAIChatCompletionClient",
+            "callboard.models.openai.OpenAIChatCompletionClient",
+        ),
+        (
+            "autogen_ext.models.replay.ReplayChatCompletionClient",
+            "callboard.models.ReplayChatCompletionClient",
+        ),
+        ("autogen_ext.models.cache.ChatCompletionCache", "callboard.models.CachedChatCompletionClient"),
+        ("autogen_core.InMemoryStore", "callboard.InMemoryStore"),
+        ("autogen_core.memory.ListMemory", "callboard.memory.ListMemory"),
+        (
+            "autogen_core.model_context.BufferedChatCompletionContext",
+            "callboard.memory.contexts.BufferedChatCompletionContext",
+        ),
+        ("autogen_core.tools.StaticWorkbench", "callboard.tools.StaticWorkbench"),
+        ("autogen_ext.tools.http.HttpTool", "callboard.tools.HttpTool"),
+        ("autogen_agentchat.agents.AssistantAgent", "callboard.agents.AssistantAgent"),
+        ("autogen_agentchat.teams.Swarm", "callboard.teams.Swarm"),
+        ("autogen_agentchat.base.OrTerminationCondition", "callboard.base.OrTerminationCondition"),
+        ("autogen_agentchat.tools.TeamTool", "callboard.tools.TeamTool"),
+    ],
+)
+def test_autogens_names_are_understood(theirs: str, ours: str) -> None:
+    assert own_name(theirs) == ours
+    assert ours in LISTED
+
+
+def test_every_translation_leads_to_something_that_is_listed() -> None:
+    assert set(AUTOGEN.values()) <= set(LISTED)
+    assert set(AUTOGEN_PACKAGES.values()) <= set(PROVIDERS)
+
+
+@pytest.mark.parametrize("provider", sorted(ELSEWHERE))
+def test_what_we_do_not_have_says_what_to_use(provider: str) -> None:
+    with pytest.raises(UnknownProviderError, match=r"callboard\."):
+        ComponentLoader.load_component({"provider": provider, "config": {}})
+
+
+def test_a_slip_of_the_pen_is_told() -> None:
+    with pytest.raises(UnknownProviderError, match=r"did you mean 'callboard.memory.ListMemory'"):
+        ComponentLoader.load_component({"provider": "callboard.memory.ListMemmory", "config": {}})
+
+
+def test_the_list_imports_nothing() -> None:
+    code = (
+        "import sys; import callboard.foundation.component;"
+        "print([m for m in sys.modules if m.startswith('callboard.') and 'foundation' not in m])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
