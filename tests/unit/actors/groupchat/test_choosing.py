@@ -131,7 +131,9 @@ def with_functions(**functions: str) -> GroupChat:
         for name in "abc"
     ]
     return GroupChat(
-        group, [{"role": "assistant", "content": "", "tool_calls": [CALL]}], speaker_selection_method="round_robin"
+        group,
+        [{"role": "assistant", "content": "", "tool_calls": [CALL]}],
+        speaker_selection_method="round_robin",
     )  # type: ignore[arg-type]
 
 
@@ -150,7 +152,9 @@ async def test_who_can_execute_a_function_speaks(functions: dict[str, str], last
 
 async def test_an_old_function_call_counts_as_well() -> None:
     chat = with_functions(c="add")
-    chat.messages = [{"role": "assistant", "content": "", "function_call": {"name": "add", "arguments": "{}"}}]
+    chat.messages = [
+        {"role": "assistant", "content": "", "function_call": {"name": "add", "arguments": "{}"}}
+    ]
     assert await chosen(chat) == "c"
 
 
@@ -231,7 +235,9 @@ async def test_policies_that_leave_nobody_end_the_chat() -> None:
 # A person
 
 
-@pytest.mark.parametrize("method", ["manual", "MANUAL", lambda last, chat: "manual"], ids=["lower", "upper", "function"])
+@pytest.mark.parametrize(
+    "method", ["manual", "MANUAL", lambda last, chat: "manual"], ids=["lower", "upper", "function"]
+)
 @pytest.mark.parametrize(
     ("answers", "expected", "events"),
     [
@@ -336,7 +342,9 @@ async def test_there_has_to_be_a_model() -> None:
 
 
 async def test_the_group_chat_may_have_a_model_of_its_own() -> None:
-    chat = a_group(speaker_selection_method="auto", select_speaker_auto_llm_config=ReplayChatCompletionClient(["c"]))
+    chat = a_group(
+        speaker_selection_method="auto", select_speaker_auto_llm_config=ReplayChatCompletionClient(["c"])
+    )
     assert await chosen(chat, "a", "b") == "c"
 
 
@@ -347,8 +355,14 @@ class Custom(ReplayChatCompletionClient):
 
 @pytest.mark.parametrize(
     ("classes", "error"),
-    [(Custom, None), ([Custom], None), (None, ValueError), ([], ValueError), ([Custom, Custom], RuntimeError),
-     ([ReplayChatCompletionClient], ValueError)],
+    [
+        (Custom, None),
+        ([Custom], None),
+        (None, ValueError),
+        ([], ValueError),
+        ([Custom, Custom], RuntimeError),
+        ([ReplayChatCompletionClient], ValueError),
+    ],
 )
 async def test_the_config_may_name_a_class(classes: Any, error: type[Exception] | None) -> None:
     chat = a_group(

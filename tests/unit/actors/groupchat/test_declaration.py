@@ -157,9 +157,7 @@ def test_transitions_name_agents_of_the_group(kind: str, case: str) -> None:
         "no agents": {a: ["b"]},
     }[case]
     with pytest.raises(ValueError) as caught:
-        GroupChat(
-            [a, b, c], allowed_or_disallowed_speaker_transitions=given, speaker_transitions_type=kind
-        )
+        GroupChat([a, b, c], allowed_or_disallowed_speaker_transitions=given, speaker_transitions_type=kind)
     assert isinstance(caught.value, KeyError)  # what AG2 raises for "disallowed"
     assert isinstance(caught.value, TransitionError)
     assert str(caught.value).startswith("Speaker transitions: ")
@@ -167,8 +165,11 @@ def test_transitions_name_agents_of_the_group(kind: str, case: str) -> None:
 
 @pytest.mark.parametrize(
     ("transitions", "warning"),
-    [({"a": "b", "b": "a"}, "without speaker transitions"), ({"a": "bb", "b": "a", "c": "a"}, "twice"),
-     ({"a": "b", "b": "a", "c": ""}, "isolated")],
+    [
+        ({"a": "b", "b": "a"}, "without speaker transitions"),
+        ({"a": "bb", "b": "a", "c": "a"}, "twice"),
+        ({"a": "b", "b": "a", "c": ""}, "isolated"),
+    ],
 )
 def test_oddities_are_only_warned_of(
     transitions: dict[str, str], warning: str, caplog: pytest.LogCaptureFixture
@@ -176,7 +177,9 @@ def test_oddities_are_only_warned_of(
     group = {agent.name: agent for agent in agents()}
     given: Any = {group[name]: [group[other] for other in others] for name, others in transitions.items()}
     GroupChat(
-        list(group.values()), allowed_or_disallowed_speaker_transitions=given, speaker_transitions_type="allowed"
+        list(group.values()),
+        allowed_or_disallowed_speaker_transitions=given,
+        speaker_transitions_type="allowed",
     )
     assert warning in caplog.text
 
