@@ -70,6 +70,16 @@ class Log(Sequence[T]):
         """Remove every item."""
         self.trim(keep=0)
 
+    def pop(self) -> T:
+        """Take back the newest item, which no commit holds yet.
+
+        Raises:
+            IndexError: A commit holds it, or there is none: a log loses old items only, see `trim`.
+        """
+        if len(self._items) == self._committed:
+            raise IndexError("there is no item that was appended since the last commit.")
+        return self._items.pop()
+
     def trim(self, *, keep: int) -> None:
         """Remove the oldest items.
 

@@ -5,7 +5,7 @@ They name each other, so they stand in one module; everything else in `actors` d
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, overload, runtime_checkable
 
 from callboard.broker.ids import AgentId, AgentType, TopicId
@@ -207,6 +207,45 @@ class AgentRuntime(Protocol):
             agent: Who sends it and who gets it.
             message_id: An id of your own; a second message with the same id is dropped. None: a new one.
             **options: When; see ReminderOptions.
+        """
+        ...
+
+    async def write_run(
+        self,
+        run_id: str,
+        events: Sequence[Any],
+        *,
+        tag: str = "",
+        settles: str = "",
+        since: int = 0,
+        now: bool = False,
+    ) -> int:
+        """Add events to the stream of a run, for everybody who reads along (`RedisAgentRuntime.read_run`).
+
+        In a handler they are written with the handler's commit: with a failed attempt they are gone. Outside handlers,
+        and with `now=True`, they are written at once; those of a handler whose worker lost its message never are.
+
+        Args:
+            run_id: Id of the run, up to 128 characters. The stream is made when it does not exist, and goes
+                `run_retention` seconds after the last event.
+            events: Instances of message classes, in their order, each up to `max_payload` bytes.
+            tag: Marks drafts: what is shown while work is under way, such as the pieces of a text, and removed when it
+                is settled. Up to 128 characters; "": these are no drafts.
+            settles: Drafts of this run whose tags begin with this are removed in the same step; "": none. It looks at
+                the newest 2,000 entries.
+            since: Number of the first of these drafts, where it is known: nothing before it is looked at.
+            now: At once, also in a handler. Another attempt of the handler writes again.
+
+        Returns:
+            The number of the first of these events; 0 when they are written with the commit, or there are none.
+
+        Raises:
+            SettingValueError: The id or a tag can't be one (a ValueError).
+            EncodeError: An event can't be encoded.
+            EventTooLargeError: An event is larger than `max_payload` (a ValueError).
+            FencedError: Another worker has the message of the handler.
+            CommandError: The key of the stream holds something else.
+            ServerUnavailableError: No server answers.
         """
         ...
 

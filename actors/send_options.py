@@ -61,9 +61,12 @@ class TellOptions(ReminderOptions, total=False):
 
     Keys:
         now: As in PublishOptions.
+        if_buried: When the message becomes a dead letter, for whatever reason, the sender gets a `Buried` of
+            `callboard.broker.buried`, which an `@event` of its handles. One that expires is a dead letter then as well.
     """
 
     now: bool
+    if_buried: bool
 
 
 class RequestOptions(TypedDict, total=False):
@@ -84,8 +87,8 @@ class SendOptions(NamedTuple):
 
     Attributes:
         message_id: idempotency id; None: the runtime chooses the message's id.
-        delay, at, expires_in, now, claim_check, timeout, strict: see PublishOptions and RequestOptions; `delay` is also the
-            `after` of ReminderOptions and TellOptions.
+        delay, at, expires_in, now, claim_check, timeout, strict, if_buried: see PublishOptions, TellOptions and
+            RequestOptions; `delay` is also the `after` of ReminderOptions and TellOptions.
     """
 
     message_id: str | None = None
@@ -96,6 +99,7 @@ class SendOptions(NamedTuple):
     claim_check: bool | None = None
     timeout: float | None = None
     strict: bool | None = None
+    if_buried: bool = False
 
     @classmethod
     def of_event(cls, message_id: str | None, given: PublishOptions) -> SendOptions:
@@ -142,6 +146,7 @@ class SendOptions(NamedTuple):
             expires_in=given.get("expires_in"),
             now=given.get("now", False),
             claim_check=given.get("claim_check"),
+            if_buried=given.get("if_buried", False),
         )
 
     @classmethod

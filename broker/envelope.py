@@ -52,6 +52,7 @@ class Envelope(NamedTuple):
         routes: agents of the chain that let requests in while they wait -> the message that each of them handles,
             and the request that it waits for.
         run: id of the run that it belongs to; what its handler sends carries it on.
+        if_buried: its sender is told when it becomes a dead letter, see buried.py.
     """
 
     id: str
@@ -74,6 +75,7 @@ class Envelope(NamedTuple):
     claimed: bool = False
     routes: Mapping[str, Route] | None = None
     run: str | None = None
+    if_buried: bool = False
 
 
 class Fence(NamedTuple):
@@ -140,6 +142,7 @@ def event(
     version: int = 1,
     claimed: bool = False,
     run: str | None = None,
+    if_buried: bool = False,
 ) -> Envelope:
     """An event that is about to be sent.
 
@@ -151,7 +154,7 @@ def event(
     # fmt: off
     return tuple.__new__(Envelope, (
         id, type, key, sender, 0, body,
-        "event", None, None, False, cause, (), None, expires_in, False, version, False, claimed, None, run,
+        "event", None, None, False, cause, (), None, expires_in, False, version, False, claimed, None, run, if_buried,
     ))
     # fmt: on
 
@@ -183,6 +186,7 @@ def request(
     return tuple.__new__(Envelope, (
         id, type, key, sender, 0, body,
         "request", None, reply_to, recorded, None, chain, deadline, None, cancellable, version, False, claimed, routes, run,
+        False,
     ))
     # fmt: on
 
@@ -192,7 +196,7 @@ def reply(id: str, type: str, sender: str, body: bytes, version: int, claimed: b
     # fmt: off
     return tuple.__new__(Envelope, (
         id, type, "", sender, 0, body,
-        "reply", None, None, False, None, (), None, None, False, version, False, claimed, None, None,
+        "reply", None, None, False, None, (), None, None, False, version, False, claimed, None, None, False,
     ))
     # fmt: on
 
@@ -215,6 +219,7 @@ SHORT: Final = {
     "claimed": "b",
     "routes": "w",
     "run": "u",
+    "if_buried": "f",
 }
 FIRST_OF_HEAD: Final = Envelope._fields.index("kind")
 DEFAULTS: Final = Envelope("", "", "", None, 0, b"")[FIRST_OF_HEAD:]
@@ -242,10 +247,14 @@ Values = tuple[str, str, str, str, bytes, bytes]
 
 def encode(envelope: Envelope) -> Values:
     """The values of an entry as the scripts take them: id, type, key, from, head, body. They add `at` themselves."""
-    special, cause = envelope[FIRST_OF_HEAD:], envelope.cause
+    special = envelope[FIRST_OF_HEAD:]
     if special == DEFAULTS:
         head = b""
-    elif cause and special[CAUSE_AT + 1 :] == BEHIND_CAUSE and special[:CAUSE_AT] == BEFORE_CAUSE:
+    elif (
+        (cause := envelope.cause)
+        and special[CAUSE_AT + 1 :] == BEHIND_CAUSE
+        and special[:CAUSE_AT] == BEFORE_CAUSE
+    ):
         head = _cause_head(cause) or head_of(envelope)
     else:
         head = REPLY_HEAD if special == REPLY else head_of(envelope)
@@ -283,6 +292,7 @@ def head_of(envelope: Envelope) -> bytes:  # noqa: C901 - one `if` per field
         claimed,
         routes,
         run,
+        if_buried,
     ) = envelope[FIRST_OF_HEAD:]
     if kind != "event":
         head["k"] = kind
@@ -312,6 +322,8 @@ def head_of(envelope: Envelope) -> bytes:  # noqa: C901 - one `if` per field
         head["w"] = routes
     if run is not None:
         head["u"] = run
+    if if_buried:
+        head["f"] = True
     try:
         packed = pack_head(head) if head else b""
     except UnicodeEncodeError as broken:
@@ -345,7 +357,7 @@ def decode(values: Sequence[bytes], limits: Limits = DEFAULT) -> Envelope:
         raise DecodeError("the field `at` of the entry has to be a number of milliseconds") from error
     if sender and b"/" not in sender:
         raise DecodeError("the field `from` has to be an agent, as type/key")
-    # Envelope(*plain) would go through its own __new__ with fourteen defaults, which takes twice as long.
+    # Envelope(*plain) would go through its own __new__ with fifteen defaults, which takes twice as long.
     special = (PLAIN.get(head) or _read_head(head, limits)) if head else DEFAULTS
     return tuple.__new__(Envelope, plain + special)
 
@@ -435,5 +447,6 @@ READERS: Final[dict[str, tuple[int, Callable[[Any, str], Any]]]] = {
         "claimed": _flag,
         "routes": _routes,
         "run": _text,
+        "if_buried": _flag,
     }.items()
 }

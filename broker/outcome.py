@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from .envelope import Posting
+from .runs import RunWrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Commit(NamedTuple):
         state: new version and data of a persistent agent; None when it did not change.
         logs: of one whose state has logs, the new version and what is done to them; None when nothing of the state changed.
         outgoing: messages that leave with this commit.
+        events: what is written to the streams of runs.
         once_of: id of the message whose results of ctx.once are no longer needed.
         unless_cancelled: id of the request; when it was cancelled in the meantime, nothing of this is written.
         alone: nothing else of the agent is handled before this is written; the server may change what it says.
@@ -54,6 +56,7 @@ class Commit(NamedTuple):
     alone: bool = False
     dropped: str = ""
     logs: tuple[int, Sequence[LogChange]] | None = None
+    events: Sequence[RunWrite] = ()
 
 
 def committed(
@@ -62,9 +65,10 @@ def committed(
     outgoing: tuple[Posting, ...],
     once_of: str | None,
     logs: tuple[int, Sequence[LogChange]] | None,
+    events: Sequence[RunWrite],
 ) -> Commit:
     """What most handlers end with. The tuple is handed over whole, as for an envelope: see there."""
-    return tuple.__new__(Commit, (reply, state, outgoing, once_of, None, False, "", logs))
+    return tuple.__new__(Commit, (reply, state, outgoing, once_of, None, False, "", logs, events))
 
 
 NOTHING = Commit()

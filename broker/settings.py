@@ -131,6 +131,13 @@ class BrokerSettings:
         description="After which a topic is forgotten that only a prefix subscription made known, when all of it is "
         "handled and nothing came since. 0: never.",
     )
+    run_events: Annotated[Count, Unit("entries")] = Field(
+        default=100_000, description="About how many events the stream of a run keeps: the newest."
+    )
+    run_retention: Seconds = Field(
+        default=604_800.0,
+        description="How long the stream of a run is kept after the last event was written to it.",
+    )
     dedupe_window: Seconds = Field(default=86_400.0, description="How long an idempotency id is remembered.")
     drain_grace: SecondsOrZero = Field(
         default=30.0, description="What running handlers get when a worker stops."

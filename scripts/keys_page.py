@@ -27,6 +27,7 @@ EXPIRIES = {
     "two windows": "2 x `dedupe_window`",
     "minute": "1 min",
     "hour": "1 h",
+    "retention": "`run_retention`",
 }
 
 

@@ -63,7 +63,9 @@ def _requirements() -> list[str]:
 
 
 def test_the_metadata_has_lower_bounds_only() -> None:
-    for requirement in _requirements():
+    # What the interop runtime needs of AutoGen is no public interface, so the extra names the version that is tested.
+    pinned = PROJECT["project"]["optional-dependencies"]["autogen"]
+    for requirement in [text for text in _requirements() if text not in pinned]:
         version = requirement.partition(";")[0]
         assert ">=" in version, requirement
         assert not re.search(r"==|<|~=", version), requirement
@@ -83,7 +85,16 @@ def test_the_constraints_cover_every_requirement() -> None:
 
 
 @pytest.mark.parametrize(
-    "script", ["scripts/demo", "scripts/test", "scripts/check", "scripts/chaos", "scripts/proof", ".ci/run"]
+    "script",
+    [
+        "scripts/demo",
+        "scripts/test",
+        "scripts/check",
+        "scripts/chaos",
+        "scripts/proof",
+        "scripts/interop",
+        ".ci/run",
+    ],
 )
 def test_scripts_can_be_run(script: str) -> None:
     path = ROOT / script

@@ -47,3 +47,121 @@ class ConversationError(AgentError, TypeError):
     name: str
     cls: str
     reason: str
+
+
+class UserInputError(AgentError, RuntimeError):
+    """A person could not be asked.
+
+    Attributes:
+        name: The agent that was to ask.
+        reason: Why not.
+    """
+
+    template = "Failed to get user input for {name!r}: {reason}"
+
+    name: str
+    reason: str
+
+
+class ModelAnswerError(AgentError, RuntimeError):
+    """A model answered with something that its agent can't use.
+
+    Attributes:
+        name: The agent.
+        reason: What it answered, and what is needed.
+    """
+
+    template = "The model of {name!r} {reason}"
+
+    name: str
+    reason: str
+
+
+class AgentSettingError(AgentError, ValueError):
+    """An agent is given what can't work.
+
+    Attributes:
+        name: The agent.
+        reason: What is wrong.
+    """
+
+    template = "The agent {name!r} can't work: {reason}"
+    permanent = True
+
+    name: str
+    reason: str
+
+
+class AssistantSettingError(AgentError, ValueError):
+    """An assistant is given what can't work, or what does not fit together."""
+
+    template = "{reason}"
+    permanent = True
+
+    reason: str
+
+
+class NotAMemoryError(AgentError, TypeError):
+    """Something else was given where a list of memories is needed."""
+
+    template = "Expected a list of Memory, or None, got {given}"
+    permanent = True
+
+    given: str
+
+
+class NoTextError(AgentError, RuntimeError):
+    """A model that was to put the results of tools into words asked for tools again, or its stream had no end.
+
+    Attributes:
+        name: The agent.
+    """
+
+    template = "Reflect on tool use produced no valid text response: the model of {name!r} answered with something else."
+
+    name: str
+
+
+class TurnOverError(AgentError, RuntimeError):
+    """An agent began another turn before this one ended.
+
+    Attributes:
+        name: The agent.
+    """
+
+    template = (
+        "{name!r} began another turn before this one ended. An agent takes one turn at a time: give each conversation "
+        "an agent of its own, see `for_conversation`."
+    )
+
+    name: str
+
+
+class GuardrailError(AgentError, ValueError):
+    """A guardrail says nothing that can be understood.
+
+    Attributes:
+        guardrail: Its name.
+    """
+
+    template = "The guardrail {guardrail} can't be understood: {reason}."
+
+    guardrail: str
+    reason: str
+
+
+class NobodyToAskError(AgentError, RuntimeError):
+    """A guardrail wants a person to decide, and nobody can be asked.
+
+    Attributes:
+        name: The agent.
+        question: For the person.
+    """
+
+    template = (
+        "A guardrail of {name!r} asks: {question} Nobody can be asked: "
+        "write `on_guardrail_asks` in a class of your own."
+    )
+
+    name: str
+    question: str

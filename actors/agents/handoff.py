@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
+from callboard.memory.llm_messages import LLMMessage
 from callboard.tools.function import FunctionTool
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffInput:
+    """What an input filter chooses from.
+
+    Attributes:
+        target: Name of the agent who goes on.
+        along: What goes along without a filter: the other calls of the model's answer, with their results.
+        seen: What the model saw of the conversation when it chose to hand over, without the system message.
+    """
+
+    target: str
+    along: Sequence[LLMMessage]
+    seen: Sequence[LLMMessage]
+
+
+InputFilter: TypeAlias = Callable[[HandoffInput], Sequence[LLMMessage] | Awaitable[Sequence[LLMMessage]]]
+"""What goes along with a handoff. In a handler it has to return the same in every attempt."""
 
 
 class Handoff(BaseModel):
@@ -17,6 +40,8 @@ class Handoff(BaseModel):
         description: When to do it, for the model; "": "Handoff to <target>."
         name: Name of the tool; "": ``transfer_to_<target>``, in lower case.
         message: What is said; "": that the target takes over.
+        input_filter: Chooses what the target's model gets to know beside `message`: the `context` of the HandoffMessage.
+            What the members of a team hear from each other is not touched by it. It is not dumped. AutoGen has none.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -25,6 +50,7 @@ class Handoff(BaseModel):
     description: str = Field(default="")
     name: str = Field(default="")
     message: str = Field(default="")
+    input_filter: SkipJsonSchema[InputFilter | None] = Field(default=None, exclude=True, repr=False)
 
     @model_validator(mode="before")
     @classmethod

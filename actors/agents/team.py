@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
+from pydantic import BaseModel
+
+from callboard.foundation.component import ComponentBase
+
+from .copying import copy_of
 from .task import TaskRunner
 
 
-class Team(ABC, TaskRunner):
+class Team(ABC, TaskRunner, ComponentBase[BaseModel]):
     """Several agents who carry out tasks together."""
+
+    component_type = "team"
 
     @property
     @abstractmethod
@@ -48,3 +55,11 @@ class Team(ABC, TaskRunner):
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over what `save_state` returned."""
         ...
+
+    def for_conversation(self) -> Self:
+        """A team like this one, for another conversation; its members are copied by their own `for_conversation`.
+
+        Raises:
+            ConversationError: Something in it can't be copied (a TypeError).
+        """
+        return copy_of(self)

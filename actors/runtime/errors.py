@@ -8,6 +8,7 @@ ActorError
 ├── WrongAgentClassError     an agent is not of the class that was asked for (TypeError)
 ├── ScheduleError            a message can't be sent at that time (ValueError)
 ├── MaxRuntimeError          a handler ran too long (TimeoutError)
+├── EventTooLargeError       an event of a run is larger than the limit (ValueError)
 ├── DeadlockError            a request would wait for itself
 └── ChainTooDeepError        reentrant agents ask each other without end
 ```
@@ -41,6 +42,19 @@ class AgentInstanceError(ActorError, ValueError):
     permanent = True
 
     text: str
+
+
+class EventTooLargeError(ActorError, ValueError):
+    """An event of a run is larger than the limit."""
+
+    template = (
+        "the event has {size:,} bytes, the limit is {limit:,}: "
+        "write less, or raise max_payload (CALLBOARD_MAX_PAYLOAD)"
+    )
+    permanent = True
+
+    size: int
+    limit: int
 
 
 class UnknownInstanceError(ActorError, RuntimeError):

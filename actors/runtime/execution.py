@@ -17,6 +17,7 @@ from callboard.broker.encoding.limits import Limits
 from callboard.broker.envelope import Envelope, Fence, Posting
 from callboard.broker.ids import derived_id
 from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.runs import RunWrite
 from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext, handling
 
@@ -60,6 +61,7 @@ class Execution:
         kept_with: id of the message with which its records are kept: its own, or that of the message whose handler
             let it in.
         outgoing: what leaves with the commit.
+        events: what is written to the streams of runs with the commit.
         has_sent: something left at once, so that the commit has to forget it.
         owner: the transport that the message came by.
         is_over: the handler has ended, so that nothing can leave with its commit any more.
@@ -77,6 +79,7 @@ class Execution:
         "context",
         "door",
         "envelope",
+        "events",
         "has_sent",
         "is_over",
         "kept_with",
@@ -102,6 +105,7 @@ class Execution:
         self.receipt = receipt
         self.kept_with = kept_with or envelope.id
         self.outgoing: list[Posting] = []
+        self.events: list[RunWrite] = []
         self.has_sent = False
         self.is_over = False
         self.door: Door | None = None
@@ -133,8 +137,14 @@ class Execution:
         self.has_sent = True
         return f">{self.agent_id.type}:{self.kept_with}|{name}"
 
-    def next_id(self) -> str:
-        """The id of the next message that this handler publishes: the same in every attempt at the message."""
+    def next_id(self, nature: str = "") -> str:
+        """The id of the next message that this handler publishes: the same in every attempt at the message.
+
+        Args:
+            nature: messages of one nature are counted apart from the others; "": all that have none.
+        """
+        if nature:
+            return self.request_id(nature.encode())
         # guard: every attempt gives the same ids
         self._ordinal += 1
         return derived_id(self.envelope.id, str(self.agent_id), self._ordinal)

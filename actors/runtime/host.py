@@ -169,7 +169,8 @@ class AgentHost:
             return NOTHING
         # A retry is not dropped: its handler began in time, or may have begun in a worker that died.
         if envelope.expires_in is not None and not delivery.tries and self._is_late(envelope):
-            return self._drop("expired")
+            dropped = self._drop("expired")
+            return DeadLetter("expired") if envelope.if_buried else dropped
         return None
 
     def _is_late(self, envelope: Envelope) -> bool:
@@ -237,14 +238,17 @@ class AgentHost:
             state, logs = self._changed(live)
         self.handled += 1
         record_of = execution.record_of
-        if not (reply or state or logs or record_of or execution.outgoing):
+        events = execution.events
+        if not (reply or state or logs or record_of or execution.outgoing or events):
             return NOTHING
         outgoing = tuple(execution.outgoing)
         if envelope.cancellable:
             # The server may find that it was cancelled: then the state that this process has is not the stored one.
             is_alone = state is not None or logs is not None
-            return Commit(reply, state, outgoing, record_of, envelope.id, alone=is_alone, logs=logs)
-        return committed(reply, state, outgoing, record_of, logs)
+            return Commit(
+                reply, state, outgoing, record_of, envelope.id, alone=is_alone, logs=logs, events=events
+            )
+        return committed(reply, state, outgoing, record_of, logs, events)
 
     @staticmethod
     def _changed(

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from callboard.broker import BrokerSettings, MessageRegistry, SubscriptionTable
 from callboard.broker.consumer.interfaces import ConsumedType
@@ -24,13 +24,19 @@ from callboard.intervention import InterventionHandler
 from .audience import Audience
 from .errors import RuntimeStateError, register_errors
 from .execution import Executions
-from .following import Following
 from .local_agents import LocalAgents
 from .local_worker import LocalWorker
 from .sending import Sender
 
 if TYPE_CHECKING:
     from callboard.broker.redis.server.embedded import ServerHandle
+
+
+class Reading(Protocol):
+    """What reads along in this process, as long as the runtime is open."""
+
+    def end(self) -> None:
+        """Ends the reading."""
 
 
 class RuntimeLifecycle:
@@ -70,7 +76,7 @@ class RuntimeLifecycle:
         self._exit_when_stuck = exit_when_stuck
         self._transport: RedisTransport | None = None
         self._server: ServerHandle | None = None
-        self._followings: weakref.WeakSet[Following] = weakref.WeakSet()
+        self._followings: weakref.WeakSet[Reading] = weakref.WeakSet()
         self._sender: Sender | None = None
         self._worker: LocalWorker | None = None
         self._task: asyncio.Task[None] | None = None
@@ -250,8 +256,12 @@ class RuntimeLifecycle:
             declare=lambda: self._declare(transport),
             is_sending=self._is_sending,
             exit_when_stuck=self._exit_when_stuck,
+            cancelled=self._hear_cancelled,
         )
         await self._worker.run()
+
+    def _hear_cancelled(self, what: str) -> None:
+        """Something was cancelled, here or in another process: for what a subclass has to cancel besides requests."""
 
     def _consumed_types(self) -> list[ConsumedType]:
         return [

@@ -20,6 +20,7 @@ from callboard.protocol import Agent, AgentRuntime
 from callboard.state import dump_state, restore_state
 
 from .errors import AgentInstanceError, RuntimeStateError
+from .failures import FACTORY_RAISED
 from .registration import AgentClass, Factory, LiveAgent, LocalAgentType
 
 logger = logging.getLogger("callboard.actors")
@@ -122,9 +123,13 @@ class LocalAgents:
 
     async def _make(self, kind: LocalAgentType, agent_id: AgentId) -> LiveAgent:
         with AgentInstantiationContext.populate_context((self._runtime, agent_id)):
-            agent = kind.construct(agent_id)
-            if inspect.isawaitable(agent):
-                agent = await agent
+            try:
+                agent = kind.construct(agent_id)
+                if inspect.isawaitable(agent):
+                    agent = await agent
+            except (Exception, SystemExit) as error:
+                BaseException.add_note(error, f"{FACTORY_RAISED} {kind.type!r}, which was making {agent_id}")
+                raise
         kind.check(agent)
         await agent.bind_id_and_runtime(agent_id, self._runtime)
         return LiveAgent(agent, agent_id)
@@ -169,7 +174,7 @@ class LocalAgents:
         for kind in self:
             if not kind.persistent:
                 continue
-            if kind.factory is not None:
+            if kind.factory is not None and not kind.lasting:
                 kind.live.clear()
             for live in kind.live.values():
                 live.mailbox = None
@@ -181,7 +186,7 @@ class LocalAgents:
         Of agents without a state, whose memory is in no other place, only those beyond the number of `most`.
         """
         for kind in self:
-            if kind.factory is None:
+            if kind.factory is None or kind.lasting:
                 continue
             idle = [pair for pair in kind.live.items() if pair[1].used < before and not _has_work(pair[1])]
             if not kind.persistent:

@@ -53,6 +53,7 @@ class LocalWorker:
         declare: makes agent types and subscriptions known to the server.
         is_sending: whether something is on its way to the server.
         exit_when_stuck: end the process when a handler blocks the event loop long after its `max_runtime`.
+        cancelled: called with whatever is cancelled, in any process, besides the requests that are handled here.
     """
 
     def __init__(
@@ -65,7 +66,9 @@ class LocalWorker:
         declare: Callable[[], Coroutine[Any, Any, None]],
         is_sending: Callable[[], bool],
         exit_when_stuck: bool = False,
+        cancelled: Callable[[str], None] = lambda _: None,
     ) -> None:
+        self._cancelled = cancelled
         self._transport = executions.transport
         self._is_sending = is_sending
         self._exit_when_stuck = exit_when_stuck
@@ -131,6 +134,7 @@ class LocalWorker:
     def _obey(self, order: str, what: str) -> None:
         if order == "cancel":
             self.host.cancel(what)
+            self._cancelled(what)
         elif order in ("pause", "make way"):
             self.consumer.step_back(concerned_by(what))
 

@@ -160,6 +160,7 @@ class Reentry:
                 return
             # Without a suspension since the handler returned: all of it is in the outer commit, or nothing.
             self._execution.outgoing += nested.outgoing
+            self._execution.events += nested.events
             self._replies[envelope.id] = reply
             if not is_repeated:
                 await self._answer(entry, "ok", reply)

@@ -54,6 +54,7 @@ class LocalAgentType:
         persistent: its agents keep their state in Redis.
         is_plain: nothing has to be done around its handlers.
         reentrant: they can be asked while they wait, as its settings or its class say.
+        lasting: they are kept until the runtime closes, as their class says: what they know is in no state.
     """
 
     type: str
@@ -64,11 +65,13 @@ class LocalAgentType:
     making: dict[str, asyncio.Future[LiveAgent]] = field(default_factory=dict)
     persistent: bool = field(init=False)
     reentrant: bool = field(init=False)
+    lasting: bool = field(init=False)
     is_plain: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.persistent = self.expected_class is not None and state_model(self.expected_class) is not None
         self.reentrant = self.settings.reentrant or getattr(self.expected_class, "reentrant", False) is True
+        self.lasting = getattr(self.expected_class, "lasting", False) is True
         self.is_plain = self.settings.max_runtime is None and not self.reentrant
 
     def construct(self, agent_id: AgentId) -> Any:

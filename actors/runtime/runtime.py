@@ -21,13 +21,13 @@ from .control import Control
 from .errors import WrongAgentClassError
 from .lifecycle import declared
 from .local_agents import LocalAgents
-from .messages import RuntimeMessages
 from .registration import LiveAgent
+from .run_streams import RuntimeRuns
 
 T = TypeVar("T", bound=Agent)
 
 
-class RedisAgentRuntime(RuntimeMessages):
+class RedisAgentRuntime(RuntimeRuns):
     """Runs agents in this process; their messages, and the state of persistent ones, live in Redis.
 
     One and the same runtime serves a script that does everything in one process and one worker among many. It connects

@@ -30,6 +30,7 @@ from .orders import (
     Told,
     TurnFailed,
 )
+from .run_errors import failure_by
 from .saving import dump_team, load_team
 from .steps import reached
 
@@ -195,9 +196,7 @@ class TeamManager(RoutedAgent[ManagerState]):
         member = self._member(AgentId.from_str(message.recipient))
         speaking = self.state.speaking.get(member)
         if speaking is not None:
-            text = f"{message.reason}: {message.error} (dead letter {message.message_id})"
-            failed = TurnFailed(turn=speaking.turn, error_type=message.type, text=text, where=member)
-            await self._turn_failed(member, failed)
+            await self._turn_failed(member, failure_by(message, member, speaking.turn))
 
     async def _turn_failed(self, member: str, failed: TurnFailed) -> None:
         speaking = self.state.speaking.get(member)
@@ -244,8 +243,11 @@ class TeamManager(RoutedAgent[ManagerState]):
         await self._keep()
 
     def _accepted(self, run_id: str, done: bool) -> Accepted:
-        run = self.state.run
-        return Accepted(run_id=run_id, state="idle" if run is None else run.state, done=done)
+        run, queued = self.state.run, len(self.state.queued)
+        if run is None:
+            return Accepted(run_id=run_id, queued=queued, done=done)
+        waiting = run.held if run.is_paused and run.held else list(self.state.speaking)
+        return Accepted(run_id=run_id, state=run.state, waiting=waiting, queued=queued, done=done)
 
     def _address(self, member: str) -> AgentId:
         return AgentId(f"{self.id.type}.{member}", self.id.key)

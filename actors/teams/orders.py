@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -27,12 +27,16 @@ class Accepted(_Order):
     Attributes:
         run_id: The run that it concerns; "": there is none.
         state: How that run stands.
+        waiting: Who has not spoken yet, of those whose turn it is; with a paused run: who is to speak when it goes on.
+        queued: How many tasks wait.
         done: Whether something changed.
         problem: Why nothing was done, as text for people; "": something was, or nothing was left to do.
     """
 
     run_id: str = ""
     state: RunState = "idle"
+    waiting: list[str] = Field(default_factory=list)
+    queued: int = 0
     done: bool = True
     problem: str = ""
 
@@ -203,3 +207,7 @@ class RunEnded(_Order):
     state: Literal["completed", "failed", "cancelled"]
     stop_reason: str | None = None
     error: TurnFailed | None = None
+
+
+ANSWERS: Final = (Accepted, Saved, Shown, RunEnded)
+"""What clients are answered, and read: they don't send it, so it has to be made known to them."""

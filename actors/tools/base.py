@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from functools import cached_property
@@ -12,10 +13,12 @@ from pydantic import BaseModel, ValidationError
 from callboard.cancellation import CancellationToken
 from callboard.errors import did_you_mean
 from callboard.foundation.component import ComponentBase
+from callboard.logging import EVENT_LOGGER_NAME, ToolCallEvent
 
 from .errors import ToolArgumentsError, ToolStateError
 from .schema import ParametersSchema, ToolSchema, parameters_of
 from .text import to_text
+from .unknown import IfUnknown
 
 __all__ = [
     "BaseStreamTool",
@@ -27,6 +30,8 @@ __all__ = [
     "ToolSchema",
     "validated",
 ]
+
+events = logging.getLogger(EVENT_LOGGER_NAME)
 
 ArgsT_contra = TypeVar("ArgsT_contra", bound=BaseModel, contravariant=True)
 ReturnT_co = TypeVar("ReturnT_co", covariant=True)
@@ -116,6 +121,8 @@ class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co], ComponentBase[BaseM
         description: Its purpose, written for the model.
         strict: Describe the arguments by the rules of OpenAI's structured outputs.
         timeout: Seconds until a workbench stops it; None: as the workbench says.
+        if_unknown: What an assistant that has it does when a crash left it unknown whether it did its work, see
+            `IfUnknown`; None: as "retry".
 
     Raises:
         StrictSchemaError: `strict`, and the arguments can't be described so (a ValueError). AutoGen says so when the
@@ -133,6 +140,7 @@ class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co], ComponentBase[BaseM
         strict: bool = False,
         *,
         timeout: float | None = None,
+        if_unknown: IfUnknown | None = None,
     ) -> None:
         self._args_type = args_type
         self._return_type = return_type
@@ -140,6 +148,7 @@ class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co], ComponentBase[BaseM
         self._description = description
         self._strict = strict
         self.timeout = timeout
+        self.if_unknown: IfUnknown | None = if_unknown
         if strict:
             self._parameters  # noqa: B018 - raises now rather than later
 
@@ -196,9 +205,15 @@ class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co], ComponentBase[BaseM
         self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
     ) -> Any:
         """Check the arguments and run it; see `Tool.run_json`."""
-        return await self.run(
-            cast("ArgsT_contra", validated(self.args_type(), args, self._name)), cancellation_token
-        )
+        checked = cast("ArgsT_contra", validated(self.args_type(), args, self._name))
+        value = await self.run(checked, cancellation_token)
+        self._log(args, value)
+        return value
+
+    def _log(self, args: Mapping[str, Any], value: Any) -> None:
+        if events.isEnabledFor(logging.DEBUG):
+            text = self.return_value_as_string(value)
+            events.debug(ToolCallEvent(tool_name=self._name, arguments=args, result=text))
 
     async def save_state_json(self) -> Mapping[str, Any]:
         """Its state as plain data: none."""
@@ -232,8 +247,10 @@ class BaseStreamTool(
     ) -> AsyncGenerator[StreamT_co | ReturnT_co, None]:
         """Check the arguments and run it; see `StreamTool.run_json_stream`."""
         checked = cast("ArgsT_contra", validated(self.args_type(), args, self._name))
+        item: Any = None
         async for item in self.run_stream(checked, cancellation_token):
             yield item
+        self._log(args, item)
 
 
 class BaseToolWithState(BaseTool[ArgsT_contra, ReturnT_co], ABC, Generic[ArgsT_contra, ReturnT_co, StateT]):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import functools
 import inspect
 import secrets
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, Self, overload
@@ -19,16 +16,16 @@ from callboard.annotations import local_scope
 from callboard.cancellation import CancellationToken
 from callboard.foundation.component import (
     Component,
-    ComponentNotAllowedError,
     NotDumpableError,
-    permissions,
 )
+from callboard.foundation.threads import in_thread
 
 from .base import BaseTool
 from .context import current_tool_context
 from .errors import ToolConfigError, ToolContextError, ToolDeclarationError
-from .importing import import_function, is_from, path_of
-from .signatures import FunctionSignature, name_of, plain_function, read_signature
+from .importing import allowed_modules, import_function, path_of
+from .signatures import FunctionSignature, Injected, name_of, plain_function, read_signature
+from .unknown import IfUnknown
 
 
 class FunctionToolConfig(BaseModel):
@@ -40,6 +37,7 @@ class FunctionToolConfig(BaseModel):
         description: Its purpose, written for the model.
         strict: See FunctionTool.
         timeout: See FunctionTool.
+        if_unknown: See FunctionTool.
     """
 
     function: str
@@ -47,6 +45,7 @@ class FunctionToolConfig(BaseModel):
     description: str
     strict: bool = False
     timeout: float | None = None
+    if_unknown: IfUnknown | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -80,6 +79,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
         global_imports: Taken for the sake of programs written for AutoGen, and not needed: the function is imported.
         strict: Describe the arguments by the rules of OpenAI's structured outputs.
         timeout: Seconds until a workbench gives it up; None: as the workbench says.
+        if_unknown: See BaseTool.
 
     Raises:
         ToolDeclarationError: A parameter has no type, or one that can't be described (a ValueError).
@@ -98,6 +98,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
         strict: bool = False,
         *,
         timeout: float | None = None,
+        if_unknown: IfUnknown | None = None,
     ) -> None:
         if isinstance(func, FunctionTool):
             func = func.function
@@ -114,6 +115,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
             description or _first_paragraph(func),
             strict,
             timeout=timeout,
+            if_unknown=if_unknown,
         )
         self.__doc__ = func.__doc__
 
@@ -121,6 +123,11 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
     def function(self) -> Callable[..., Any]:
         """The function."""
         return self._func
+
+    @property
+    def takes_key(self) -> bool:
+        """Whether the function has a parameter `idempotency_key`."""
+        return Injected.KEY in self._signature.injected.values()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function as if it were none of ours."""
@@ -144,7 +151,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
         key = around.idempotency_key or secrets.token_hex(16)
         positional, named = self._signature.arguments(args, cancellation_token, ctx, key)
         call = functools.partial(self._func, *positional, **named)
-        result = call() if self._is_async else await _in_thread(self.name, call)
+        result = call() if self._is_async else await in_thread(f"callboard-tool-{self.name}", call)
         return await result if inspect.isawaitable(result) else result
 
     def to_config(self) -> FunctionToolConfig:
@@ -160,6 +167,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
             description=self.description,
             strict=self._strict,
             timeout=self.timeout,
+            if_unknown=self.if_unknown,
         )
 
     @classmethod
@@ -182,6 +190,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
             config.name,
             strict=config.strict,
             timeout=config.timeout,
+            if_unknown=config.if_unknown,
         )
 
     def _to_config(self) -> FunctionToolConfig:
@@ -192,11 +201,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
 
     @classmethod
     def _from_config(cls, config: FunctionToolConfig) -> Self:
-        modules = sorted(permissions().modules)
-        module = config.function.partition(":")[0]
-        if not is_from(module, modules):
-            raise ComponentNotAllowedError(f"importing the function {config.function}", "modules", module)
-        return cls.from_config(config, modules=modules)
+        return cls.from_config(config, modules=allowed_modules(config.function))
 
     def __repr__(self) -> str:
         return f"<FunctionTool {self.name}>"
@@ -214,6 +219,7 @@ def tool(
     description: str = ...,
     strict: bool = ...,
     timeout: float | None = ...,
+    if_unknown: IfUnknown | None = ...,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -224,6 +230,7 @@ def tool(
     description: str = "",
     strict: bool = False,
     timeout: float | None = None,
+    if_unknown: IfUnknown | None = None,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Decorator: the function becomes a FunctionTool, and can still be called.
 
@@ -239,13 +246,20 @@ def tool(
         description: Its purpose, written for the model; "": the first paragraph of its docstring.
         strict: See FunctionTool.
         timeout: See FunctionTool.
+        if_unknown: See BaseTool.
 
     Raises:
         ToolDeclarationError, StrictSchemaError: As FunctionTool.
     """
-    if func is not None:
-        return FunctionTool(func, description, name, strict=strict, timeout=timeout)
-    return lambda function: FunctionTool(function, description, name, strict=strict, timeout=timeout)
+    make = functools.partial(
+        FunctionTool,
+        description=description,
+        name=name,
+        strict=strict,
+        timeout=timeout,
+        if_unknown=if_unknown,
+    )
+    return make if func is None else make(func)
 
 
 def _caller() -> FrameType | None:
@@ -254,41 +268,6 @@ def _caller() -> FrameType | None:
     while frame is not None and frame.f_globals is globals():
         frame = frame.f_back
     return frame
-
-
-async def _in_thread(name: str, call: Callable[[], Any]) -> Any:
-    """Runs a function in a thread of its own.
-
-    Not in the loop's pool: functions that hang would fill it, block other users of the pool, and keep the process from
-    ending.
-    """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def run() -> None:
-        try:
-            result, error = context.run(call), None
-        except BaseException as raised:  # noqa: BLE001 - it is raised again where it is awaited
-            result, error = None, raised
-        try:
-            loop.call_soon_threadsafe(_settle, done, result, error)
-        except RuntimeError:
-            return  # the loop is closed: no caller waits any more
-
-    threading.Thread(target=run, name=f"callboard-tool-{name}", daemon=True).start()
-    return await done
-
-
-def _settle(done: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    if done.done():
-        return
-    if error is None:
-        done.set_result(result)
-    elif isinstance(error, StopIteration):
-        done.set_exception(RuntimeError(f"the function raised {error!r}"))  # a future refuses a StopIteration
-    else:
-        done.set_exception(error)
 
 
 def _check_callable(func: object, name: str) -> None:

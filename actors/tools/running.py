@@ -25,6 +25,7 @@ from .errors import ToolArgumentsError, ToolEndedError, ToolError, ToolReturnErr
 from .limits import run_limited
 from .results import ToolResult, error_result
 from .sizes import DEFAULT_LIMITS, ResultLimits
+from .unknown import NOT_AGAIN, IfUnknown
 from .workbench import StreamWorkbench, Workbench
 
 if TYPE_CHECKING:
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CONCURRENCY: Final = 16
 DIGITS: Final = 32  # of a call's hash
-
-IfUnknown: TypeAlias = Literal["retry", "tell"]
-"""What to do when a crash left it unknown whether a tool did its work: call it again, or tell the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +90,8 @@ async def run_tools(
         timeout: Seconds until a call is given up, besides the limits of the workbench and its tools; None: no limit.
         concurrency: The most calls at a time.
         limits: How large a result may be, besides the limits of the workbench.
-        if_unknown: By tool, what to do when its outcome is unknown after a crash. "retry", the default, calls it again;
-            "tell" tells the model, at the cost of one more record for each call of the tool.
+        if_unknown: By tool, what to do when its outcome is unknown after a crash, see `IfUnknown`; the default is "retry".
+            "tell" and "ask" cost one more record for each call of the tool.
         on_event: Awaited as things happen, those of different calls in any order. Calls whose results were recorded
             start and end as well. Its errors are raised.
 
@@ -183,7 +181,7 @@ class _Answer:
             return instead if again is None else await again.run(_same, instead)
 
     async def _unless_unknown(self, call: FunctionCall, asked: AskedCall, step: NumberedStep) -> ToolResult:
-        if self.if_unknown.get(asked.name, "retry") == "tell":
+        if self.if_unknown.get(asked.name) in NOT_AGAIN:
             mine = secrets.token_hex(8)
             begun = await step.context.once(f"{step.full_name}:begun", _same, mine)
             # guard: a call that a crash cut off is not made again unasked

@@ -85,6 +85,8 @@ def weight(outcome: Outcome) -> int:
             size += len(posting.envelope.body)
             if posting.claim is not None:
                 size += len(posting.claim.body)
+        for write in outcome.events:
+            size += write.size
     elif isinstance(outcome, DeadLetter):
         size = len(outcome.error.traceback) if outcome.error is not None else 0
     else:

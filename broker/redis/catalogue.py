@@ -11,7 +11,7 @@ from typing import Literal
 
 from callboard.broker.settings import BrokerSettings
 
-Expiry = Literal["never", "window", "two windows", "minute", "hour"]
+Expiry = Literal["never", "window", "two windows", "minute", "hour", "retention"]
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 
@@ -24,7 +24,7 @@ class KeyKind:
         pattern: the suffix, with `<...>` where it differs from key to key.
         type: as the command TYPE says it; several with " or " between them.
         holds: what stands in it.
-        expiry: how long it may stay; "window" is `dedupe_window`.
+        expiry: how long it may stay; "window" is `dedupe_window`, "retention" is `run_retention`.
         publisher: the commands that a user who only publishes may run on it, with spaces between: those that publishing and
             asking run, and no others. Workers and operators read and write every key.
     """
@@ -50,6 +50,7 @@ class KeyKind:
         """The longest time to live, ms; None: it stays."""
         window = int(settings.dedupe_window * 1000)
         lifetimes = {"window": window, "two windows": 2 * window, "minute": MINUTE_MS, "hour": HOUR_MS}
+        lifetimes["retention"] = int(settings.run_retention * 1000)
         return lifetimes.get(self.expiry)
 
 
@@ -203,6 +204,12 @@ OF_ONE_THING = (
         "an agent's state: v (version), d (data), w (worker that wrote it), l (its logs: field, items, field, ...)",
     ),
     KeyKind("log:<type>:<key>:<field>", "list", "items of a log of an agent's state, as JSON, oldest first"),
+    KeyKind(
+        "run:<id>",
+        "stream",
+        "what happens in a run, as entries 0-1, 0-2, ...: at, type, v, body; with `tag` it is a draft, see runs.lua",
+        "retention",
+    ),
     KeyKind(
         "worker:<worker>",
         "hash",

@@ -57,6 +57,11 @@ def reply(process: str) -> str:
     return f"reply:{process}"
 
 
+def run(run_id: str) -> str:
+    """The suffix of the stream of a run."""
+    return f"run:{run_id}"
+
+
 def user_in_names(user: str) -> str:
     """A user of the server as a part of the names of Redis keys, and of patterns of them."""
     return quote(user or "default", safe="")

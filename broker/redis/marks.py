@@ -76,6 +76,15 @@ class Mark(StrEnum):
         "the same, of which some have an idempotency id",
         "window (ms), count, then for each: idempotency id or '', and as before",
     )
+    EVENTS = (
+        "E",
+        "events of runs",
+        (
+            "count, then for each write: run, most entries, how long it is kept (ms), tag or '', beginning of the tags of "
+            "drafts that are settled or '', number from which on these may stand, count, then for each event: type, "
+            "version, body"
+        ),
+    )
 
 
 ENDINGS = (Mark.COMMIT, Mark.DEAD_LETTER, Mark.RETRY, Mark.RELEASE, Mark.WAIT)

@@ -40,6 +40,8 @@ SHARED = (
     "layout",
     "forgetting",
     "logs",
+    "batches",
+    "runs",
     "functions",
 )
 """The files of `lua/shared/`, each of which may use those before it."""
@@ -52,6 +54,7 @@ PARTS = {
 
 OPERATIONS = (
     "publish",
+    "write",
     "turn",
     "beat",
     "declare",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field
 
@@ -23,6 +23,18 @@ class ChatCompletionContextState(BaseModel):
     """
 
     messages: list[LLMMessage] = Field(default_factory=list)
+
+
+class Mark(NamedTuple):
+    """A place in a conversation to which a context can go back.
+
+    Attributes:
+        length: how many messages there were.
+        replaced: how often the whole conversation had been replaced.
+    """
+
+    length: int
+    replaced: int
 
 
 class ChatCompletionContext(ABC, ComponentBase[BaseModel]):
@@ -74,6 +86,48 @@ class ChatCompletionContext(ABC, ComponentBase[BaseModel]):
             ValueError: it is not such a state.
         """
         self._replace(ChatCompletionContextState.model_validate(state).messages)
+
+    # For agents: turns that fail, and conversations that are kept elsewhere
+
+    def mark(self) -> Mark:
+        """Where the conversation is now, for `go_back`."""
+        return Mark(len(self._messages), self._replaced)
+
+    def go_back(self, mark: Mark, *, added: int) -> bool:
+        """Take back the messages that were added since a mark.
+
+        Args:
+            mark: from `mark`.
+            added: how many they are.
+
+        Returns:
+            False, and nothing has changed, where there is something else than these in the place of what there was: a
+            summary, for example.
+        """
+        if mark.replaced != self._replaced or len(self._messages) != mark.length + added:
+            return False
+        for _ in range(added):
+            self._messages.pop()
+        return True
+
+    def keep_in(self, messages: Conversation) -> None:
+        """Keep the conversation in another list from now on.
+
+        Args:
+            messages: an empty list gets the conversation so far; one that is not empty is the conversation.
+        """
+        if not len(messages):
+            messages.extend(list(self._messages))
+        self._messages = messages
+
+    @property
+    def is_only_messages(self) -> bool:
+        """Whether its messages are all that it has to save: no subclass writes anything else into its state."""
+        cls = type(self)
+        return (
+            cls.save_state is ChatCompletionContext.save_state
+            and cls.load_state is ChatCompletionContext.load_state
+        )
 
     def _replace(self, messages: Sequence[LLMMessage]) -> None:
         self._replaced += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from callboard.memory.llm_messages import AssistantMessage, FunctionExecutionResultMessage, LLMMessage
 
@@ -37,7 +38,8 @@ def newest(messages: Conversation, number: int) -> list[LLMMessage]:
 def oldest(messages: Conversation, number: int) -> list[LLMMessage]:
     """The first messages, without a call at their end whose result is not among them."""
     kept: list[LLMMessage] = []
-    for group in exchanges(messages):
+    # One more than are kept: it may be the result of the last of them. The rest is not looked at, however long it is.
+    for group in exchanges(islice(messages, number + 1)):
         if len(kept) + len(group) > number:
             break
         kept += group

@@ -89,7 +89,9 @@ class BufferedChatCompletionContext(ChatCompletionContext, Component[BufferedCha
         return cls(config.buffer_size, config.initial_messages)
 
 
-class HeadAndTailChatCompletionContext(ChatCompletionContext, Component[HeadAndTailChatCompletionContextConfig]):
+class HeadAndTailChatCompletionContext(
+    ChatCompletionContext, Component[HeadAndTailChatCompletionContextConfig]
+):
     """A context that shows the first and the newest messages, and says between them how many are left out.
 
     Args:
@@ -134,7 +136,9 @@ class HeadAndTailChatCompletionContext(ChatCompletionContext, Component[HeadAndT
         return cls(config.head_size, config.tail_size, config.initial_messages)
 
 
-class TokenLimitedChatCompletionContext(ChatCompletionContext, Component[TokenLimitedChatCompletionContextConfig]):
+class TokenLimitedChatCompletionContext(
+    ChatCompletionContext, Component[TokenLimitedChatCompletionContextConfig]
+):
     """A context that shows as much as fits, leaving out the middle of the conversation, as AutoGen's does.
 
     Unlike AutoGen's, it leaves out a call and its results together, always shows the system messages that the

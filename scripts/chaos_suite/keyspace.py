@@ -24,7 +24,7 @@ KINDS: Final[tuple[tuple[str, Rule], ...]] = (
     (r"state:[^:]+:.+", "stays"),
     (r"log:[^:]+:.*:.+", "stays"),
     (r"worker:.+", "stays"),
-    (r"dedupe|sent:.+|call:.+|once:[^:]+:.+|reply:.+|rate:.+", "expires"),
+    (r"dedupe|sent:.+|run:.+|call:.+|once:[^:]+:.+|reply:.+|rate:.+", "expires"),
     (r"(busy|parked|ready|suspects|early|tries):[^:]+", "goes"),
     (r"wait:[^:]+:.*|own:.+|timers|timer:.+", "goes"),
     (r"shelved:[^:]+|urgent(:[^:]+)?|newer:[^:]+|leaving|resumed", "goes"),

@@ -68,6 +68,7 @@ KEYS: dict[str, tuple[str, list[str]]] = {
     "rate:<type>": ("rate:counter", NOBODY),
     "state:<type>:<key>": ("state:counter:c0", C0),
     "log:<type>:<key>:<field>": ("log:counter:c0:thread", C0),
+    "run:<id>": ("run:r1", NOBODY),
     "worker:<worker>": ("worker:<first>", ALL),
     "own:<worker>": ("own:<first>", ALL),
     "timer:<name>": ("timer:<later>", NOBODY),

@@ -13,6 +13,7 @@ import pytest
 
 from tests.helpers.lua import compile_lua
 
+from .agent_mutations import AGENT_MUTATIONS
 from .bounds_mutations import BOUNDS_MUTATIONS
 from .commit_mutations import COMMIT_MUTATIONS
 from .guard import guards
@@ -20,6 +21,7 @@ from .limits_mutations import LIMITS_MUTATIONS
 from .log_mutations import LOG_MUTATIONS
 from .mutation import ROOT, Mutation, Verdict, Workplace
 from .python_mutations import PYTHON_MUTATIONS
+from .run_mutations import RUN_MUTATIONS
 from .subscription_mutations import SUBSCRIPTION_MUTATIONS
 from .work_mutations import WORK_MUTATIONS
 
@@ -31,6 +33,8 @@ ALL = (
     *BOUNDS_MUTATIONS,
     *LIMITS_MUTATIONS,
     *LOG_MUTATIONS,
+    *AGENT_MUTATIONS,
+    *RUN_MUTATIONS,
 )
 QUICK = [mutation for mutation in ALL if mutation.quick]
 SAMPLE = QUICK[::4]  # always the same; `scripts/proof --mutations` tries all

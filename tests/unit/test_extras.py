@@ -50,12 +50,18 @@ async def call_mcp(folder: Path) -> None:
     await McpWorkbench(StdioServerParams(command="none")).start()
 
 
+async def host_autogen(folder: Path) -> None:
+    sys.modules.pop("callboard.interop.autogen.real", None)
+    importlib.import_module("callboard.interop.autogen.real")
+
+
 CASES: list[tuple[str, str, Callable[[Path], Coroutine[Any, Any, None]]]] = [
     ("testing", "fakeredis", run_in_memory),
     ("testing", "pytest_asyncio", import_fixtures),
     ("openai", "openai", ask_openai),
     ("memory", "chromadb", open_chroma),
     ("mcp", "mcp", call_mcp),
+    ("autogen", "autogen_core", host_autogen),
 ]
 
 

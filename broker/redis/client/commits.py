@@ -14,6 +14,7 @@ from callboard.broker.outages import reason_of
 from callboard.broker.outcome import NOTHING, Commit, DeadLetter, LogChange, Outcome, Retry, Wait
 from callboard.broker.redis import keys
 from callboard.broker.redis.marks import Mark
+from callboard.broker.runs import RunWrite
 
 from .endpoint import Argument
 
@@ -45,7 +46,8 @@ def as_done(delivery: Delivery, outcome: Outcome, is_free: bool, dedupe_window: 
     # guard: an agent is let go with the last commit that is held
     more = "" if is_free else MORE
     if outcome is NOTHING and not delivery.tries and delivery.claim is None:
-        return Done(delivery, COMMIT + more, ())
+        # Most commits are these, and Done's own constructor takes twice as long.
+        return tuple.__new__(Done, (delivery, COMMIT + more, ()))
     if isinstance(outcome, Commit):
         return _committed(delivery, outcome, more, int(dedupe_window * 1000))
     if isinstance(outcome, DeadLetter):
@@ -90,7 +92,10 @@ def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> D
         extras += reply_values(outcome.reply)
     if outcome.outgoing:
         mode += _outgoing(outcome.outgoing, extras, window)
-    return Done(delivery, mode, extras)
+    if outcome.events:
+        mode += Mark.EVENTS
+        extras += (len(outcome.events), *chain.from_iterable(map(write_values, outcome.events)))
+    return tuple.__new__(Done, (delivery, mode, extras))
 
 
 def log_values(changes: Sequence[LogChange]) -> list[Argument]:
@@ -98,6 +103,14 @@ def log_values(changes: Sequence[LogChange]) -> list[Argument]:
     values: list[Argument] = [len(changes)]
     for field, dropped, appended in changes:
         values += (field, dropped, len(appended), *appended)
+    return values
+
+
+def write_values(write: RunWrite) -> list[Argument]:
+    """A write to a run as the Lua functions take it, see `lua/shared/runs.lua`."""
+    values: list[Argument] = [write.run, write.most, write.kept_for, write.tag, write.settles, write.since]
+    values.append(len(write.events))
+    values += chain.from_iterable(write.events)
     return values
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -15,19 +14,18 @@ from callboard.broker.errors import (
     EncodeError,
     FencedError,
     NotReplicatedError,
-    ServerUnavailableError,
     UndeliverableError,
 )
 from callboard.broker.telemetry import Published, emit, is_watched
 
-from .clock import ServerClock, steady_ms
+from .batches import new_producer, send_batch
+from .clock import ServerClock
 from .connection import Link
 from .endpoint import Argument
 from .waiting_room import WaitingRoom
 
 LARGEST_BATCH = 500  # messages in one call
 LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
-FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5  # seconds before a batch is sent again that was refused or lost
 FENCES, FIRST, WIDTH = (
     7,
     8,
@@ -44,7 +42,7 @@ class Publisher:
         self._clock = clock or ServerClock()
         self._link = link
         self._on_full_topic = on_full_topic
-        self._producer = f"{os.getpid():x}{os.urandom(6).hex()}"
+        self._producer = new_producer()
         self._batch = 0
         self._queue: deque[tuple[Posting, asyncio.Future[bool]]] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -108,7 +106,9 @@ class Publisher:
     async def _send(self, batch: list[tuple[Posting, asyncio.Future[bool]]]) -> None:
         self._batch += 1
         try:
-            answer = await self._call(self._arguments(self._batch, batch))
+            arguments = self._arguments(self._batch, batch)
+            answer, asked = await send_batch(self._link, "publish", arguments)
+            self._clock.observe(int(answer[0]), asked)
             if self._link.settings.durability == "replica":
                 await self._wait_for_replica()
             self._settle(batch, answer)
@@ -203,25 +203,6 @@ class Publisher:
         arguments += fences
         arguments += claims
         return arguments
-
-    async def _call(self, arguments: list[Argument]) -> list[bytes]:
-        """The same batch number makes it safe to send again when the answer was lost."""
-        deadline = asyncio.get_running_loop().time() + self._link.settings.socket_timeout
-        pause = FIRST_PAUSE
-        while True:
-            asked = steady_ms()
-            try:
-                answer: list[bytes] = await self._link.run("publish", arguments)
-                self._clock.observe(int(answer[0]), asked)
-                return answer
-            except (ConnectionLostError, ServerUnavailableError):
-                left = deadline - asyncio.get_running_loop().time()
-                if left <= 0 or self._link.is_closed:
-                    raise
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
-                # guard: a batch that is sent again keeps its number
-                await self._link.reconnect(left)
 
     async def flush(self) -> None:
         """Waits until everything that was handed in has been sent or has failed."""

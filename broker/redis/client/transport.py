@@ -37,6 +37,7 @@ from .lane import WorkerLane, as_words
 from .memory import server_of
 from .nested import NO_FENCE, NestedRequests
 from .publisher import Publisher
+from .run_writer import RunWriter
 from .states import StateStore, StoredState
 
 logger = logging.getLogger("callboard.broker")
@@ -83,6 +84,7 @@ class RedisTransport:
         # The server's time, as far as this process knows it: it does once it has declared something.
         self.now_ms = self._clock.now_ms
         self.publisher = Publisher(self.link("publisher"), self._warn_of_full_topic, self._clock)
+        self.runs = RunWriter(self.link("runs"))
         self._replies = StreamFollower(self.link("replies"), reply(self.process), self._on_reply, is_own=True)
         self._waiting: dict[bytes, list[asyncio.Future[Envelope]]] = {}
         self._warned: set[str] = set()
@@ -403,6 +405,7 @@ class RedisTransport:
             last: called when nothing is sent any more, and the server can still be asked.
         """
         await self.publisher.close()
+        await self.runs.close()
         await self._replies.close()
         error = ConnectionLostError(self.endpoint.shown, "closed before the reply came")
         _fail(chain.from_iterable(self._waiting.values()), error)

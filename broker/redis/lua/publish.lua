@@ -1,7 +1,6 @@
 -- Adds a batch of messages to their streams (or to the timers), each once.
 --
--- sent:<producer>  string  `<number of the producer's last batch> <its answer>`: a batch that is sent again after a lost
---                          answer adds nothing, and is answered the same
+-- sent:<producer>  see batches.lua
 -- call:<id>, reply:<process>  see replies.lua
 --
 -- ARGV: producer, batch number, dedupe window (ms), max_unclaimed, max_backlog, max_backlog_per_key (0: no limit), count,
@@ -99,17 +98,6 @@ local function publish_one(batch, at)
   if process ~= '' then begin_call(ARGV[at + 4], process, batch.window) end
 end
 
--- The answer of a batch that was carried out before; of one that a later batch has overtaken no publisher waits for it.
-local function answer_again(number)
-  local result = { now_as_text(), '' }
-  local last, statuses = string.match(call('GET', P .. 'sent:' .. ARGV[1]) or '', '^(%d+) ?(.*)$')
-  if not last or tonumber(number) > tonumber(last) then return nil end
-  if tonumber(number) == tonumber(last) then
-    for word in string.gmatch(statuses, '%S+') do result[#result + 1] = word end
-  end
-  return result
-end
-
 -- By the number of the message: whether it comes from a handler whose worker lost the message that it handles.
 local function read_fences(at, count)
   local fenced = {}
@@ -128,10 +116,10 @@ local function publish()
   local producer, number, max_unclaimed = ARGV[1], ARGV[2], tonumber(ARGV[4])
   local count, fences = tonumber(ARGV[7]), tonumber(ARGV[8])
   -- The connection broke before the answer came: the batch was added, and comes a second time.
-  local known = answer_again(number)
+  local known = answer_again(producer, number)
   -- guard: a batch is added once
-  if known then return known end
-  this.max_unclaimed = max_unclaimed
+  if known then return { now_as_text(), '', unpack(known) } end
+  this.max_unclaimed = ARGV[4]
   local batch, result = new_batch(), { now_as_text(), '' }
   local behind = FIRST + count * WIDTH
   local fenced = read_fences(behind, fences)
@@ -145,7 +133,7 @@ local function publish()
   end
   result[2] = announce(max_unclaimed) or ''
   save_clock()
-  call('SET', P .. 'sent:' .. producer, number .. ' ' .. table.concat(result, ' ', 3), 'EX', '3600')
+  keep_answer(producer, number, table.concat(result, ' ', 3))
   return result
 end
 

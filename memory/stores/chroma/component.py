@@ -83,9 +83,11 @@ def model_of(
     Raises:
         NotDumpableError: its configuration or embedder can't be written down (a TypeError).
     """
-    kind = next((name for name, made in CONFIGS.items() if type(config) is made), None)
+    kind: ClientType | None = next((name for name, made in CONFIGS.items() if type(config) is made), None)
     if kind is None:
-        raise NotDumpableError(NAME, f"{type(config).__name__} is none of the configurations that have a name")
+        raise NotDumpableError(
+            NAME, f"{type(config).__name__} is none of the configurations that have a name"
+        )
     values = asdict(config)
     if "persistence_path" in values:
         values["persistence_path"] = str(values["persistence_path"])
@@ -127,6 +129,8 @@ def _model_of_embedder(embedder: Embedder | None, query_embedder: Embedder | Non
         return EmbeddingFunctionModel()
     if not isinstance(embedder, SentenceTransformerEmbedder):
         kind = type(embedder).__name__
-        raise NotDumpableError(NAME, f"its {kind} can't be written down: leave out embedder, or make it yourself")
+        raise NotDumpableError(
+            NAME, f"its {kind} can't be written down: leave out embedder, or make it yourself"
+        )
     name = None if embedder.source is None else str(embedder.source)
     return EmbeddingFunctionModel(function_type="sentence_transformer", model_name=name)

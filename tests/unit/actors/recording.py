@@ -1,6 +1,6 @@
 """A runtime that only remembers what was asked of it."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from callboard import (
@@ -30,6 +30,7 @@ class RecordingRuntime:
         self.published: list[tuple[Any, TopicId | str, dict[str, Any]]] = []
         self.told: list[tuple[Any, AgentId | str, dict[str, Any]]] = []
         self.reminded: list[tuple[Any, AgentId | str, dict[str, Any]]] = []
+        self.written: list[tuple[str, Sequence[Any], dict[str, Any]]] = []
         self.states: dict[AgentId, Mapping[str, Any]] = {}
 
     async def send_message(self, message: Any, recipient: AgentId | str, **options: Any) -> Any:
@@ -44,6 +45,10 @@ class RecordingRuntime:
 
     async def remind(self, message: Any, agent: AgentId | str, **options: Any) -> None:
         self.reminded.append((message, agent, options))
+
+    async def write_run(self, run_id: str, events: Sequence[Any], **options: Any) -> int:
+        self.written.append((run_id, events, options))
+        return 0
 
     async def register_factory(
         self,

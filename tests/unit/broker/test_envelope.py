@@ -33,6 +33,7 @@ ENVELOPES = st.builds(
     claimed=st.booleans(),
     routes=st.none() | st.dictionaries(TEXTS, st.tuples(TEXTS, TEXTS), max_size=3),
     run=st.none() | TEXTS,
+    if_buried=st.booleans(),
 )
 
 

@@ -13,8 +13,8 @@ local P, ARGV -- prefix and arguments
 -- subscribers  topic -> agent types, see topics.lua
 -- touched      stream suffix -> number of entries that this call added
 -- answered     process -> true once a reply was sent to it
--- unclaimed    stream suffix -> true for a topic that no agent type takes, once something is added to it
--- max_unclaimed  how much of such a topic is kept, in a call that adds messages
+-- unclaimed    stream suffix -> true for a topic that no agent type takes, until something is added to it that cuts it
+-- max_unclaimed  how much of such a topic is kept, as text, in a call that adds messages
 -- claims       blob -> bytes that came with this call; {} where a body may point to bytes that are there; else nil
 -- unusable     suffix -> the server's error, of the keys of the wrong type that this call came across; nil when there was none
 local this
@@ -82,7 +82,7 @@ local function is_unusable(suffix) return this.unusable ~= nil and this.unusable
 
 -- What such a key gives instead: no values, nothing, or else 0.
 local LISTS = { HGETALL = true, SPOP = true, HKEYS = true, HVALS = true, HMGET = true, SMEMBERS = true, LRANGE = true, ZRANGE = true,
-  ZRANGEBYSCORE = true, ZRANGEBYLEX = true, XRANGE = true, XPENDING = true }
+  ZRANGEBYSCORE = true, ZRANGEBYLEX = true, XRANGE = true, XREVRANGE = true, XPENDING = true }
 local VALUES = { GET = true, HGET = true, LINDEX = true, LPOP = true, LPOS = true, ZSCORE = true, XADD = true }
 
 -- What stands for the answer of a command that failed. Any error but a wrong type ends the call: the command is given again,

@@ -28,6 +28,38 @@ local function answer_buried(agent_type, values, letter)
   reply_to_call(head.r, head.j and values[ID] or '', values[ID], 'error', '', ERROR_HEAD, error_body(agent_type, reason))
 end
 
+-- What is well-formed UTF-8 beyond ASCII; a space takes its place, so that what stands around it does not look like some.
+local WELL_FORMED = { '[\194-\223][\128-\191]', '\224[\160-\191][\128-\191]', '[\225-\236\238\239][\128-\191][\128-\191]',
+  '\237[\128-\159][\128-\191]', '\240[\144-\191][\128-\191][\128-\191]', '[\241-\243][\128-\191][\128-\191][\128-\191]',
+  '\244[\128-\143][\128-\191][\128-\191]' }
+
+-- The text, as long as a reader of JSON takes it.
+local function readable(words_)
+  local rest = words_
+  for i = 1, #WELL_FORMED do rest = string.gsub(rest, WELL_FORMED[i], ' ') end
+  return string.find(rest, '[\128-\255]') and plain(words_) or words_
+end
+
+local send_or_bury
+
+-- Its sender wants to hear of it: as broker/buried.py has it.
+local function tell_sender(agent_type, suffix, values, letter, entry)
+  local head = read_head(letter.head or values[HEAD])
+  local sender, key = string.match(values[FROM], '^([^/]+)/(.*)$')
+  if head.f ~= true or not sender or call('HEXISTS', P .. 'types', sender) == 0 then return end
+  local recipient = (string.match(suffix, '^inbox:(.*)$') or agent_type) .. '/' .. values[KEY]
+  local body = cjson.encode({
+    message_id = readable(values[ID]), recipient = readable(recipient), type = readable(values[TYPE]),
+    reason = readable(letter.reason), error = readable(letter.error or '') })
+  local about = cjson.encode({ c = readable(values[ID]), u = type(head.u) == 'string' and head.u or nil })
+  local inbox = 'inbox:' .. sender
+  -- guard: who sent a message hears that it was buried
+  send_or_bury(sender, inbox, 0, name_of('dead:' .. agent_type, entry), 'callboard.buried', key, readable(recipient), about, body)
+  -- Not every function that buries announces at its end.
+  mark_fresh(sender, { inbox }, now_as_text(), 'NX')
+  ring(sender, 1)
+end
+
 -- `values` of an entry become a dead letter; `letter` has the reason, and what else is known. An error where it can't be kept.
 local function bury(agent_type, suffix, id, values, letter)
   if values[ID] == '' then values[ID] = name_of(suffix, id) end
@@ -45,6 +77,7 @@ local function bury(agent_type, suffix, id, values, letter)
   -- Ids of our clock: by the server's, two agent types may each bury a letter under one id within a millisecond, and which
   -- came first is lost.
   local entry = append_fields('dead:' .. agent_type, unpack(fields))
+  tell_sender(agent_type, suffix, values, letter, entry)
   save_clock() -- not every function that buries does so at its end
   keep_claim(values[BODY], 'dead:' .. agent_type .. ' ' .. entry)
   call('HDEL', P .. 'tries:' .. agent_type, suffix .. ' ' .. id)
@@ -90,7 +123,7 @@ local function bury_message(wrong, agent_type, suffix, id, kind, key, from, head
 end
 
 -- A message that leaves with something else.
-local function send_or_bury(agent_type, suffix, due, id, kind, key, from, head, body)
+function send_or_bury(agent_type, suffix, due, id, kind, key, from, head, body)
   local wrong = try_send(suffix, due, id, kind, key, from, head, body)
   if wrong then bury_message(wrong, agent_type, suffix, id, kind, key, from, head, body) end
 end

@@ -11,7 +11,7 @@ end
 local FENCED = { turn = true, beat = true, resync = true }
 -- What keeps work going must not stop at one key of the wrong type, see call.lua. What a person or a handler asks for ends
 -- with an error that they see.
-local GO_ON = { publish = true, turn = true, beat = true, join = true, leave = true, resync = true }
+local GO_ON = { publish = true, write = true, turn = true, beat = true, join = true, leave = true, resync = true }
 
 -- Only publishing is refused when the server's memory is full: whatever ends work has to go on, so that room is made.
 local function register(name, body, refused_when_full)

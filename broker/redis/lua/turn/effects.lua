@@ -160,6 +160,15 @@ WRITERS[IDENTIFIED] = function(turn, i)
   end
 end
 
+-- What can't be written of a run is lost to those who read along, and only `events` tells: the commit itself goes on.
+WRITERS[EVENTS] = function(turn)
+  for _ = 1, tonumber(read(turn)) do
+    -- guard: a commit writes to its runs
+    if not turn.void then write_run(turn.at) end
+    turn.at = behind_write(turn.at)
+  end
+end
+
 -- How many arguments a mark brings that stand at the reading position: those of a commit that failed are passed over.
 local WIDTH = { [DEAD_LETTER] = 5, [RETRY] = 4, [WAIT] = 7, [UNLESS_CANCELLED] = 1, [FORGET] = 1, [STATE] = 2, [REPLY] = 7 }
 
@@ -173,6 +182,11 @@ local function skip(turn, mark)
   if mark == CLAIMS then width = 2 + 2 * tonumber(ARGV[at + 1]) end
   if mark == OUTGOING then width = 1 + 8 * tonumber(ARGV[at]) end
   if mark == IDENTIFIED then width = 2 + 9 * tonumber(ARGV[at + 1]) end
+  if mark == EVENTS then
+    local behind = at + 1
+    for _ = 1, tonumber(ARGV[at]) do behind = behind_write(behind) end
+    width = behind - at
+  end
   turn.at = at + width
 end
 

@@ -36,6 +36,17 @@ def test_ids_of_requests_do_not_depend_on_their_order() -> None:
     assert execution.next_id() != execution.next_id()
 
 
+def test_messages_of_one_nature_are_counted_apart_from_the_others() -> None:
+    """Another attempt may send fewer chunks: its result has the id that it had in the first one all the same."""
+
+    def ids(*natures: str) -> list[str]:
+        execution = _execution()
+        return [execution.next_id(nature) for nature in natures]
+
+    assert ids("chunk", "chunk", "chunk", "result")[3] == ids("chunk", "result")[1]
+    assert len(set(ids("chunk", "chunk", "result", "", ""))) == 5
+
+
 def test_a_number_that_is_given_back_is_taken_next() -> None:
     execution = _execution()
     execution.give_back("x", 1)

@@ -18,7 +18,7 @@ from callboard.broker.retry import RetryPolicy
 from callboard.declaration import AgentSettings
 from callboard.errors import DuplicateAgentTypeError, UnknownAgentTypeError
 from callboard.runtime.errors import AgentInstanceError, RuntimeStateError
-from callboard.runtime.local_agents import LocalAgents
+from callboard.runtime.local_agents import UNKNOWN, LocalAgents
 from tests.helpers.eventually import eventually
 from tests.unit.actors.recording import RecordingRuntime
 
@@ -256,6 +256,23 @@ async def test_of_agents_without_state_some_stay_awake(agents: LocalAgents) -> N
     plain.live["busy"].mailbox.unsent = 1
     await agents.passivate(2.0, most=1)
     assert sorted(plain.live) == ["busy", "c", "new"]
+
+
+class Lasting(Worker):
+    """Knows more than its state."""
+
+    lasting = True
+
+
+async def test_agents_that_last_are_never_made_again(agents: LocalAgents) -> None:
+    agents.add_type("lasting", Lasting, Lasting, AgentSettings())
+    kind = agents.kind("lasting")
+    live = await agents.get(kind, AgentId("lasting", "a"))
+    live.mailbox = Mailbox((b"lasting", b"a"))
+    await agents.passivate(live.used + 1.0)
+    agents.forget_persistent()
+    assert kind.live == {"a": live}
+    assert (live.mailbox, live.version) == (None, UNKNOWN), "what others have stored is loaded into it"
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])

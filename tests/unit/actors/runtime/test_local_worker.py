@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import threading
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -26,7 +27,12 @@ from tests.unit.actors.recording import RecordingRuntime
 class LocalWorkerFixture:
     """A worker without agent types, on a server in this process."""
 
-    def __init__(self, exit_when_stuck: bool = False, settings: BrokerSettings | None = None) -> None:
+    def __init__(
+        self,
+        exit_when_stuck: bool = False,
+        settings: BrokerSettings | None = None,
+        cancelled: Callable[[str], None] = lambda _: None,
+    ) -> None:
         settings = settings or quick("worker")
         self.transport = RedisTransport(f"memory://worker-{os.urandom(4).hex()}", settings)
         self.sending = False
@@ -38,6 +44,7 @@ class LocalWorkerFixture:
             declare=self._declare,
             is_sending=lambda: self.sending,
             exit_when_stuck=exit_when_stuck,
+            cancelled=cancelled,
         )
 
     async def _declare(self) -> None: ...
@@ -57,6 +64,17 @@ async def test_it_works_until_it_is_drained_and_leaves_nothing() -> None:
     await fixture.close()
     left = [one for one in asyncio.all_tasks() - tasks - {task} if "fakeredis" not in str(one)]
     assert left == []
+
+
+async def test_what_is_cancelled_anywhere_is_told() -> None:
+    told: list[str] = []
+    fixture = LocalWorkerFixture(cancelled=told.append)
+    task = asyncio.create_task(fixture.worker.run())
+    await fixture.worker.consumer.joined.wait()
+    await fixture.transport.order("cancel", "token:1", fixture.transport.now_ms() + 60_000)
+    await eventually(lambda: told == ["token:1"])
+    await fixture.worker.drain(task, 5)
+    await fixture.close()
 
 
 async def test_an_idle_worker_is_idle_only_when_nothing_is_on_its_way() -> None:

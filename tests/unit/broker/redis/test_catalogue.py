@@ -31,7 +31,7 @@ def test_every_key_is_of_one_kind() -> None:
 
 
 def test_a_lifetime_follows_the_settings() -> None:
-    settings = BrokerSettings(dedupe_window=120.0)
+    settings = BrokerSettings(dedupe_window=120.0, run_retention=5.0)
     lifetimes = {kind.expiry: kind.expires_in(settings) for kind in CATALOGUE}
     assert lifetimes == {
         "never": None,
@@ -39,6 +39,7 @@ def test_a_lifetime_follows_the_settings() -> None:
         "two windows": 240_000,
         "minute": 60_000,
         "hour": 3_600_000,
+        "retention": 5_000,
     }
 
 

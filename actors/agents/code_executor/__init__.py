@@ -1,0 +1,1 @@
+"""The agent that runs code, and may write it with a model."""

@@ -1,0 +1,148 @@
+"""The agent that speaks for a person."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import ClassVar, Final, Self, TypeAlias
+
+from pydantic import BaseModel
+
+from callboard.cancellation import CancellationToken
+from callboard.foundation.component import Component
+from callboard.messages.base import BaseChatMessage
+from callboard.messages.chat import HandoffMessage, TextMessage
+from callboard.messages.events import UserInputRequestedEvent
+from callboard.runtime.steps import NumberedStep
+from callboard.tools.importing import function_at, function_path
+
+from .base import BaseChatAgent
+from .calling import call, takes_token
+from .chat_agent import Response
+from .errors import UserInputError
+from .input_request import InputRequestContext as _InputRequestContext
+from .responding import response_of
+from .task import Said
+
+SyncInputFunc: TypeAlias = Callable[[str], str]
+AsyncInputFunc: TypeAlias = Callable[[str, CancellationToken | None], Awaitable[str]]
+InputFuncType: TypeAlias = SyncInputFunc | AsyncInputFunc | Callable[[str], Awaitable[str]]
+"""Takes the prompt, and the token if it wants it; returns what the person answers."""
+
+DESCRIPTION: Final = "A human user"
+PROMPT: Final = "Enter your response: "
+HANDED_OVER: Final = "Handoff received from {source}. "
+
+
+class UserProxyAgentConfig(BaseModel):
+    """A UserProxyAgent as plain data.
+
+    Attributes:
+        name: See UserProxyAgent.
+        description: See UserProxyAgent.
+        input_func: Where the function is: ``module:qualname``; None: a prompt on the console. AutoGen's is always None.
+    """
+
+    name: str
+    description: str = DESCRIPTION
+    input_func: str | None = None
+
+
+class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
+    """Speaks for a person: shows a UserInputRequestedEvent, asks, and says what the person answers.
+
+    A handoff to it is answered by a handoff back to whoever handed over.
+
+    The team waits until the person has answered; `cancellation_token` ends the wait. In a handler on the bus the answer is
+    recorded: a process that dies afterwards does not ask again. For people who answer hours later, end the run instead,
+    with `HandoffTermination` or `SourceMatchTermination`, and go on with their answer as the next task.
+
+    Args:
+        name: A Python identifier.
+        description: Who the person is, for those who choose who speaks.
+        input_func: Asks the person. An async function is awaited; any other runs in a thread, so that it may block. It
+            gets the prompt, and the cancellation token where it has a second parameter for it. None: a prompt on
+            the console. After a cancellation that one still takes the next line: its thread can't be stopped.
+    """
+
+    component_config_schema = UserProxyAgentConfig
+    component_provider_override = "callboard.agents.UserProxyAgent"
+
+    InputRequestContext: ClassVar = _InputRequestContext
+
+    def __init__(
+        self, name: str, *, description: str = DESCRIPTION, input_func: InputFuncType | None = None
+    ) -> None:
+        super().__init__(name, description)
+        self.input_func: InputFuncType = input_func or input
+
+    @property
+    def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
+        """The types of what it says."""
+        return (TextMessage, HandoffMessage)
+
+    async def on_messages(
+        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
+    ) -> Response:
+        """Ask the person.
+
+        Raises:
+            UserInputError: See `on_messages_stream`.
+        """
+        return await response_of(self.on_messages_stream(messages, cancellation_token), self.name)
+
+    async def on_messages_stream(
+        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
+    ) -> AsyncGenerator[Said | Response, None]:
+        """Show that the person is asked, and ask.
+
+        Raises:
+            UserInputError: `input_func` failed, or the conversation is being handed over to somebody else (a
+                RuntimeError).
+            asyncio.CancelledError: The token was cancelled.
+        """
+        handoff = self._handoff(messages)
+        request_id = str(uuid.uuid4())
+        yield UserInputRequestedEvent(request_id=request_id, source=self.name)
+        prompt = PROMPT if handoff is None else HANDED_OVER.format(source=handoff.source) + PROMPT
+        with _InputRequestContext.populate_context(request_id):
+            answer = await self._answer(prompt, cancellation_token)
+        if handoff is None:
+            yield Response(chat_message=TextMessage(content=answer, source=self.name))
+        else:
+            back = HandoffMessage(content=answer, target=handoff.source, source=self.name)
+            yield Response(chat_message=back)
+
+    async def on_reset(self, cancellation_token: CancellationToken) -> None:
+        """Nothing to do: it remembers nothing."""
+
+    def _handoff(self, messages: Sequence[BaseChatMessage]) -> HandoffMessage | None:
+        if not messages or not isinstance(messages[-1], HandoffMessage):
+            return None
+        handoff = messages[-1]
+        if handoff.target != self.name:
+            raise UserInputError(
+                self.name, f"{handoff.source!r} handed the conversation over to {handoff.target!r}"
+            )
+        return handoff
+
+    async def _answer(self, prompt: str, token: CancellationToken) -> str:
+        # guard: a person is asked once, whatever becomes of this process
+        step = NumberedStep.begin("input")
+        return await (self._ask(prompt, token) if step is None else step.run(self._ask, prompt, token))
+
+    async def _ask(self, prompt: str, token: CancellationToken) -> str:
+        args = (prompt, token) if takes_token(self.input_func) else (prompt,)
+        try:
+            return await call(self.input_func, *args, token=token)
+        except Exception as error:
+            raise UserInputError(self.name, f"{type(error).__name__}: {error}") from error
+
+    def _to_config(self) -> UserProxyAgentConfig:
+        path = None if self.input_func is input else function_path(self.input_func, self)
+        return UserProxyAgentConfig(name=self.name, description=self.description, input_func=path)
+
+    @classmethod
+    def _from_config(cls, config: UserProxyAgentConfig) -> Self:
+        function = None if config.input_func is None else function_at(config.input_func)
+        return cls(config.name, description=config.description, input_func=function)

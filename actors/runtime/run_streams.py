@@ -1,0 +1,83 @@
+"""The part of the runtime that writes down what happens in a run, for everybody who reads along."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from callboard.broker.redis.keys import run as run_suffix
+from callboard.errors import SettingValueError
+
+from .messages import RuntimeMessages
+from .run_reading import RunReading
+from .run_writing import Drafts, RunWriting, check_run
+
+
+class RuntimeRuns(RuntimeMessages):
+    """A runtime as those see it who follow a piece of work."""
+
+    async def write_run(
+        self,
+        run_id: str,
+        events: Sequence[Any],
+        *,
+        tag: str = "",
+        settles: str = "",
+        since: int = 0,
+        now: bool = False,
+    ) -> int:
+        """Adds events to the stream of a run; see AgentRuntime.write_run."""
+        await self.open()
+        writing = RunWriting(self.transport, self.registry)
+        return await writing.write(run_id, events, Drafts(tag, settles, since), now)
+
+    def read_run(self, run_id: str, *, after: int = 0, live: bool = True) -> RunReading:
+        """Reads the events of a run, from the first, or from a number on.
+
+        ```python
+        async for entry in runtime.read_run("research-17"):
+            print(entry.number, entry.event)
+        ```
+
+        Args:
+            run_id: Id of the run; it need not have begun.
+            after: The number of the last entry that you have; 0: none.
+            live: Wait for what comes, without end; False: end when everything that is there has been read.
+
+        Returns:
+            An asynchronous iterator of RunEntry, also to be used with ``async with``; see RunReading.
+
+        Raises:
+            SettingValueError: The id is empty or longer than 128 characters, or `after` is no number (a ValueError).
+        """
+        given: object = after
+        if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+            raise SettingValueError("after", repr(after), "a whole number, 0 or more")
+        reading = RunReading(self._connected, self.registry, check_run(run_id), after, live)
+        self._followings.add(reading)
+        return reading
+
+    async def run_length(self, run_id: str) -> int:
+        """How many entries the stream of a run has now, drafts included.
+
+        Raises:
+            SettingValueError: The id can't be one (a ValueError).
+            ServerUnavailableError: No server answers.
+        """
+        key = await self._key_of(run_id)
+        return int(await self.transport.admin.command("XLEN", key))
+
+    async def delete_run(self, run_id: str) -> bool:
+        """Removes the stream of a run; False when there is none. What is written to it later begins again at number 1.
+
+        Raises:
+            SettingValueError: The id can't be one (a ValueError).
+            ServerUnavailableError: No server answers.
+        """
+        key = await self._key_of(run_id)
+        return bool(await self.transport.admin.command("UNLINK", key))
+
+    async def _key_of(self, run_id: str) -> str:
+        suffix = run_suffix(check_run(run_id))
+        await self.open()
+        return self.transport.keys.of(suffix)

@@ -1,0 +1,102 @@
+"""What programs and handlers write to the streams of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from callboard.broker import MessageRegistry
+from callboard.broker.encoding.limits import Limits
+from callboard.broker.ids import check_text
+from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.runs import RunEvent, RunWrite
+from callboard.errors import SettingValueError
+
+from .errors import EventTooLargeError
+from .execution import running
+from .runs import MOST_RUN_ID
+
+MOST_TAG: Final = 128  # characters; every draft carries it
+
+
+class Drafts(NamedTuple):
+    """Which of the events are drafts, and what becomes of those that are there.
+
+    Attributes:
+        tag: of these events; "" when they are none.
+        settles: drafts whose tags begin with this are removed; "" for none.
+        since: number from which on these may stand.
+    """
+
+    tag: str = ""
+    settles: str = ""
+    since: int = 0
+
+    def check(self) -> None:
+        """Refuses what can't be written.
+
+        Raises:
+            SettingValueError: a tag is too long, or `since` is no number.
+            InvalidIdError: a tag is no text.
+        """
+        for what, text in (("tag", self.tag), ("settles", self.settles)):
+            if len(check_text(what, text)) > MOST_TAG:
+                raise SettingValueError(what, repr(text[:MOST_TAG]), f"at most {MOST_TAG} characters")
+        if self.since < 0:
+            raise SettingValueError("since", repr(self.since), "a whole number, 0 or more")
+
+
+class RunWriting:
+    """Writes events at once, or with the commit of the handler that is under way.
+
+    Args:
+        transport: the connection to the server.
+        registry: message classes.
+    """
+
+    def __init__(self, transport: RedisTransport, registry: MessageRegistry) -> None:
+        self._transport = transport
+        self._registry = registry
+        self._limits = Limits.of(transport.settings)
+
+    async def write(self, run: str, events: Sequence[Any], drafts: Drafts, now: bool) -> int:
+        """See RuntimeRuns.write_run."""
+        settings, execution = self._transport.settings, running(self._transport)
+        drafts.check()
+        write = RunWrite(
+            check_run(run),
+            [self._encoded(event) for event in events],
+            settings.run_events,
+            int(settings.run_retention * 1000),
+            drafts.tag,
+            drafts.settles,
+            drafts.since,
+        )
+        if not write.events and not drafts.settles:
+            return 0
+        if execution is None:
+            return await self._transport.runs.write(write)
+        # guard: what a handler writes to a run waits for its commit
+        if not now:
+            execution.events.append(write)
+            return 0
+        return await self._transport.runs.write(write._replace(fence=execution.fence))
+
+    def _encoded(self, event: Any) -> RunEvent:
+        kind = self._registry.entry_for(event)
+        body = kind.encode(event, self._limits)
+        if len(body) > self._limits.max_bytes:
+            raise EventTooLargeError(len(body), self._limits.max_bytes)
+        return RunEvent(kind.name, kind.version, body)
+
+
+def check_run(run: str) -> str:
+    """An id of a run, as it may be.
+
+    Raises:
+        SettingValueError: it is empty or too long.
+        InvalidIdError: it is no text.
+    """
+    if not 0 < len(check_text("id of a run", run)) <= MOST_RUN_ID:
+        raise SettingValueError("run_id", repr(run[:MOST_RUN_ID]), f"1 to {MOST_RUN_ID} characters")
+    return run

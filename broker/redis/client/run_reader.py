@@ -1,0 +1,169 @@
+"""Reading the stream of a run from a number on, so that a reconnect misses nothing and repeats nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from callboard.broker.errors import CommandError, ConnectionLostError, ServerUnavailableError
+from callboard.broker.redis.keys import run as run_suffix
+
+from .connection import Link
+
+BATCH: Final = 1000  # entries in one read
+BLOCK: Final = 5.0  # seconds that one read waits; then it looks whether its place is still there
+PAUSE: Final = 0.05  # seconds between two attempts to reach a server that is gone
+NO_KEY: Final = "no such key"
+
+
+class RunRecord(NamedTuple):
+    """One entry of the stream of a run, as it stands there.
+
+    Attributes:
+        number: of the entry: they rise, one by one.
+        at: when it was written, server ms.
+        type, version, body: the event.
+        tag: of a draft; "" when it is none.
+    """
+
+    number: int
+    at: int
+    type: str
+    version: int
+    body: bytes
+    tag: str
+
+
+class RunReader:
+    """Reads one run.
+
+    A server that lost a tail of its data forgets the last entries, and gives their numbers again: then it goes on with
+    what was written since, so a number that is not above the one before says that what was read from it on did not
+    happen. The same holds for a run that was deleted and begun again.
+
+    Args:
+        link: a connection of its own.
+        run: id of the run.
+        after: the number of the last entry that is known already; 0: none.
+    """
+
+    def __init__(self, link: Link, run: str, after: int = 0) -> None:
+        self._link = link
+        self._key = link.keys.of(run_suffix(run))
+        self._last = after
+        self._at = 0
+        self._in_doubt = after > 0
+
+    async def read(self, wait: bool) -> list[RunRecord] | None:
+        """The entries that come next.
+
+        Args:
+            wait: wait until there are some, for a while: then the list may be empty.
+
+        Returns:
+            None when there are none and `wait` is false.
+
+        Raises:
+            ConnectionLostError: it was closed.
+            ServerUnavailableError: `wait` is false, and no server answered within `socket_timeout`.
+            CommandError: the key holds no stream.
+        """
+        try:
+            if self._in_doubt:
+                await self._find_place()
+            answer = await self._next(wait)
+        except (ConnectionLostError, ServerUnavailableError):
+            if self._link.is_closed:
+                raise
+            # guard: a reader that lost its connection looks for its place
+            self._in_doubt = True
+            await self._reconnect(wait)
+            return []
+        if not answer:
+            self._in_doubt = wait
+            return [] if wait else None
+        records = [_record(raw) for raw in answer[0][1]]
+        self._last, self._at = records[-1].number, records[-1].at
+        return records
+
+    async def _next(self, wait: bool) -> Any:
+        if not wait:
+            return await self._link.command("XREAD", "COUNT", BATCH, "STREAMS", self._key, f"0-{self._last}")
+        limit = BLOCK + self._link.settings.socket_timeout
+        arguments = ("COUNT", BATCH, "BLOCK", int(BLOCK * 1000), "STREAMS", self._key, f"0-{self._last}")
+        return await self._link.command("XREAD", *arguments, timeout=limit)
+
+    async def _reconnect(self, wait: bool) -> None:
+        await asyncio.sleep(PAUSE)
+        try:
+            await self._link.reconnect(self._link.settings.socket_timeout)
+        except ServerUnavailableError:
+            if not wait or self._link.is_closed:
+                raise
+
+    async def _find_place(self) -> None:
+        """Goes back where the entry that was read last is not the one that stands there now."""
+        if await self._newest() < self._last or await self._is_another():
+            self._last = await self._last_known()
+        self._in_doubt = False
+
+    async def _newest(self) -> int:
+        """The last number that was given; drafts that are gone count."""
+        try:
+            flat = await self._link.command("XINFO", "STREAM", self._key)
+        except CommandError as error:
+            if NO_KEY not in str(error):
+                raise
+            return 0
+        return _number(dict(zip(flat[::2], flat[1::2], strict=True))[b"last-generated-id"])
+
+    async def _is_another(self) -> bool:
+        place = f"0-{self._last}"
+        found = await self._link.command("XRANGE", self._key, place, place)
+        return bool(found) and self._at > 0 and _record(found[0]).at != self._at
+
+    async def _last_known(self) -> int:
+        """The newest number that was not written after the entry that was read last."""
+        end = "+"
+        while True:
+            page = await self._link.command("XREVRANGE", self._key, end, "-", "COUNT", BATCH)
+            for record in map(_record, page):
+                if record.at <= self._at:
+                    return record.number
+            if len(page) < BATCH:
+                return 0
+            end = f"({page[-1][0].decode()}"
+
+    def close(self) -> None:
+        """Ends its connection, and a reading that is under way."""
+        self._link.close()
+
+
+NAMES: Final = (b"at", b"type", b"v", b"body", b"tag")
+
+
+def _record(raw: Sequence[Any]) -> RunRecord:
+    entry, flat = raw
+    if len(flat) == 8 and tuple(flat[::2]) == NAMES[:4]:
+        at, kind, version, body = flat[1::2]
+        tag = b""
+    else:
+        fields: Mapping[bytes, bytes] = dict(zip(flat[::2], flat[1::2], strict=True))
+        at, kind, version, body, tag = (fields.get(name, b"") for name in NAMES)
+    return RunRecord(
+        _number(entry),
+        _digits(at),
+        kind.decode(errors="replace"),
+        _digits(version),
+        body,
+        tag.decode(errors="replace"),
+    )
+
+
+def _digits(value: bytes) -> int:
+    return int(value) if value.isdigit() else 0
+
+
+def _number(entry_id: bytes) -> int:
+    return int(entry_id.partition(b"-")[2])

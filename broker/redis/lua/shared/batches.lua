@@ -1,0 +1,15 @@
+-- Batches of what a process sends: one that comes again, because its answer was lost, changes nothing and is answered the same.
+--
+-- sent:<producer>  string  `<number of the producer's last batch> <its answer>`
+
+-- The words of the answer, of a batch that was carried out before; else nil. For one that a later batch has overtaken nobody
+-- waits: then there are none.
+local function answer_again(producer, number)
+  local last, answer = string.match(call('GET', P .. 'sent:' .. producer) or '', '^(%d+) ?(.*)$')
+  if not last or tonumber(number) > tonumber(last) then return nil end
+  return tonumber(number) == tonumber(last) and words(answer) or {}
+end
+
+local function keep_answer(producer, number, answer)
+  call('SET', P .. 'sent:' .. producer, number .. ' ' .. answer, 'EX', '3600')
+end

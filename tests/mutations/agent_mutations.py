@@ -1,0 +1,34 @@
+"""Ways to break what keeps agents from asking, paying or doing something twice."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .change import becomes
+from .mutation import Mutation
+
+HANDLERS = "unit/actors/agents/test_in_handlers.py::"
+
+AGENT_MUTATIONS: Final = (
+    Mutation(
+        "the answer of a person is not recorded",
+        "a person is asked once, whatever becomes of this process",
+        becomes("step = None"),
+        (f"{HANDLERS}test_a_person_is_asked_once",),
+    ),
+    Mutation(
+        "the result of code is not recorded",
+        "code that has run is not run again",
+        becomes("step = None"),
+        (f"{HANDLERS}test_code_is_approved_and_run_once",),
+    ),
+    Mutation(
+        "an approval is not recorded",
+        "an approval is asked for once",
+        becomes("step = None"),
+        (
+            f"{HANDLERS}test_code_is_approved_and_run_once",
+            f"{HANDLERS}test_code_that_was_refused_is_refused_again_without_a_question",
+        ),
+    ),
+)

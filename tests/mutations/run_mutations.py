@@ -1,0 +1,79 @@
+"""Ways to break the streams of runs, and what the sender of a buried message hears."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .change import always, never, removed
+from .mutation import ON, Mutation
+
+STREAMS = "contract/test_runtime_run_streams.py::"
+WRITES = "contract/test_run_writes.py::"
+READER = "unit/broker/redis/client/test_run_reader.py::"
+TELLS = "contract/test_buried_tells.py::"
+
+RUN_MUTATIONS: Final = (
+    Mutation(
+        "acknowledged and not done: nothing is written to the run",
+        "a commit writes to its runs",
+        never,
+        (f"{STREAMS}test_in_a_handler_it_is_written_with_the_commit{ON}",),
+    ),
+    Mutation(
+        "a commit that is void writes to its runs",
+        "a commit writes to its runs",
+        always,
+        (f"{WRITES}test_a_cancelled_request_writes_nothing{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "what a failed attempt did is shown",
+        "what a handler writes to a run waits for its commit",
+        never,
+        (
+            f"{STREAMS}test_in_a_handler_it_is_written_with_the_commit{ON}",
+            f"{STREAMS}test_a_failed_attempt_writes_nothing{ON}",
+        ),
+        quick=False,
+    ),
+    Mutation(
+        "a zombie writes to a run",
+        "what a zombie writes to a run is refused",
+        never,
+        (f"{WRITES}test_a_worker_that_lost_its_message_writes_nothing{ON}",),
+    ),
+    Mutation(
+        "an answer that was lost shows an event twice",
+        "a batch is written once",
+        never,
+        (f"{WRITES}test_a_batch_that_comes_again_is_written_once{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "drafts stay",
+        "drafts go when they are settled",
+        removed,
+        (f"{STREAMS}test_drafts_go_when_they_are_settled{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a run stays for ever",
+        "a run is kept for some time after its last event",
+        removed,
+        (f"{STREAMS}test_it_is_kept_for_some_time{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "who reads along waits for a number that will not come",
+        "a reader that lost its connection looks for its place",
+        removed,
+        (f"{READER}test_after_a_lost_connection_it_looks_for_its_place",),
+        quick=False,
+    ),
+    Mutation(
+        "nobody says that a message was buried",
+        "who sent a message hears that it was buried",
+        removed,
+        (f"{TELLS}test_one_whose_process_died{ON}",),
+    ),
+)
