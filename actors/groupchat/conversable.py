@@ -21,7 +21,7 @@ from .membership import Membership
 from .model_client import LLMConfig, client_of
 from .offering import Offering
 from .peer import HumanInputMode, Peer, Reply
-from .replies import by_functions, by_model, human_input, termination_or_human
+from .replies import Answered, by_functions, by_model, human_input, termination_or_human
 from .rules import ReplyRule, check_trigger, is_triggered
 from .stream import IOStream
 from .transforms import TransformMessages
@@ -251,9 +251,9 @@ class ConversableAgent(Membership, Chatting, Counting, Offering):
             if rule.function in exclude or not is_triggered(rule.trigger, sender):
                 continue
             answer = rule.function(self, messages=given, sender=sender, config=rule.config)
-            is_final, reply = await value_of(answer)
-            if is_final:
-                return reply
+            answered: Answered = await value_of(answer)
+            if answered[0]:
+                return answered[1]
         return self._default_auto_reply
 
     def generate_reply(self, messages: Sequence[Message] | None = None, sender: Agent | None = None) -> Reply:

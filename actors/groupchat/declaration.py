@@ -56,7 +56,7 @@ def graph_of(chat: Group) -> Graph:
         graph = full_graph(chat.agents, repeating)
     elif chat.speaker_transitions_type == ALLOWED:
         check_graph(given, chat.agents)
-        graph = dict(given)
+        graph = {agent: list(others) for agent, others in given.items()}
     else:
         graph = without(given, chat.agents)
     warn_of_oddities(graph, chat.agents)

@@ -21,15 +21,15 @@ log = logging.getLogger(__name__)
 class Group:
     """The part of a `GroupChat` that knows, and chooses nobody."""
 
-    agents: list[Agent]
+    agents: Sequence[Agent]
     messages: list[Message] = field(default_factory=list)
     max_round: int = 10
     admin_name: str = "Admin"
     func_call_filter: bool = True
     speaker_selection_method: str | Callable[..., Any] = "auto"
     max_retries_for_selecting_speaker: int = 2
-    allow_repeat_speaker: bool | list[Agent] | None = None
-    allowed_or_disallowed_speaker_transitions: Mapping[Agent, list[Agent]] | None = None
+    allow_repeat_speaker: bool | Sequence[Agent] | None = None
+    allowed_or_disallowed_speaker_transitions: Mapping[Any, Sequence[Agent]] | None = None
     speaker_transitions_type: str | None = None
     enable_clear_history: bool = False
     send_introductions: bool = False

@@ -10,6 +10,7 @@ from callboard.protocol import AgentRuntime
 
 from . import resuming
 from .agent import Agent, Message
+from .conversable import ConversableAgent
 from .events import TerminationEvent
 from .group_chat import GroupChat
 from .leader import Leader
@@ -130,14 +131,15 @@ class GroupChatManager(Leader):
         Raises:
             ResumeError: It is no JSON (a ValueError).
         """
-        return resuming.from_text(message_string)
+        messages: list[Message] = resuming.from_text(message_string)
+        return messages
 
     def resume(
         self,
         messages: resuming.Resumable,
         remove_termination_string: str | Callable[[str], str] | None = None,
         silent: bool | None = False,
-    ) -> tuple[Peer, Message]:
+    ) -> tuple[ConversableAgent, Message]:
         """Go on with an earlier chat; see `a_resume`."""
         return wait_for(self.a_resume(messages, remove_termination_string, silent))
 
@@ -146,7 +148,7 @@ class GroupChatManager(Leader):
         messages: resuming.Resumable,
         remove_termination_string: str | Callable[[str], str] | None = None,
         silent: bool | None = False,
-    ) -> tuple[Peer, Message]:
+    ) -> tuple[ConversableAgent, Message]:
         """Put an earlier chat back, and say who goes on with it and how.
 
         It goes on with ``await last_agent.a_initiate_chat(manager, message=last_message, clear_history=False)``.

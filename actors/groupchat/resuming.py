@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from .agent import Agent, Message
 from .content import text_of
+from .conversable import ConversableAgent
 from .errors import ResumeError
 from .events import GroupChatResumeEvent
 from .leader import Leader
@@ -57,7 +58,7 @@ def dump(manager: Leader, rounds: int) -> dict[str, Any]:
 
 async def resume(
     manager: Leader, given: Resumable, change: Change, silent: bool | None
-) -> tuple[Peer, Message]:
+) -> tuple[ConversableAgent, Message]:
     """See `GroupChatManager.a_resume`."""
     data = from_text(given) if isinstance(given, str) else given
     state = data if isinstance(data, Mapping) and data.get("type") == STATE else None
@@ -75,7 +76,7 @@ async def resume(
         IOStream.get_default().send(GroupChatResumeEvent(last["name"], messages))
     manager.groupchat.send_introductions = False
     speaker = manager.groupchat.agent_by_name(last["name"])
-    return speaker if isinstance(speaker, Peer) else manager, last
+    return speaker if isinstance(speaker, ConversableAgent) else manager, last
 
 
 def _messages(given: Any, manager: Leader) -> list[Message]:

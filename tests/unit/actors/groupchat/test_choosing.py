@@ -133,7 +133,7 @@ def with_functions(**functions: str) -> GroupChat:
         group,
         [{"role": "assistant", "content": "", "tool_calls": [CALL]}],
         speaker_selection_method="round_robin",
-    )  # type: ignore[arg-type]
+    )
 
 
 @pytest.mark.parametrize(

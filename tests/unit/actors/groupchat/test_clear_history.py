@@ -15,7 +15,7 @@ NAMES = ("alice", "bob", "carol")
 def a_long_chat() -> GroupChatManager:
     """Six messages in the group, and six that each agent has heard."""
     group = agents(NAMES)
-    chat = GroupChat(group, [{"role": "user", "content": str(i), "name": "alice"} for i in range(6)])  # type: ignore[arg-type]
+    chat = GroupChat(group, [{"role": "user", "content": str(i), "name": "alice"} for i in range(6)])
     manager = a_manager(chat)
     for agent in group:
         for i in range(6):

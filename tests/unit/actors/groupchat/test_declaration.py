@@ -128,7 +128,7 @@ def test_without_transitions_the_graph_is_full(repeats: Any, expected: dict[str,
     group = agents()
     if repeats == "b":
         repeats = [group[1]]
-    assert graph(GroupChat(group, allow_repeat_speaker=repeats)) == expected  # type: ignore[arg-type]
+    assert graph(GroupChat(group, allow_repeat_speaker=repeats)) == expected
 
 
 @pytest.mark.parametrize(
@@ -202,4 +202,4 @@ def test_a_manager_takes_a_client() -> None:
 
 def test_there_are_three_modes_of_human_input() -> None:
     with pytest.raises(ValueError, match="human_input_mode"):
-        ConversableAgent("a", human_input_mode="SOMETIMES")  # type: ignore[arg-type]
+        ConversableAgent("a", human_input_mode="SOMETIMES")

@@ -79,7 +79,7 @@ def test_nobody_may_speak(chat_with: Chat, stream: Scripted) -> None:
 
 def test_no_reply(chat_with: Chat, stream: Scripted) -> None:
     chat = of(an_agent("a"), an_agent("b", None), an_agent("c"))
-    chat_with(chat.agents[0], a_manager(chat), "hi")  # type: ignore[arg-type]
+    chat_with(chat.agents[0], a_manager(chat), "hi")
     assert said(chat.messages) == [("a", "hi")]
     assert stream.only("termination")[0].termination_reason == "No reply generated"
 
@@ -95,7 +95,7 @@ def test_an_admin_speaks_after_an_interrupt(admin: str, chat_with: Chat) -> None
 def test_an_interrupt_without_an_admin_is_raised(chat_with: Chat) -> None:
     chat = of(an_agent("a"), an_agent("b", KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
-        chat_with(chat.agents[0], a_manager(chat), "hi")  # type: ignore[arg-type]
+        chat_with(chat.agents[0], a_manager(chat), "hi")
     assert said(chat.messages) == [("a", "hi")]
 
 
@@ -104,7 +104,7 @@ def test_an_interrupt_while_a_speaker_is_chosen(chat_with: Chat) -> None:
         raise KeyboardInterrupt
 
     chat = of(an_agent("a"), an_agent("Admin", "TERMINATE"), speaker_selection_method=interrupted)
-    chat_with(chat.agents[0], a_manager(chat), "hi")  # type: ignore[arg-type]
+    chat_with(chat.agents[0], a_manager(chat), "hi")
     assert said(chat.messages) == [("a", "hi"), ("Admin", "TERMINATE")]
 
 
@@ -119,7 +119,7 @@ def test_other_errors_are_raised_and_the_messages_remain(where: str, chat_with: 
     options = {"speaker_selection_method": refuse} if where == "selection" else {}
     chat = of(an_agent("a"), an_agent("b"), third, **options)
     with pytest.raises(LookupError, match="no"):
-        chat_with(chat.agents[0], a_manager(chat), "hi")  # type: ignore[arg-type]
+        chat_with(chat.agents[0], a_manager(chat), "hi")
     assert said(chat.messages) == [("a", "hi"), ("b", "b")]
 
 
@@ -180,7 +180,7 @@ def test_what_models_used_is_in_the_result(chat_with: Chat) -> None:
         "writer", human_input_mode="NEVER", llm_config=ReplayChatCompletionClient(["one two"], model="small")
     )
     chat = GroupChat([an_agent("a"), writer], allow_repeat_speaker=True, max_round=2)
-    result = chat_with(chat.agents[0], a_manager(chat, "?", "writer"), "hi")  # type: ignore[arg-type]
+    result = chat_with(chat.agents[0], a_manager(chat, "?", "writer"), "hi")
     cost = result.cost["usage_including_cached_inference"]
     assert (cost["small"]["completion_tokens"], cost["replay"]["completion_tokens"]) == (2, 2)
     assert result.summary == "one two"
@@ -188,7 +188,7 @@ def test_what_models_used_is_in_the_result(chat_with: Chat) -> None:
 
 def test_chat_agents_without_histories_can_be_members(chat_with: Chat) -> None:
     chat = GroupChat([an_agent("a"), Echo("e")], speaker_selection_method="round_robin", max_round=4)
-    chat_with(chat.agents[0], a_manager(chat), "hi")  # type: ignore[arg-type]
+    chat_with(chat.agents[0], a_manager(chat), "hi")
     assert said(chat.messages) == [("a", "hi"), ("e", "e1:hi"), ("a", "a"), ("e", "e2:a")]
 
 
@@ -200,7 +200,7 @@ def test_tools_are_executed_by_whoever_has_them(chat_with: Chat) -> None:
     asks = an_agent("asks", {"content": "", "tool_calls": [call]}, "TERMINATE")
     does = ConversableAgent("does", human_input_mode="NEVER", function_map={"add": add})
     chat = of(an_agent("a"), asks, an_agent("other"), does, max_round=5)
-    chat_with(chat.agents[0], a_manager(chat), "hi")  # type: ignore[arg-type]
+    chat_with(chat.agents[0], a_manager(chat), "hi")
     answer = chat.messages[2]
     assert (answer["name"], answer["role"], answer["content"]) == ("does", "tool", "3")
     assert answer["tool_responses"][0]["tool_call_id"] == "1"
