@@ -49,7 +49,7 @@ async def candidates(chat: Group, last_speaker: Agent) -> Candidates:
             f"speaker_selection_method is {chosen!r}; it can be one of {list(METHODS)}."
         )
     repeats = chat.allow_repeat_speaker
-    may_repeat = last_speaker in repeats if isinstance(repeats, list) else repeats
+    may_repeat = repeats if repeats is None or isinstance(repeats, bool) else last_speaker in repeats
     _check_size(chat.agents, method, may_repeat)
     left = _able(chat) if chat.func_call_filter else list(chat.agents)
     if may_repeat is False:

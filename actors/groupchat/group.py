@@ -28,7 +28,7 @@ class Group:
     func_call_filter: bool = True
     speaker_selection_method: str | Callable[..., Any] = "auto"
     max_retries_for_selecting_speaker: int = 2
-    allow_repeat_speaker: bool | Sequence[Agent] | None = None
+    allow_repeat_speaker: bool | list[Any] | None = None
     allowed_or_disallowed_speaker_transitions: Mapping[Any, Sequence[Agent]] | None = None
     speaker_transitions_type: str | None = None
     enable_clear_history: bool = False
