@@ -67,7 +67,7 @@ class Chatting(Peer):
             chat_history=list(self.chat_messages[recipient]),
             summary=summary,
             cost=_used(self, recipient).minus(before).cost(),
-            human_input=[*self.human_inputs, *recipient.human_inputs],
+            human_input=list(self.human_inputs),
             stop_reason=recipient.stop_reason,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from callboard.models.base import ChatCompletionClient, ToolLike
 from callboard.models.types import CreateResult
@@ -56,6 +56,7 @@ class ConversableAgent(Membership, Chatting, Counting, Offering):
         silent: Whether what it says is not shown; None: the chat says so.
         context_variables: What it knows beside the messages.
         model_client_cls: Classes that `llm_config` may name.
+        code_execution_config: False, or None; for code let a `CodeExecutorAgent` take part.
 
     Raises:
         AgentNameError: The name is no identifier (a ValueError).
@@ -77,11 +78,16 @@ class ConversableAgent(Membership, Chatting, Counting, Offering):
         silent: bool | None = None,
         context_variables: ContextVariables | None = None,
         model_client_cls: Any = None,
+        code_execution_config: Literal[False] | None = False,
     ) -> None:
         super().__init__(name, (system_message or "") if description is None else description)
         if human_input_mode not in MODES:
             raise GroupChatDeclarationError(
                 f"human_input_mode is {human_input_mode!r}; it can be one of {list(MODES)}."
+            )
+        if code_execution_config:
+            raise GroupChatDeclarationError(
+                "A ConversableAgent runs no code blocks: let a CodeExecutorAgent take part in the chat instead."
             )
         self.system_message = system_message or ""
         self.human_input_mode = human_input_mode

@@ -81,4 +81,4 @@ async def answer_calls(functions: FunctionMap, message: Message) -> Message | No
 async def _answer(functions: FunctionMap, call: Mapping[str, Any]) -> Message:
     name = call["function"]["name"]
     _, text = await execute(functions, name, call["function"].get("arguments", ""))
-    return {"tool_call_id": call.get("id", ""), "role": "tool", "name": name, "content": text}
+    return {"tool_call_id": call.get("id", ""), "role": "tool", "content": text}
