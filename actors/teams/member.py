@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from callboard.agents.base import BaseChatAgent
-from callboard.agents.copying import copy_of
+from callboard.agents.copying import twin_of
 from callboard.agents.team import Team
 from callboard.broker.buried import Buried
 from callboard.cancellation import CancellationToken
@@ -125,7 +125,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
 
     async def _made(self) -> Participant:
         prototype, memory = self._prototype, self.state
-        agent = prototype.for_conversation() if isinstance(prototype, BaseChatAgent) else copy_of(prototype)
+        agent = twin_of(prototype)
         if isinstance(agent, BaseChatAgent):
             agent.keep_context_in(memory.context)
         if memory.saved is not None:

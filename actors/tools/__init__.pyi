@@ -1,3 +1,5 @@
+import callboard.agents
+
 from .base import (
     BaseStreamTool as BaseStreamTool,
     BaseTool as BaseTool,
@@ -33,5 +35,8 @@ from .static import StaticStreamWorkbench as StaticStreamWorkbench, StaticWorkbe
 from .tool_agent import ToolAgent as ToolAgent
 from .unknown import IfUnknown as IfUnknown
 from .workbench import StreamWorkbench as StreamWorkbench, Workbench as Workbench
+
+AgentTool = callboard.agents.AgentTool
+TeamTool = callboard.agents.TeamTool
 
 __all__: list[str]

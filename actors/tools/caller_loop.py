@@ -76,8 +76,10 @@ async def _results(
         if not isinstance(call, str)
     ]
     # All of them end before an error goes on: none is left running.
-    results = await asyncio.gather(*requests, return_exceptions=True)
-    for result in results:
+    answers = await asyncio.gather(*requests, return_exceptions=True)
+    results: list[FunctionExecutionResult] = []
+    for result in answers:
         if isinstance(result, BaseException):
             raise result
-    return list(results)
+        results.append(result)
+    return results

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import AsyncGenerator
 from datetime import date
 from typing import Any
 
@@ -135,7 +136,9 @@ class Counting(BaseStreamTool[Nothing, int, int]):
     def __init__(self) -> None:
         super().__init__(Nothing, int, "counting", "Counts.")
 
-    async def run_stream(self, args: Nothing, cancellation_token: CancellationToken) -> Any:
+    async def run_stream(
+        self, args: Nothing, cancellation_token: CancellationToken
+    ) -> AsyncGenerator[int, None]:
         yield 1
         yield 2
 
@@ -147,7 +150,7 @@ async def test_tools_log_their_calls_at_debug_only(caplog: pytest.LogCaptureFixt
     caplog.set_level(logging.DEBUG, EVENT_LOGGER_NAME)
     await FunctionTool(double).run_json({"number": 2}, CancellationToken())
     assert [item async for item in Counting().run_json_stream({}, CancellationToken())] == [1, 2]
-    events = [record.msg for record in caplog.records if record.name == EVENT_LOGGER_NAME]
+    events: list[Any] = [record.msg for record in caplog.records if record.name == EVENT_LOGGER_NAME]
     assert all(isinstance(event, ToolCallEvent) for event in events)
     found = [
         (event.kwargs["tool_name"], event.kwargs["arguments"], event.kwargs["result"]) for event in events

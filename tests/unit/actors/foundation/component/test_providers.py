@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import cast
 
 import pytest
 
@@ -92,3 +93,11 @@ def test_the_list_imports_nothing() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_is_listed_and_not_there_yet_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(
+        cast("dict[str, tuple[str, ...]]", PROVIDERS), "callboard.memory", ("RedisMemory", "ListMemory")
+    )
+    with pytest.raises(UnknownProviderError, match="this version of Callboard does not have it"):
+        class_of("callboard.memory.RedisMemory")
