@@ -171,6 +171,7 @@ class Told(_Order):
     """The team was paused, or goes on; or its run was cancelled, which concerns members that are teams."""
 
     what: Literal["pause", "resume", "abort"]
+    now: bool = False
 
 
 # In the run's stream
