@@ -31,6 +31,10 @@ from .events import (
 )
 from .factory import MessageFactory as MessageFactory
 from .structured import StructuredMessage as StructuredMessage
+from .structured_factory import (
+    StructuredMessageConfig as StructuredMessageConfig,
+    StructuredMessageFactory as StructuredMessageFactory,
+)
 from .unions import AgentEvent as AgentEvent, AnyMessage as AnyMessage, ChatMessage as ChatMessage
 
 __all__: list[str]

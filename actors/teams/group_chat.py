@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel
 
-from callboard.agents.copying import copy_of
+from callboard.agents.copying import copy_of, twin_of
 from callboard.agents.errors import AgentNameError
 from callboard.agents.task import Said, Task, TaskResult
 from callboard.agents.team import Team
@@ -219,7 +219,7 @@ class BaseGroupChat(Team):
         """
         fresh = copy.copy(self)
         fresh._runtime = None
-        fresh._participants = [copy_of(participant) for participant in self._participants]
+        fresh._participants = [twin_of(participant) for participant in self._participants]
         fresh._termination = copy_of(self._termination) if self._termination is not None else None
         fresh._conversation = fresh._here()
         return fresh
