@@ -63,14 +63,15 @@ class Leading:
         await reached("run begins")
         return ""
 
-    async def hear(self, run: CurrentRun | None, spoken: Spoken, attempt: str) -> None:
+    async def hear(self, run: CurrentRun | None, member: str, answer: Answer) -> None:
         """A member has spoken."""
+        spoken = Spoken(member, answer.turn, answer.messages, answer.is_team)
         speaking = self._state.speaking.get(spoken.member)
         if run is None or speaking is None or speaking.turn != spoken.turn:
             self._hear_late(spoken)
             return
         self._loop.show = lambda event: self.stage.show(run, event)
-        self.stage.turn(run, spoken.turn, spoken.member, attempt, spoken.messages)
+        self.stage.turn(run, member, answer)
         await self._go_on(run, self._loop.hear(spoken))
         await reached("turn ends")
 

@@ -13,7 +13,7 @@ from callboard.routed import RoutedAgent
 
 from .leading import Leading
 from .led import LedTeam
-from .loop import Spoken, TurnLoop
+from .loop import TurnLoop
 from .manager_state import CurrentRun, ManagerState, Parent
 from .orders import (
     Accepted,
@@ -181,8 +181,7 @@ class TeamManager(RoutedAgent[ManagerState]):
         await reached("answer heard")
         member = self._member(ctx.sender)
         leading = await self._leading()
-        spoken = Spoken(member, message.turn, message.messages, message.is_team)
-        await leading.hear(self.state.run, spoken, message.attempt)
+        await leading.hear(self.state.run, member, message)
         await self._keep(leading)
 
     @event

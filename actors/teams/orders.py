@@ -130,12 +130,15 @@ class Answer(_Order):
         turn: The turn it was asked for.
         attempt: Tells this attempt at the turn from others, in what was shown on the way.
         messages: What happened on the way, and at last what it says.
+        drafts: Number of the first draft that this attempt has shown; 0: it has shown none. Those of attempts before it,
+            whose process died, stay until the stream is cut: readers are told that they are void.
         is_team: Whether it is a team: then others hear every chat message.
     """
 
     turn: int
     attempt: str
     messages: list[AnyMessage]
+    drafts: int = 0
     is_team: bool = False
 
 
