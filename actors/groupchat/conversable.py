@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from callboard.agents.base import BaseChatAgent
 from callboard.models.base import ChatCompletionClient, ToolLike
 from callboard.models.types import CreateResult
 
@@ -13,6 +12,7 @@ from .agent import Agent, Message
 from .chatting import Chatting
 from .content import text_of
 from .context_variables import ContextVariables
+from .counting import Counting
 from .errors import GroupChatDeclarationError, MessageError
 from .events import TextEvent
 from .functions import FunctionMap, execute
@@ -20,21 +20,20 @@ from .histories import Histories, kept_message
 from .membership import Membership
 from .model_client import LLMConfig, client_of
 from .offering import Offering
-from .replies import Reply, by_functions, by_model, human_input, termination_or_human
+from .peer import HumanInputMode, Peer, Reply
+from .replies import Answered, by_functions, by_model, human_input, termination_or_human
 from .rules import ReplyRule, check_trigger, is_triggered
 from .stream import IOStream
 from .transforms import TransformMessages
 from .usage import ModelUsage
 from .waiting import value_of, wait_for
 
-HumanInputMode = Literal["ALWAYS", "NEVER", "TERMINATE"]
 MODES: Final = ("ALWAYS", "NEVER", "TERMINATE")
 SYSTEM_MESSAGE: Final = "You are a helpful AI assistant."
-MOST_REPLIES: Final = 100
 TERMINATE: Final = "TERMINATE"
 
 
-class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
+class ConversableAgent(Membership, Chatting, Counting, Offering):
     """An agent that chats with other agents, with AG2's names. Whatever waits has an async twin, whose name begins with a_.
 
     It answers a message by the first of its reply functions that has an answer: those that were registered, the last one
@@ -57,6 +56,7 @@ class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
         silent: Whether what it says is not shown; None: the chat says so.
         context_variables: What it knows beside the messages.
         model_client_cls: Classes that `llm_config` may name.
+        code_execution_config: False, or None; for code let a `CodeExecutorAgent` take part.
 
     Raises:
         AgentNameError: The name is no identifier (a ValueError).
@@ -78,11 +78,16 @@ class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
         silent: bool | None = None,
         context_variables: ContextVariables | None = None,
         model_client_cls: Any = None,
+        code_execution_config: Literal[False] | None = False,
     ) -> None:
         super().__init__(name, (system_message or "") if description is None else description)
         if human_input_mode not in MODES:
             raise GroupChatDeclarationError(
                 f"human_input_mode is {human_input_mode!r}; it can be one of {list(MODES)}."
+            )
+        if code_execution_config:
+            raise GroupChatDeclarationError(
+                "A ConversableAgent runs no code blocks: let a CodeExecutorAgent take part in the chat instead."
             )
         self.system_message = system_message or ""
         self.human_input_mode = human_input_mode
@@ -98,11 +103,8 @@ class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
         self._functions = dict(function_map or {})
         self._is_termination_msg = is_termination_msg or says_terminate
         self._default_auto_reply = default_auto_reply
-        self._most_replies = (
-            MOST_REPLIES if max_consecutive_auto_reply is None else max_consecutive_auto_reply
-        )
-        self._most_replies_to: dict[Agent | None, int] = {}
-        self._replies_to: dict[Agent | None, int] = {}
+        if max_consecutive_auto_reply is not None:
+            self.update_max_consecutive_auto_reply(max_consecutive_auto_reply)
         self._histories = Histories()
         self._answers_to: dict[Agent, bool] = {}
         self.human_inputs: list[str] = []
@@ -125,11 +127,6 @@ class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
     def chat_messages(self) -> Histories:
         """The messages of its conversations, by the agent at the other end."""
         return self._histories
-
-    @property
-    def function_map(self) -> dict[str, Callable[..., Any]]:
-        """The functions that it executes, by name."""
-        return self._functions
 
     def update_system_message(self, system_message: str) -> None:
         """Tell its model something else."""
@@ -169,15 +166,15 @@ class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
     def reset(self) -> None:
         """Forget all conversations and counts."""
         self.clear_history()
-        self._replies_to.clear()
+        self.reset_consecutive_auto_reply_counter()
         self._answers_to.clear()
 
-    def who_pays(self) -> Sequence[ConversableAgent]:
+    def who_pays(self) -> Sequence[Peer]:
         """The agents that a chat with this one is paid for: itself."""
         return [self]
 
     def prepare_chat(
-        self, other: ConversableAgent, clear_history: bool, *, both: bool = True, answers: bool = True
+        self, other: Peer, clear_history: bool, *, both: bool = True, answers: bool = True
     ) -> None:
         """A chat begins.
 
@@ -200,37 +197,6 @@ class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
     def is_termination_msg(self, message: Message) -> bool:
         """Whether a message ends the chat."""
         return bool(self._is_termination_msg(message))
-
-    def max_consecutive_auto_reply(self, sender: Agent | None = None) -> int:
-        """How often it answers somebody without a person."""
-        return self._most_replies_to.get(sender, self._most_replies)
-
-    def update_max_consecutive_auto_reply(self, value: int, sender: Agent | None = None) -> None:
-        """Change that number, for everybody or for one."""
-        if sender is None:
-            self._most_replies = value
-            self._most_replies_to.clear()
-        else:
-            self._most_replies_to[sender] = value
-
-    def auto_replies(self, sender: Agent | None) -> int:
-        """How often it has answered somebody without a person."""
-        return self._replies_to.get(sender, 0)
-
-    def count_auto_reply(self, sender: Agent | None) -> None:
-        """It answers somebody once more."""
-        self._replies_to[sender] = self.auto_replies(sender) + 1
-
-    def reset_consecutive_auto_reply_counter(self, sender: Agent | None = None) -> None:
-        """Begin to count again; None: for everybody."""
-        if sender is None:
-            self._replies_to.clear()
-        else:
-            self._replies_to.pop(sender, None)
-
-    def set_auto_replies(self, sender: Agent | None, count: int) -> None:
-        """It has answered somebody so often without a person."""
-        self._replies_to[sender] = count
 
     def note_answer(self, result: CreateResult) -> None:
         """Its model, or one that was asked for it, has answered."""
@@ -291,9 +257,9 @@ class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
             if rule.function in exclude or not is_triggered(rule.trigger, sender):
                 continue
             answer = rule.function(self, messages=given, sender=sender, config=rule.config)
-            is_final, reply = await value_of(answer)
-            if is_final:
-                return reply
+            answered: Answered = await value_of(answer)
+            if answered[0]:
+                return answered[1]
         return self._default_auto_reply
 
     def generate_reply(self, messages: Sequence[Message] | None = None, sender: Agent | None = None) -> Reply:
@@ -305,7 +271,7 @@ class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
     async def a_send(
         self,
         message: str | Message,
-        recipient: ConversableAgent,
+        recipient: Peer,
         request_reply: bool | None = None,
         silent: bool | None = False,
     ) -> None:
@@ -337,13 +303,13 @@ class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
         if request_reply is False or (request_reply is None and not self._answers_to.get(sender, True)):
             return
         reply = await self.a_generate_reply(sender=sender)
-        if reply is not None and isinstance(sender, ConversableAgent):
+        if reply is not None and isinstance(sender, Peer):
             await self.a_send(reply, sender, silent=silent)
 
     def send(
         self,
         message: str | Message,
-        recipient: ConversableAgent,
+        recipient: Peer,
         request_reply: bool | None = None,
         silent: bool | None = False,
     ) -> None:

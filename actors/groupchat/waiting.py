@@ -7,7 +7,7 @@ import contextvars
 import inspect
 from collections.abc import Awaitable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -29,4 +29,4 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
 
 async def value_of(answer: T | Awaitable[T]) -> T:
     """What a function returned that may be async."""
-    return await answer if inspect.isawaitable(answer) else cast("T", answer)
+    return await answer if inspect.isawaitable(answer) else answer
