@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Self
 
+from callboard.agents.base import BaseChatAgent
 from callboard.agents.copying import copy_of
 from callboard.agents.errors import AgentNameError
 from callboard.agents.task import Said, Task, TaskResult
@@ -75,6 +76,7 @@ class BaseGroupChat(Team):
         self._description = description
         self._participants = list(participants)
         self._termination = termination_condition
+        _introduce(participants)
         members = [Member(participant.name, participant.description) for participant in participants]
         factory = _factory(participants, custom_message_types or ())
         self._plan = TeamPlan(manager_name, members, max_turns, emit_team_events, factory)
@@ -260,6 +262,13 @@ def _check(participants: Sequence[Participant], name: str, max_turns: int | None
         raise TeamDeclarationError("The participant names must be unique.")
     if max_turns is not None and max_turns <= 0:
         raise TeamDeclarationError("The maximum number of turns must be greater than 0.")
+
+
+def _introduce(participants: Sequence[Participant]) -> None:
+    names = [participant.name for participant in participants]
+    for participant in participants:
+        if isinstance(participant, BaseChatAgent):
+            participant.on_joined(names)
 
 
 def _factory(
