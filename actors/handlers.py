@@ -40,7 +40,7 @@ class Handler:
         signature: Its declared types.
     """
 
-    __slots__ = ("_results", "function", "kind", "match", "name", "signature", "strict")
+    __slots__ = ("__dict__", "function", "kind", "match", "name", "signature", "strict")
 
     def __init__(
         self,
@@ -57,7 +57,6 @@ class Handler:
         self.match = match
         self.signature = signature
         self.name = signature.name
-        self._results: tuple[type[Any], ...] | None = None
 
     @property
     def accepts(self) -> tuple[type[Any], ...]:
@@ -69,13 +68,11 @@ class Handler:
         """The classes in its return annotation; `NoneType` for None, `object` for `Any`."""
         return self.signature.types.returns
 
-    @property
+    @functools.cached_property
     def results(self) -> tuple[type[Any], ...]:
         """The classes that it may return: what it produces, and for events only None."""
-        if self._results is None:
-            nothing: tuple[type[Any], ...] = (NoneType,)
-            self._results = nothing if self.kind == "event" else self.produces
-        return self._results
+        nothing: tuple[type[Any], ...] = (NoneType,)
+        return nothing if self.kind == "event" else self.produces
 
     def takes(self, *, is_rpc: bool) -> bool:
         """Whether it takes requests, or published messages."""

@@ -247,10 +247,14 @@ Values = tuple[str, str, str, str, bytes, bytes]
 
 def encode(envelope: Envelope) -> Values:
     """The values of an entry as the scripts take them: id, type, key, from, head, body. They add `at` themselves."""
-    special, cause = envelope[FIRST_OF_HEAD:], envelope.cause
+    special = envelope[FIRST_OF_HEAD:]
     if special == DEFAULTS:
         head = b""
-    elif cause and special[CAUSE_AT + 1 :] == BEHIND_CAUSE and special[:CAUSE_AT] == BEFORE_CAUSE:
+    elif (
+        (cause := envelope.cause)
+        and special[CAUSE_AT + 1 :] == BEHIND_CAUSE
+        and special[:CAUSE_AT] == BEFORE_CAUSE
+    ):
         head = _cause_head(cause) or head_of(envelope)
     else:
         head = REPLY_HEAD if special == REPLY else head_of(envelope)

@@ -30,7 +30,7 @@ CallboardError
     ├── DeadlineExceededError                   the asker no longer waits
     ├── DuplicateSubscriptionError (ValueError) the subscription exists
     ├── UnknownSubscriptionError (ValueError, LookupError) the subscription does not exist
-    ├── TopicMismatchError                      a subscription does not match the topic
+    ├── TopicMismatchError (CantHandleException) a subscription does not match the topic
     └── RemoteError                             a handler elsewhere failed with an error of a class unknown here
 """
 
@@ -39,7 +39,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from callboard.foundation.errors import CallboardError
+from callboard.foundation.errors import CallboardError, CantHandleException
 
 
 class BrokerError(CallboardError):
@@ -366,14 +366,15 @@ class UnknownSubscriptionError(BrokerError, ValueError, LookupError):
     subscription: str
 
 
-class TopicMismatchError(BrokerError):
+class TopicMismatchError(BrokerError, CantHandleException):
     """A subscription was asked for the agent of a topic that it does not match."""
 
     template = "the topic {topic} does not match {subscription}: ask is_match first"
     permanent = True
 
-    subscription: str
-    topic: str
+    # With a default because a field of the base class has one.
+    subscription: str = ""
+    topic: str = ""
 
 
 class RemoteError(BrokerError):

@@ -76,7 +76,7 @@ class _Subscription:
             TopicMismatchError: it does not match.
         """
         if not self.is_match(topic_id):
-            raise TopicMismatchError(repr(self), str(topic_id))
+            raise TopicMismatchError(subscription=repr(self), topic=str(topic_id))
         return AgentId(self._agent_type, topic_id.source)
 
     def __eq__(self, other: object) -> bool:

@@ -35,7 +35,7 @@ class Image(BaseModel):
     """A picture: its bytes, or the address of one on the web that the model's server fetches.
 
     AutoGen wraps a Pillow image, so lists with one can't be read from JSON; this one is plain data, reads the
-    `{"data": ...}` of AutoGen, and needs no Pillow.
+    `{"data": ...}` of AutoGen, and needs no Pillow. `Image(pillow_image)` is `Image.from_pil(pillow_image)`.
 
     Attributes:
         data: the file's bytes as base64; None when there is a URL.
@@ -48,6 +48,10 @@ class Image(BaseModel):
     data: str | None = None
     url: str | None = None
     mime_type: str = ""
+
+    def __init__(self, image: PilImage | None = None, /, **fields: Any) -> None:
+        """From an image of Pillow, as in AutoGen, or from fields."""
+        super().__init__(**(fields if image is None else _fields_of(image)))
 
     @model_validator(mode="before")
     @classmethod
@@ -126,9 +130,7 @@ class Image(BaseModel):
     @classmethod
     def from_pil(cls, pil_image: PilImage) -> Image:
         """From an image of Pillow, kept as PNG."""
-        file = io.BytesIO()
-        pil_image.save(file, format="PNG")
-        return cls.from_bytes(file.getvalue())
+        return cls(**_fields_of(pil_image))
 
     def to_bytes(self) -> bytes:
         """The bytes of the image file.
@@ -172,6 +174,14 @@ class Image(BaseModel):
         return f"Image({shown})"
 
     __str__ = __repr__
+
+
+def _fields_of(image: PilImage) -> dict[str, str]:
+    if not callable(getattr(image, "save", None)):
+        raise ImageError(f"a {type(image).__name__} is no image of Pillow; for bytes use Image.from_bytes")
+    file = io.BytesIO()
+    image.save(file, format="PNG")
+    return {"data": base64.b64encode(file.getvalue()).decode(), "mime_type": "image/png"}
 
 
 def _decoded(data: str) -> bytes:

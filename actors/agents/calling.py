@@ -43,6 +43,24 @@ async def call(
     return await cancellable(_called(function, *args), token)
 
 
+def takes_token(function: Callable[..., Any]) -> bool:
+    """Whether a function that asks has a second parameter, after the prompt, for a cancellation token.
+
+    That of an async one is for nothing else. That of an ordinary one may be for something else if it has a default.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except ValueError:  # some builtins don't tell
+        return is_async(function)
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return is_async(function)
+    positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    if len(positional) < 2:
+        return False
+    second = positional[1]
+    return is_async(function) or second.default is second.empty or second.name == "cancellation_token"
+
+
 async def _called(function: Callable[..., Any], *args: object) -> Any:
     if is_async(function):
         return await function(*args)

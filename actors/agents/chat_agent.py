@@ -7,7 +7,10 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import BaseModel
+
 from callboard.cancellation import CancellationToken
+from callboard.foundation.component import ComponentBase
 from callboard.messages.base import BaseChatMessage
 
 from .task import Said, TaskRunner
@@ -26,8 +29,10 @@ class Response:
     inner_messages: Sequence[Said] | None = None
 
 
-class ChatAgent(ABC, TaskRunner):
+class ChatAgent(ABC, TaskRunner, ComponentBase[BaseModel]):
     """An agent that takes part in a conversation. Derive from `BaseChatAgent`, which has most of this."""
+
+    component_type = "agent"
 
     @property
     @abstractmethod

@@ -34,6 +34,15 @@ class Conversational(Protocol):
         ...
 
 
+def twin_of(participant: T) -> T:
+    """An agent or team like this one for another conversation: by its own `for_conversation`, else a copy.
+
+    Raises:
+        ConversationError: Something in it can't be copied (a TypeError).
+    """
+    return participant.for_conversation() if isinstance(participant, Conversational) else copy_of(participant)
+
+
 def copy_of(agent: T) -> T:
     """A deep copy of an agent or a team that shares with it what conversations share.
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field
 
 from callboard.cancellation import CancellationToken
+from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.memory.contexts.conversation import Conversation
 from callboard.messages.base import BaseChatMessage
 
@@ -65,7 +66,15 @@ class MessageFilterAgentState(BaseModel):
     wrapped_agent_state: Mapping[str, Any] | None = None
 
 
-class MessageFilterAgent(BaseChatAgent):
+class MessageFilterAgentConfig(BaseModel):
+    """A MessageFilterAgent as plain data; its fields are the arguments of MessageFilterAgent."""
+
+    name: str
+    wrapped_agent: ComponentModel
+    filter: MessageFilterConfig
+
+
+class MessageFilterAgent(BaseChatAgent, Component[MessageFilterAgentConfig]):
     """Lets another agent hear only a part of what is said, as a loop of a graph may need.
 
     Everything else is that agent's. AutoGen loses its state, and does not tell it of pause, resume and close; here all of it
@@ -76,6 +85,9 @@ class MessageFilterAgent(BaseChatAgent):
         wrapped_agent: The agent that is to hear less.
         filter: What it hears.
     """
+
+    component_config_schema = MessageFilterAgentConfig
+    component_provider_override = "callboard.agents.MessageFilterAgent"
 
     def __init__(self, name: str, wrapped_agent: BaseChatAgent, filter: MessageFilterConfig) -> None:
         super().__init__(name, f"{wrapped_agent.description} (with message filtering)")
@@ -148,6 +160,14 @@ class MessageFilterAgent(BaseChatAgent):
         inner = MessageFilterAgentState.model_validate(state).wrapped_agent_state
         if inner is not None:
             await self._wrapped_agent.load_beside_context(inner)
+
+    def _to_config(self) -> MessageFilterAgentConfig:
+        inner = dumped(self._wrapped_agent, self)
+        return MessageFilterAgentConfig(name=self.name, wrapped_agent=inner, filter=self._filter)
+
+    @classmethod
+    def _from_config(cls, config: MessageFilterAgentConfig) -> Self:
+        return cls(config.name, BaseChatAgent.load_component(config.wrapped_agent), config.filter)
 
 
 def _saved(inner: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
-from callboard.memory.contexts.base import ChatCompletionContext
 from callboard.memory.llm_messages import LLMMessage
 from callboard.messages.base import BaseChatMessage
 from callboard.messages.chat import HandoffMessage
@@ -14,14 +14,20 @@ from callboard.models.recorded import RecordedChatCompletionClient
 from .assistant.images import without_images
 
 
-def recorded(client: ChatCompletionClient) -> ChatCompletionClient:
-    """A client whose answers are recorded inside handlers, so that a crash does not pay for them again."""
-    if isinstance(client, RecordedChatCompletionClient):
-        return client
-    return RecordedChatCompletionClient(client)
+def unrecorded(client: ChatCompletionClient) -> ChatCompletionClient:
+    """The client that an agent was given, for its config: the agent makes it a recorded one again."""
+    return client.client if isinstance(client, RecordedChatCompletionClient) else client
 
 
-async def add_heard(context: ChatCompletionContext, messages: Sequence[BaseChatMessage]) -> None:
+class Context(Protocol):
+    """What messages are added to: a model context, or the draft of a turn."""
+
+    async def add_message(self, message: LLMMessage) -> None:
+        """Add the newest message."""
+        ...
+
+
+async def add_heard(context: Context, messages: Sequence[BaseChatMessage]) -> None:
     """Add what was said to a context; of a handoff, first what comes along with it."""
     for message in messages:
         if isinstance(message, HandoffMessage):

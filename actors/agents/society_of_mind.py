@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from callboard.cancellation import CancellationToken
+from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.memory.contexts.base import ChatCompletionContext
 from callboard.memory.contexts.conversation import Conversation
 from callboard.memory.contexts.windows import UnboundedChatCompletionContext
@@ -18,10 +19,11 @@ from callboard.messages.chat import HandoffMessage, TextMessage
 from callboard.messages.events import ModelClientStreamingChunkEvent
 from callboard.models.base import ChatCompletionClient
 
+from .assistant.parts import recorded
 from .base import BaseChatAgent
 from .chat_agent import Response
 from .errors import ModelAnswerError, NoResponseError
-from .prompts import add_heard, fit_for, recorded
+from .prompts import add_heard, fit_for, unrecorded
 from .responding import response_of
 from .task import Said, TaskResult
 from .team import Team
@@ -52,7 +54,21 @@ class SocietyOfMindAgentState(BaseModel):
     model_context: Mapping[str, Any] | None = None
 
 
-class SocietyOfMindAgent(BaseChatAgent):
+class SocietyOfMindAgentConfig(BaseModel):
+    """A SocietyOfMindAgent as plain data; its fields are the arguments of SocietyOfMindAgent."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    name: str
+    team: ComponentModel
+    model_client: ComponentModel
+    description: str | None = None
+    instruction: str | None = None
+    response_prompt: str | None = None
+    model_context: ComponentModel | None = None
+
+
+class SocietyOfMindAgent(BaseChatAgent, Component[SocietyOfMindAgentConfig]):
     """Lets a team work on each request, and makes one answer of what was said there, with a model.
 
     What the team says is shown while it is said, and only the answer is heard by others. Then the team is reset; what
@@ -69,6 +85,9 @@ class SocietyOfMindAgent(BaseChatAgent):
         response_prompt: What it reads after that.
         model_context: Keeps the requests and answers; None: all of them.
     """
+
+    component_config_schema = SocietyOfMindAgentConfig
+    component_provider_override = "callboard.agents.SocietyOfMindAgent"
 
     DEFAULT_INSTRUCTION = INSTRUCTION
     DEFAULT_RESPONSE_PROMPT = RESPONSE_PROMPT
@@ -201,3 +220,27 @@ class SocietyOfMindAgent(BaseChatAgent):
         if self._model_client.model_info.get("multiple_system_messages", False):
             return SystemMessage(content=text)
         return UserMessage(content=text, source="user")
+
+    def _to_config(self) -> SocietyOfMindAgentConfig:
+        return SocietyOfMindAgentConfig(
+            name=self.name,
+            team=dumped(self._team, self),
+            model_client=dumped(unrecorded(self._model_client), self),
+            description=self.description,
+            instruction=self._instruction,
+            response_prompt=self._response_prompt,
+            model_context=dumped(self._model_context, self),
+        )
+
+    @classmethod
+    def _from_config(cls, config: SocietyOfMindAgentConfig) -> Self:
+        context = config.model_context
+        return cls(
+            config.name,
+            Team.load_component(config.team),
+            ChatCompletionClient.load_component(config.model_client),
+            description=config.description or DESCRIPTION,
+            instruction=INSTRUCTION if config.instruction is None else config.instruction,
+            response_prompt=RESPONSE_PROMPT if config.response_prompt is None else config.response_prompt,
+            model_context=None if context is None else ChatCompletionContext.load_component(context),
+        )

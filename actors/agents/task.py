@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol, TypeAlias
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from callboard.cancellation import CancellationToken
 from callboard.messages.base import BaseAgentEvent, BaseChatMessage
@@ -24,10 +24,13 @@ class TaskResult(BaseModel):
     Attributes:
         messages: Everything that was said, in its order, without the pieces of streamed texts.
         stop_reason: Why it ended; None: nothing says so, as where an agent ran alone.
+        output: The last message as an object, of a team with an `output_content_type`. It is not part of the JSON, for it is
+            in the message.
     """
 
     messages: Sequence[AnyMessage]
     stop_reason: str | None = None
+    output: BaseModel | None = Field(default=None, exclude=True)
 
 
 class TaskRunner(Protocol):

@@ -6,12 +6,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Self
 
+from pydantic import BaseModel
+
+from callboard.foundation.component import ComponentBase
+
 from .copying import copy_of
 from .task import TaskRunner
 
 
-class Team(ABC, TaskRunner):
+class Team(ABC, TaskRunner, ComponentBase[BaseModel]):
     """Several agents who carry out tasks together."""
+
+    component_type = "team"
 
     @property
     @abstractmethod

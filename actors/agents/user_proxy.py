@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, Self, TypeAlias
+
+from pydantic import BaseModel
 
 from callboard.cancellation import CancellationToken
+from callboard.foundation.component import Component
 from callboard.messages.base import BaseChatMessage
 from callboard.messages.chat import HandoffMessage, TextMessage
 from callboard.messages.events import UserInputRequestedEvent
 from callboard.runtime.steps import NumberedStep
+from callboard.tools.importing import function_at, function_path
 
 from .base import BaseChatAgent
-from .calling import call, is_async
+from .calling import call, takes_token
 from .chat_agent import Response
 from .errors import UserInputError
 from .input_request import InputRequestContext as _InputRequestContext
@@ -31,7 +34,21 @@ PROMPT: Final = "Enter your response: "
 HANDED_OVER: Final = "Handoff received from {source}. "
 
 
-class UserProxyAgent(BaseChatAgent):
+class UserProxyAgentConfig(BaseModel):
+    """A UserProxyAgent as plain data.
+
+    Attributes:
+        name: See UserProxyAgent.
+        description: See UserProxyAgent.
+        input_func: Where the function is: ``module:qualname``; None: a prompt on the console. AutoGen's is always None.
+    """
+
+    name: str
+    description: str = DESCRIPTION
+    input_func: str | None = None
+
+
+class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
     """Speaks for a person: shows a UserInputRequestedEvent, asks, and says what the person answers.
 
     A handoff to it is answered by a handoff back to whoever handed over.
@@ -47,6 +64,9 @@ class UserProxyAgent(BaseChatAgent):
             gets the prompt, and the cancellation token where it has a second parameter for it. None: a prompt on
             the console. After a cancellation that one still takes the next line: its thread can't be stopped.
     """
+
+    component_config_schema = UserProxyAgentConfig
+    component_provider_override = "callboard.agents.UserProxyAgent"
 
     InputRequestContext: ClassVar = _InputRequestContext
 
@@ -112,23 +132,17 @@ class UserProxyAgent(BaseChatAgent):
         return await (self._ask(prompt, token) if step is None else step.run(self._ask, prompt, token))
 
     async def _ask(self, prompt: str, token: CancellationToken) -> str:
-        args = (prompt, token) if _takes_token(self.input_func) else (prompt,)
+        args = (prompt, token) if takes_token(self.input_func) else (prompt,)
         try:
             return await call(self.input_func, *args, token=token)
         except Exception as error:
             raise UserInputError(self.name, f"{type(error).__name__}: {error}") from error
 
+    def _to_config(self) -> UserProxyAgentConfig:
+        path = None if self.input_func is input else function_path(self.input_func, self)
+        return UserProxyAgentConfig(name=self.name, description=self.description, input_func=path)
 
-def _takes_token(function: InputFuncType) -> bool:
-    """Whether there is a second parameter for the token; an ordinary function may use a second one for something else."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except ValueError:  # some builtins don't tell
-        return is_async(function)
-    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
-        return is_async(function)
-    positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    if len(positional) < 2:
-        return False
-    second = positional[1]
-    return is_async(function) or second.default is second.empty or second.name == "cancellation_token"
+    @classmethod
+    def _from_config(cls, config: UserProxyAgentConfig) -> Self:
+        function = None if config.input_func is None else function_at(config.input_func)
+        return cls(config.name, description=config.description, input_func=function)

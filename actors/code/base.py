@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from pydantic import BaseModel
+
 from callboard.cancellation import CancellationToken
+from callboard.foundation.component import ComponentBase
 
 __all__ = ["CodeBlock", "CodeExecutor", "CodeResult", "CommandLineCodeResult"]
 
@@ -53,7 +56,7 @@ class CommandLineCodeResult(CodeResult):
     code_file: str | None = None
 
 
-class CodeExecutor(ABC):
+class CodeExecutor(ABC, ComponentBase[BaseModel]):
     """Runs code blocks. An `async with` block starts it and stops it."""
 
     component_type = "code_executor"

@@ -13,6 +13,7 @@ from typing import ClassVar, Self
 
 from callboard.cancellation import CancellationToken
 from callboard.errors import OutsideContextError, SettingValueError
+from callboard.foundation.component import Component
 from callboard.foundation.printable import printable
 
 from . import process
@@ -39,7 +40,7 @@ WARNING = (
 )
 
 
-class LocalCommandLineCodeExecutor(CodeExecutor):
+class LocalCommandLineCodeExecutor(CodeExecutor, Component[LocalCommandLineCodeExecutorConfig]):
     """Runs each code block in processes of this machine; names are those of `autogen_ext.code_executors.local`.
 
     This is no sandbox, and it warns once that it is not. Each block is written to a file in the work folder and run

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from pydantic import BaseModel, Field, model_serializer
 
 from callboard.cancellation import CancellationToken
+from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.tools import BaseTool
 
 from .base import CodeBlock, CodeExecutor
 
-__all__ = ["CodeExecutionInput", "CodeExecutionResult", "PythonCodeExecutionTool"]
+__all__ = [
+    "CodeExecutionInput",
+    "CodeExecutionResult",
+    "PythonCodeExecutionTool",
+    "PythonCodeExecutionToolConfig",
+]
 
 
 class CodeExecutionInput(BaseModel):
@@ -29,12 +37,27 @@ class CodeExecutionResult(BaseModel):
         return self.output
 
 
-class PythonCodeExecutionTool(BaseTool[CodeExecutionInput, CodeExecutionResult]):
+class PythonCodeExecutionToolConfig(BaseModel):
+    """A PythonCodeExecutionTool as plain data.
+
+    Attributes:
+        executor: What runs the code.
+    """
+
+    executor: ComponentModel
+
+
+class PythonCodeExecutionTool(
+    BaseTool[CodeExecutionInput, CodeExecutionResult], Component[PythonCodeExecutionToolConfig]
+):
     """Runs Python code that a model wrote, and returns what it prints.
 
     Args:
         executor: What runs it. Whoever made it starts and stops it.
     """
+
+    component_config_schema = PythonCodeExecutionToolConfig
+    component_provider_override = "callboard.code.PythonCodeExecutionTool"
 
     def __init__(self, executor: CodeExecutor) -> None:
         super().__init__(
@@ -49,3 +72,10 @@ class PythonCodeExecutionTool(BaseTool[CodeExecutionInput, CodeExecutionResult])
             [CodeBlock(args.code, "python")], cancellation_token
         )
         return CodeExecutionResult(success=result.exit_code == 0, output=result.output)
+
+    def _to_config(self) -> PythonCodeExecutionToolConfig:
+        return PythonCodeExecutionToolConfig(executor=dumped(self._executor, self))
+
+    @classmethod
+    def _from_config(cls, config: PythonCodeExecutionToolConfig) -> Self:
+        return cls(CodeExecutor.load_component(config.executor))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from pydantic import BaseModel, Field
 
+from callboard.foundation.component import Component, ComponentBase, ComponentModel, dumped
 from callboard.messages.base import BaseAgentEvent, BaseChatMessage
 from callboard.messages.chat import StopMessage
 
@@ -17,7 +18,7 @@ from .saved import part_states, read_state
 Messages: TypeAlias = Sequence[BaseAgentEvent | BaseChatMessage]
 
 
-class TerminationCondition(ABC):
+class TerminationCondition(ComponentBase[BaseModel], ABC):
     """Decides from what is said whether a conversation ends.
 
     A team asks it at the start of a run and after each turn, about what is new, and resets it when the run has ended.
@@ -27,6 +28,8 @@ class TerminationCondition(ABC):
 
     For a condition of your own that needs no more than a look at the messages, derive from `LatchedTermination`.
     """
+
+    component_type = "termination"
 
     @property
     @abstractmethod
@@ -61,7 +64,7 @@ class TerminationCondition(ABC):
         """
         return {}
 
-    async def load_state(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - conditions for AutoGen have none
+    async def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over what `save_state` of an equal condition returned; here: nothing.
 
         Raises:
@@ -77,12 +80,25 @@ class TerminationCondition(ABC):
         return OrTerminationCondition(self, other)
 
 
-class AndTerminationCondition(TerminationCondition):
+class AndTerminationConditionConfig(BaseModel):
+    """A combination as plain data.
+
+    Attributes:
+        conditions: What is combined.
+    """
+
+    conditions: list[ComponentModel]
+
+
+class AndTerminationCondition(TerminationCondition, Component[AndTerminationConditionConfig]):
     """Is reached as soon as all of its conditions have been, each at its own time; its text names all reasons.
 
     Args:
         conditions: The conditions.
     """
+
+    component_config_schema = AndTerminationConditionConfig
+    component_provider_override = "callboard.base.AndTerminationCondition"
 
     def __init__(self, *conditions: TerminationCondition) -> None:
         self._conditions = conditions
@@ -123,13 +139,35 @@ class AndTerminationCondition(TerminationCondition):
         await _load(self._conditions, saved.conditions, self)
         self._reasons = list(saved.reasons)
 
+    def _to_config(self) -> AndTerminationConditionConfig:
+        return AndTerminationConditionConfig(
+            conditions=[dumped(condition, self) for condition in self._conditions]
+        )
 
-class OrTerminationCondition(TerminationCondition):
+    @classmethod
+    def _from_config(cls, config: AndTerminationConditionConfig) -> Self:
+        return cls(*map(TerminationCondition.load_component, config.conditions))
+
+
+class OrTerminationConditionConfig(BaseModel):
+    """A combination as plain data.
+
+    Attributes:
+        conditions: What is combined.
+    """
+
+    conditions: list[ComponentModel]
+
+
+class OrTerminationCondition(TerminationCondition, Component[OrTerminationConditionConfig]):
     """Is reached as soon as one of its conditions is; its text names the reasons of all that were reached by then.
 
     Args:
         conditions: The conditions.
     """
+
+    component_config_schema = OrTerminationConditionConfig
+    component_provider_override = "callboard.base.OrTerminationCondition"
 
     def __init__(self, *conditions: TerminationCondition) -> None:
         self._conditions = conditions
@@ -162,6 +200,15 @@ class OrTerminationCondition(TerminationCondition):
             ConditionStateError: It is no such state (a ValueError).
         """
         await _load(self._conditions, read_state(_OrState, state, self).conditions, self)
+
+    def _to_config(self) -> OrTerminationConditionConfig:
+        return OrTerminationConditionConfig(
+            conditions=[dumped(condition, self) for condition in self._conditions]
+        )
+
+    @classmethod
+    def _from_config(cls, config: OrTerminationConditionConfig) -> Self:
+        return cls(*map(TerminationCondition.load_component, config.conditions))
 
 
 class _OrState(BaseModel):

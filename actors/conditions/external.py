@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel
+
+from callboard.foundation.component import Component
 
 from .base import Messages
 from .latched import LatchedTermination
 from .saved import read_state
 
 
-class ExternalTermination(LatchedTermination):
+class ExternalTerminationConfig(BaseModel):
+    """A ExternalTermination as plain data: nothing but its name."""
+
+
+class ExternalTermination(LatchedTermination, Component[ExternalTerminationConfig]):
     """Is reached when somebody has called `set`: the turn that runs is finished first."""
+
+    component_config_schema = ExternalTerminationConfig
+    component_provider_override = "callboard.conditions.ExternalTermination"
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,6 +54,13 @@ class ExternalTermination(LatchedTermination):
         saved = read_state(_State, state, self)
         await super().load_state(state)
         self._set = saved.set
+
+    def _to_config(self) -> ExternalTerminationConfig:
+        return ExternalTerminationConfig()
+
+    @classmethod
+    def _from_config(cls, config: ExternalTerminationConfig) -> Self:
+        return cls()
 
 
 class _State(BaseModel):

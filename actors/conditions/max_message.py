@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, NonNegativeInt
 
+from callboard.foundation.component import Component
 from callboard.messages.base import BaseChatMessage
 from callboard.messages.chat import StopMessage
 
@@ -15,7 +16,14 @@ from .errors import ConditionSettingError, TerminatedException
 from .saved import read_state
 
 
-class MaxMessageTermination(TerminationCondition):
+class MaxMessageTerminationConfig(BaseModel):
+    """A MaxMessageTermination as plain data; its fields are the arguments of MaxMessageTermination."""
+
+    max_messages: int
+    include_agent_event: bool = False
+
+
+class MaxMessageTermination(TerminationCondition, Component[MaxMessageTerminationConfig]):
     """Is reached when a number of messages have been said; those of the task count, too.
 
     Args:
@@ -25,6 +33,9 @@ class MaxMessageTermination(TerminationCondition):
     Raises:
         ConditionSettingError: The number is less than 1 (a ValueError).
     """
+
+    component_config_schema = MaxMessageTerminationConfig
+    component_provider_override = "callboard.conditions.MaxMessageTermination"
 
     def __init__(self, max_messages: int, include_agent_event: bool = False) -> None:
         if max_messages < 1:
@@ -70,6 +81,15 @@ class MaxMessageTermination(TerminationCondition):
             ConditionStateError: It is no such state (a ValueError).
         """
         self._count = read_state(_State, state, self).message_count
+
+    def _to_config(self) -> MaxMessageTerminationConfig:
+        return MaxMessageTerminationConfig(
+            max_messages=self._max_messages, include_agent_event=self._include_agent_event
+        )
+
+    @classmethod
+    def _from_config(cls, config: MaxMessageTerminationConfig) -> Self:
+        return cls(**dict(config))
 
 
 class _State(BaseModel):

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel
+
+from callboard.foundation.component import Component
 
 from .base import Messages
 from .latched import LatchedTermination
 from .saved import read_state
 
 
-class TimeoutTermination(LatchedTermination):
+class TimeoutTerminationConfig(BaseModel):
+    """A TimeoutTermination as plain data; its fields are the arguments of TimeoutTermination."""
+
+    timeout_seconds: float
+
+
+class TimeoutTermination(LatchedTermination, Component[TimeoutTerminationConfig]):
     """Is reached when it is asked and a time has passed; a turn that takes longer is not cut short.
 
     The time begins when the condition is first asked, which is at the start of a run. AutoGen's begins when it is made or
@@ -24,6 +32,9 @@ class TimeoutTermination(LatchedTermination):
         timeout_seconds: The time in seconds.
         clock: Returns seconds since 1970, for tests.
     """
+
+    component_config_schema = TimeoutTerminationConfig
+    component_provider_override = "callboard.conditions.TimeoutTermination"
 
     def __init__(self, timeout_seconds: float, *, clock: Callable[[], float] = time.time) -> None:
         super().__init__()
@@ -59,6 +70,13 @@ class TimeoutTermination(LatchedTermination):
         saved = read_state(_State, state, self)
         await super().load_state(state)
         self._started_at = saved.started_at
+
+    def _to_config(self) -> TimeoutTerminationConfig:
+        return TimeoutTerminationConfig(timeout_seconds=self._timeout_seconds)
+
+    @classmethod
+    def _from_config(cls, config: TimeoutTerminationConfig) -> Self:
+        return cls(**dict(config))
 
 
 class _State(BaseModel):

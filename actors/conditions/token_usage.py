@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pydantic import BaseModel, NonNegativeInt
 
+from callboard.foundation.component import Component
 from callboard.messages.chat import StopMessage
 
 from .base import Messages, TerminationCondition
@@ -23,10 +24,19 @@ class _Used(BaseModel):
         return self.prompt_tokens + self.completion_tokens
 
 
+LIMITS: Final = ("max_total_token", "max_prompt_token", "max_completion_token")
 NOTHING: Final = _Used(prompt_tokens=0, completion_tokens=0)
 
 
-class TokenUsageTermination(TerminationCondition):
+class TokenUsageTerminationConfig(BaseModel):
+    """A TokenUsageTermination as plain data; its fields are the arguments of TokenUsageTermination."""
+
+    max_total_token: int | None = None
+    max_prompt_token: int | None = None
+    max_completion_token: int | None = None
+
+
+class TokenUsageTermination(TerminationCondition, Component[TokenUsageTerminationConfig]):
     """Is reached when the models behind what was said have used a number of tokens.
 
     It adds up the `models_usage` of messages and events after each turn. For a limit that holds before a model is called,
@@ -40,6 +50,9 @@ class TokenUsageTermination(TerminationCondition):
     Raises:
         ConditionSettingError: There is no limit at all, or one is less than 1 (a ValueError).
     """
+
+    component_config_schema = TokenUsageTerminationConfig
+    component_provider_override = "callboard.conditions.TokenUsageTermination"
 
     def __init__(
         self,
@@ -101,6 +114,13 @@ class TokenUsageTermination(TerminationCondition):
             ConditionStateError: It is no such state (a ValueError).
         """
         self._used = read_state(_Used, state, self)
+
+    def _to_config(self) -> TokenUsageTerminationConfig:
+        return TokenUsageTerminationConfig.model_validate(dict(zip(LIMITS, self._limits, strict=True)))
+
+    @classmethod
+    def _from_config(cls, config: TokenUsageTerminationConfig) -> Self:
+        return cls(**dict(config))
 
 
 def _limit(setting: str, value: int | None) -> int | None:

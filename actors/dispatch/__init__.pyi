@@ -4,7 +4,7 @@ from .base import (
     AbstractDispatcher as AbstractDispatcher,
     AbstractDynamicDispatcher as AbstractDynamicDispatcher,
 )
-from .changes import HandoffChange as HandoffChange, HandoffChangeEvent as HandoffChangeEvent
+from .changes import HandoffChange as HandoffChange
 from .dynamic import DynamicDispatcher as DynamicDispatcher
 from .entries import EnabledFunc as EnabledFunc
 from .errors import (

@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from callboard.agents.assistant.agent import SYSTEM_MESSAGE, AssistantAgent
+from callboard.agents.assistant.config import AssistantAgentConfig
 from callboard.agents.assistant.state import AssistantAgentState
 from callboard.agents.chat_agent import Response
 from callboard.agents.task import Said
 from callboard.cancellation import CancellationToken
+from callboard.foundation.component import NotDumpableError
 from callboard.messages.base import BaseChatMessage
 from callboard.messages.events import ModelClientStreamingChunkEvent, ToolCallExecutionEvent
 from callboard.models.base import ChatCompletionClient
@@ -39,6 +41,8 @@ class DynamicDispatcherAgent(AssistantAgent):
     new ones can't be used before the next turn; the tool is added to a workbench that others may share; and a handoff
     with the name of a tool ends every turn with an error. Here it is refused when it is created, and left out when the tool
     comes later.
+
+    It can't be dumped as a component; its state can be saved.
 
     In a team the targets have to be members, see `outside` of DynamicDispatcher. Handoffs that came at run time are part of
     its state, on the bus of the commit of each turn.
@@ -108,20 +112,25 @@ class DynamicDispatcherAgent(AssistantAgent):
             async for item in items:
                 if isinstance(item, ToolCallExecutionEvent):
                     offer.handed_over(item.content)
-                if isinstance(item, Response):
-                    yield replace(item, inner_messages=inner)
-                    continue
-                for said in (item, *offer.events):
+                happened = [] if isinstance(item, Response) else [item]
+                for said in (*happened, *offer.events):
                     yield said
                     if not isinstance(said, ModelClientStreamingChunkEvent):
                         inner.append(said)
                 offer.events.clear()
+                if isinstance(item, Response):
+                    yield replace(item, inner_messages=inner)
 
     async def on_reset(self, cancellation_token: CancellationToken) -> None:
         """Forget the conversation, and the handoffs that were created in it."""
         await super().on_reset(cancellation_token)
         if isinstance(self._dispatcher, AbstractDynamicDispatcher):
             self._dispatcher.reset()
+
+    def _to_config(self) -> AssistantAgentConfig:
+        raise NotDumpableError(
+            type(self).__name__, "a dispatcher is not written down: make the agent in your program"
+        )
 
     # Its state
 

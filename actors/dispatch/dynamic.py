@@ -36,7 +36,8 @@ class DynamicDispatcher(AbstractDynamicDispatcher):
             None: nobody, so that `handoffs` are refused, too.
         handoffs: Handoffs to begin with, all enabled.
         max_handoffs: The most handoffs there may be, disabled ones among them.
-        lifetime: In how many turns of its agents a created handoff may be used; None: in any.
+        lifetime: In how many turns of its agents, after the one in which it was created, a handoff may still be used; None:
+            in any.
         max_uses: How often a created handoff may be used; None: as often as you like. Its message was written for one
             occasion.
         outside: Targets that need not be in the team, such as the person that a HandoffTermination waits for.

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from callboard.agents.assistant.bench import Bench
 from callboard.agents.assistant.calls import result_for_model
@@ -15,6 +15,7 @@ from callboard.agents.handoff import Handoff
 from callboard.cancellation import CancellationToken
 from callboard.memory.contexts.base import ChatCompletionContext
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
+from callboard.messages.events import HandoffChangeEvent
 from callboard.tools.asked import read_call
 from callboard.tools.errors import ToolArgumentsError
 from callboard.tools.function import FunctionTool
@@ -24,9 +25,9 @@ from callboard.tools.static import StaticStreamWorkbench
 from callboard.tools.workbench import StreamWorkbench, Workbench
 
 from .base import AbstractDispatcher, AbstractDynamicDispatcher
-from .changes import HandoffChangeEvent, Kind
 from .errors import DuplicateHandoffError
 
+Change: TypeAlias = Literal["created", "used", "expired", "hidden"]
 CREATE: Final = "create_handoff"
 DESCRIPTION: Final = (
     "Creates a tool that hands the conversation over to another agent. Use it when no handoff that you have says what "
@@ -89,8 +90,10 @@ class Offer(StreamWorkbench):
                 if self._dispatcher.handed_over(result.name):
                     self._note("used", handoff)
 
-    def _note(self, kind: Kind, handoff: Handoff) -> None:
-        event = HandoffChangeEvent(source=self._agent, change=kind, name=handoff.name, target=handoff.target)
+    def _note(self, change: Change, handoff: Handoff) -> None:
+        event = HandoffChangeEvent(
+            source=self._agent, change=change, name=handoff.name, target=handoff.target
+        )
         self.events.append(event)
 
     # As a workbench
@@ -150,7 +153,7 @@ async def _called(tool: FunctionTool, call: FunctionCall) -> FunctionExecutionRe
 
 
 def _creating(
-    agent: str, dispatcher: AbstractDispatcher, taken: set[str], note: Callable[[Kind, Handoff], None]
+    agent: str, dispatcher: AbstractDispatcher, taken: set[str], note: Callable[[Change, Handoff], None]
 ) -> FunctionTool | None:
     """The tool by which a model creates handoffs; None: this dispatcher makes none."""
     if not isinstance(dispatcher, AbstractDynamicDispatcher):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from callboard.agents.assistant.agent import AssistantAgent
+from callboard.agents.assistant.config import AssistantAgentConfig
+from callboard.foundation.component import NotDumpableError
 from callboard.models.base import ChatCompletionClient
 from callboard.tools.dynamic import DynamicWorkbench
 from callboard.tools.function import FunctionTool
@@ -60,6 +62,11 @@ class WorkbenchSearchAgent(AssistantAgent):
             system_message=system_message,
             max_tool_iterations=max_tool_iterations,
             **options,
+        )
+
+    def _to_config(self) -> AssistantAgentConfig:
+        raise NotDumpableError(
+            type(self).__name__, "what it searches is not written down: make it in your program"
         )
 
 

@@ -1,4 +1,4 @@
-"""The base of every error of Callboard, and the one error that any of its packages may raise."""
+"""The base of every error of Callboard, and the errors that more than one of its packages raises or derives from."""
 
 from __future__ import annotations
 
@@ -95,3 +95,16 @@ class MissingPackageError(CallboardError, ImportError):
 
     package: str
     extra: str
+
+
+class ActorError(CallboardError):
+    """The root of everything that the programming model and its runtime raise."""
+
+
+class CantHandleException(ActorError):
+    """Raised when an agent, a handler or a subscription can't handle a message."""
+
+    template = "{text}"
+    permanent = True
+
+    text: str = ""

@@ -20,6 +20,7 @@ from .events import (
     AttemptEndedEvent as AttemptEndedEvent,
     CodeExecutionEvent as CodeExecutionEvent,
     CodeGenerationEvent as CodeGenerationEvent,
+    HandoffChangeEvent as HandoffChangeEvent,
     MemoryQueryEvent as MemoryQueryEvent,
     ModelClientStreamingChunkEvent as ModelClientStreamingChunkEvent,
     SelectorEvent as SelectorEvent,
@@ -31,6 +32,10 @@ from .events import (
 )
 from .factory import MessageFactory as MessageFactory
 from .structured import StructuredMessage as StructuredMessage
+from .structured_factory import (
+    StructuredMessageConfig as StructuredMessageConfig,
+    StructuredMessageFactory as StructuredMessageFactory,
+)
 from .unions import AgentEvent as AgentEvent, AnyMessage as AnyMessage, ChatMessage as ChatMessage
 
 __all__: list[str]

@@ -9,6 +9,7 @@ from .info import (
     Price as Price,
     validate_model_info as validate_model_info,
 )
+from .json_text import extract_json_from_str as extract_json_from_str
 from .messages import (
     AssistantMessage as AssistantMessage,
     FunctionCall as FunctionCall,

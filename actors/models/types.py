@@ -17,6 +17,10 @@ FinishReasons: TypeAlias = Literal["stop", "length", "function_calls", "content_
 class RequestUsage:
     """Tokens of one request, or of several added up.
 
+    Add them with ``+``: it can't be changed, so that one that was handed out never changes behind anybody's back.
+    AutoGen's can: a client of your own that counts with ``usage.prompt_tokens += n`` there writes
+    ``usage += RequestUsage(n, 0)`` here.
+
     Attributes:
         prompt_tokens: tokens that the model read.
         completion_tokens: tokens that it wrote, its reasoning included.

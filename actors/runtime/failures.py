@@ -18,6 +18,7 @@ from .users_code import is_users
 logger = logging.getLogger("callboard.actors")
 
 LONGEST: Final = 200  # characters of an error's text
+FACTORY_RAISED: Final = "raised by the factory of"  # how the note of such an error begins
 MOST_CAUSES: Final = 20
 MOST_UNKNOWN: Final = 100  # types of messages that are told to be unknown
 
@@ -97,11 +98,16 @@ class FailureLog:
         short = text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
         place = place_of(error)
         name = type(error).__name__
-        return f"{name}{': ' if short else ''}{short}{' at ' if place else ''}{place}"
+        shown = f"{name}{': ' if short else ''}{short}{' at ' if place else ''}{place}"
+        return f"{shown} (the agent's factory raised it)" if _is_of_factory(error) else shown
 
 
 def _failed(agent_type: str, envelope: Envelope) -> str:
     return one_line(f"{agent_type}/{envelope.key} failed on {envelope.type} {envelope.id}")
+
+
+def _is_of_factory(error: BaseException) -> bool:
+    return any(note.startswith(FACTORY_RAISED) for note in getattr(error, "__notes__", ()))
 
 
 def _log_traceback(error: BaseException) -> None:

@@ -20,6 +20,7 @@ from callboard.protocol import Agent, AgentRuntime
 from callboard.state import dump_state, restore_state
 
 from .errors import AgentInstanceError, RuntimeStateError
+from .failures import FACTORY_RAISED
 from .registration import AgentClass, Factory, LiveAgent, LocalAgentType
 
 logger = logging.getLogger("callboard.actors")
@@ -122,9 +123,13 @@ class LocalAgents:
 
     async def _make(self, kind: LocalAgentType, agent_id: AgentId) -> LiveAgent:
         with AgentInstantiationContext.populate_context((self._runtime, agent_id)):
-            agent = kind.construct(agent_id)
-            if inspect.isawaitable(agent):
-                agent = await agent
+            try:
+                agent = kind.construct(agent_id)
+                if inspect.isawaitable(agent):
+                    agent = await agent
+            except (Exception, SystemExit) as error:
+                BaseException.add_note(error, f"{FACTORY_RAISED} {kind.type!r}, which was making {agent_id}")
+                raise
         kind.check(agent)
         await agent.bind_id_and_runtime(agent_id, self._runtime)
         return LiveAgent(agent, agent_id)

@@ -92,7 +92,9 @@ class RuntimeMessages(RuntimeLifecycle):
         sending = self._sender or await self._open_sender()
         how = SendOptions.of_event(message_id, options) if options or message_id is not None else USUAL
         topic = topic_id if isinstance(topic_id, TopicId) else topic_of(topic_id)
-        await sending.publish(message, topic, sender, cancellation_token, how)
+        posted = sending.publish(message, topic, sender, cancellation_token, how)
+        if posted is not None:
+            await posted
 
     async def unheard(self, message_class: type[Any], topic_id: TopicId | str) -> str | None:
         """Why nobody would hear messages of a class that a program publishes to a topic; None: somebody may."""

@@ -60,4 +60,5 @@ def error_reply_to(request: Envelope, error: BaseException) -> Posting | None:
 
 def _addressed(request: Envelope, envelope: Envelope, claim: Claim | None = None) -> Posting:
     recorded_as = request.id if request.recorded else ""
-    return Posting(envelope, keys.reply(request.reply_to or ""), 0, recorded_as, "", claim)
+    stream = keys.reply(request.reply_to or "")
+    return tuple.__new__(Posting, (envelope, stream, 0, recorded_as, "", claim, None))

@@ -1,14 +1,26 @@
 from .client import TeamClient as TeamClient
+from .concurrent import ConcurrentGroupChat as ConcurrentGroupChat
 from .errors import (
+    GraphConditionError as GraphConditionError,
+    HandoffTargetError as HandoffTargetError,
+    LedgerError as LedgerError,
+    ParticipantTypeError as ParticipantTypeError,
+    SpeakerChoiceError as SpeakerChoiceError,
     TeamBusyError as TeamBusyError,
     TeamDeclarationError as TeamDeclarationError,
     TeamError as TeamError,
     TeamNotRunError as TeamNotRunError,
+    TeamOutputError as TeamOutputError,
     TeamRunError as TeamRunError,
     TeamStateError as TeamStateError,
     TeamTaskError as TeamTaskError,
 )
+from .graph.builder import DiGraphBuilder as DiGraphBuilder
+from .graph.digraph import DiGraph as DiGraph
+from .graph.nodes import DiGraphEdge as DiGraphEdge, DiGraphNode as DiGraphNode
+from .graph_flow import GraphFlow as GraphFlow
 from .group_chat import BaseGroupChat as BaseGroupChat
+from .magentic_one import MagenticOneGroupChat as MagenticOneGroupChat
 from .round_robin import RoundRobinGroupChat as RoundRobinGroupChat
 from .selection import (
     Choice as Choice,
@@ -16,6 +28,8 @@ from .selection import (
     Member as Member,
     SpeakerSelection as SpeakerSelection,
 )
+from .selector import SelectorGroupChat as SelectorGroupChat
 from .solo import SoloAgent as SoloAgent
+from .swarm import Swarm as Swarm
 
 __all__: list[str]

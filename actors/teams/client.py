@@ -29,10 +29,13 @@ from .orders import (
     Shown,
     StartRun,
 )
+from .output import with_output
 from .reading import RunReading
 from .run_errors import error_of
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
@@ -45,12 +48,20 @@ class TeamClient:
         runtime: Reaches the team.
         team: Its agent type, which is its name.
         conversation: Id of the conversation, such as a customer's or a ticket's; the same one goes on with it.
+        output_content_type: What a run's last message is read as; None: it is not.
     """
 
-    def __init__(self, runtime: RedisAgentRuntime, team: str, conversation: str = "default") -> None:
+    def __init__(
+        self,
+        runtime: RedisAgentRuntime,
+        team: str,
+        conversation: str = "default",
+        output_content_type: type[BaseModel] | None = None,
+    ) -> None:
         self.runtime = runtime
         self.team = team
         self.conversation = conversation
+        self._output_content_type = output_content_type
         self._address = AgentId(team, conversation)
         runtime.registry.register(*ANSWERS)
         register_error(TeamStateError)
@@ -96,6 +107,7 @@ class TeamClient:
             TeamBusyError: A run is under way (a ValueError).
             TaskError, TeamTaskError: The task is none, or the strategy refuses it (a ValueError).
             TeamRunError: A member, the strategy or a condition failed for good (a RuntimeError).
+            TeamOutputError: The last message is not what the team was to answer with (a ValueError).
             asyncio.CancelledError: The run was cancelled.
         """
         run_id = run_id or uuid.uuid4().hex
@@ -203,7 +215,7 @@ class TeamClient:
             raise error_of(end.error)
         if end.state == "cancelled":
             raise asyncio.CancelledError(f"the run {run_id} was cancelled")
-        return reading.result(end)
+        return with_output(reading.result(end), self._output_content_type, self.team)
 
     async def _control(self, order: Control) -> bool:
         accepted = await self.runtime.send_message(order, self._address)

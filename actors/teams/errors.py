@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from callboard.errors import ActorError
 
 
@@ -15,6 +17,60 @@ class TeamDeclarationError(TeamError, ValueError):
     template = "{reason}"
 
     reason: str
+
+
+class GraphConditionError(TeamError, ValueError):
+    """A graph with a function as a condition can't be dumped: nothing could make the function again."""
+
+    template = (
+        "The condition of an edge to {target!r} is a function, which can't be dumped. "
+        "Use a text as the condition, or make the graph in the program that loads the rest."
+    )
+
+    target: str
+
+
+class ParticipantTypeError(TeamError, TypeError):
+    """A team can't have a team as a member, and was given one; TypeError, as in AutoGen."""
+
+    template = "Participant {participant!r} must be a ChatAgent: a {team} can't have teams as members."
+
+    participant: str
+    team: str
+
+
+class SpeakerChoiceError(TeamError, ValueError):
+    """A function of the user's chose somebody who can't speak; ValueError, as in AutoGen."""
+
+    template = "{reason}"
+
+    reason: str
+
+
+class LedgerError(TeamError, ValueError):
+    """The model of a MagenticOneGroupChat did not write a ledger that can be read; ValueError, as in AutoGen."""
+
+    template = "{reason}"
+
+    reason: str
+
+
+class HandoffTargetError(TeamError, ValueError):
+    """A conversation was handed over to somebody who is no member; ValueError, as in AutoGen."""
+
+    template = (
+        "The {what} {target} is not one of the participants {names}. To go on, for example after a "
+        "HandoffTermination, give a HandoffMessage with one of them as its target as the task."
+    )
+
+    target: str
+    members: Sequence[str]
+    what: str = "target"
+
+    @property
+    def names(self) -> list[str]:
+        """The members, as a list."""
+        return list(self.members)
 
 
 class TeamBusyError(TeamError, ValueError):
@@ -74,6 +130,29 @@ class TeamRunError(TeamError, RuntimeError):
     def shown_traceback(self) -> str:
         """The traceback on lines of its own."""
         return f"\nTraceback:\n{self.traceback}" if self.traceback else ""
+
+
+class TeamOutputError(TeamError, ValueError):
+    """The last message of a run is not what the team was to answer with.
+
+    Attributes:
+        team: Name of the team.
+        content_type: Name of the class that its answer was to be of.
+        source: Who said the last message; "": nobody said anything.
+        problem: What did not fit.
+    """
+
+    template = "The run of the team {team!r} has ended without a {content_type}{where}: {problem}."
+
+    team: str
+    content_type: str
+    source: str
+    problem: str
+
+    @property
+    def where(self) -> str:
+        """Where it was looked for."""
+        return f" in the last message, of {self.source!r}" if self.source else ""
 
 
 class TeamStateError(TeamError, ValueError):

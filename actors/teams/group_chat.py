@@ -8,8 +8,9 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Self
 
-from callboard.agents.base import BaseChatAgent
-from callboard.agents.copying import copy_of
+from pydantic import BaseModel
+
+from callboard.agents.copying import copy_of, twin_of
 from callboard.agents.errors import AgentNameError
 from callboard.agents.task import Said, Task, TaskResult
 from callboard.agents.team import Team
@@ -25,6 +26,7 @@ from .client import TeamClient
 from .errors import TeamDeclarationError, TeamNotRunError
 from .here import ConversationHere
 from .hosting import Declaring, host, hosted_types
+from .joining import introduce
 from .local import Participant
 from .loop import TeamPlan
 from .selection import Member, SpeakerSelection
@@ -51,6 +53,8 @@ class BaseGroupChat(Team):
         conversation: With a runtime, the id of the conversation that `run` and the others are about.
         custom_message_types: Types of messages of your own that members say.
         emit_team_events: Whether readers see a SelectSpeakerEvent before each turn.
+        output_content_type: What the last message of a run is read as: a StructuredMessage of it, or JSON in a text. The
+            result's `output` is the object; a run whose last message does not fit ends with TeamOutputError.
 
     Raises:
         TeamDeclarationError: A member is missing or two have one name (a ValueError).
@@ -70,19 +74,21 @@ class BaseGroupChat(Team):
         conversation: str = "default",
         custom_message_types: Iterable[type[BaseAgentEvent | BaseChatMessage]] | None = None,
         emit_team_events: bool = False,
+        output_content_type: type[BaseModel] | None = None,
     ) -> None:
         _check(participants, name, max_turns)
         self._name = name
         self._description = description
         self._participants = list(participants)
         self._termination = termination_condition
-        _introduce(participants)
+        introduce(participants)
         members = [Member(participant.name, participant.description) for participant in participants]
-        factory = _factory(participants, custom_message_types or ())
+        factory = _factory(participants, custom_message_types or (), output_content_type)
         self._plan = TeamPlan(manager_name, members, max_turns, emit_team_events, factory)
+        self._output_content_type = output_content_type
         self._runtime = runtime
         self._conversation: ConversationHere | TeamClient
-        self._conversation = ConversationHere(self) if runtime is None else self.on(runtime, conversation)
+        self._conversation = self._here() if runtime is None else self.on(runtime, conversation)
 
     @abstractmethod
     def new_selection(self) -> SpeakerSelection:
@@ -156,6 +162,7 @@ class BaseGroupChat(Team):
             TeamBusyError: A run is under way (a ValueError).
             TaskError: The task is none (a ValueError).
             TeamRunError: A member failed (a RuntimeError).
+            TeamOutputError: The last message is not what `output_content_type` asks for (a ValueError).
             asyncio.CancelledError: The token was cancelled.
         """
         await self._register()
@@ -214,9 +221,9 @@ class BaseGroupChat(Team):
         """
         fresh = copy.copy(self)
         fresh._runtime = None
-        fresh._participants = [copy_of(participant) for participant in self._participants]
+        fresh._participants = [twin_of(participant) for participant in self._participants]
         fresh._termination = copy_of(self._termination) if self._termination is not None else None
-        fresh._conversation = ConversationHere(fresh)
+        fresh._conversation = fresh._here()
         return fresh
 
     # On the bus
@@ -228,7 +235,7 @@ class BaseGroupChat(Team):
             runtime: Reaches them; it needs none of the team's agents itself.
             conversation: Its id.
         """
-        return TeamClient(runtime, self._name, conversation)
+        return TeamClient(runtime, self._name, conversation, self._output_content_type)
 
     def declare(self, app: Declaring, *, processes: int = 1, settings: AgentSettings | None = None) -> None:
         """Declare manager and members in an app; `App.team` calls it.
@@ -247,6 +254,9 @@ class BaseGroupChat(Team):
                 settings=settings,
             )
 
+    def _here(self) -> ConversationHere:
+        return ConversationHere(self, self._output_content_type)
+
     async def _register(self) -> None:
         if self._runtime is not None:
             await host(self, self._runtime, self._name)
@@ -264,19 +274,18 @@ def _check(participants: Sequence[Participant], name: str, max_turns: int | None
         raise TeamDeclarationError("The maximum number of turns must be greater than 0.")
 
 
-def _introduce(participants: Sequence[Participant]) -> None:
-    names = [participant.name for participant in participants]
-    for participant in participants:
-        if isinstance(participant, BaseChatAgent):
-            participant.on_joined(names)
-
-
 def _factory(
-    participants: Sequence[Participant], custom: Iterable[type[BaseAgentEvent | BaseChatMessage]]
+    participants: Sequence[Participant],
+    custom: Iterable[type[BaseAgentEvent | BaseChatMessage]],
+    output: type[BaseModel] | None,
 ) -> MessageFactory:
     factory = MessageFactory(custom)
+    produced: list[type[BaseChatMessage]] = []
+    if output is not None:
+        produced.append(StructuredMessage[output])  # type: ignore[valid-type]
     for participant in participants:
-        for message_type in () if isinstance(participant, Team) else participant.produced_message_types:
-            if issubclass(message_type, StructuredMessage) and not factory.is_registered(message_type):
-                factory.register(message_type)
+        produced += () if isinstance(participant, Team) else participant.produced_message_types
+    for message_type in produced:
+        if issubclass(message_type, StructuredMessage) and not factory.is_registered(message_type):
+            factory.register(message_type)
     return factory

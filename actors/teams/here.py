@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
+from pydantic import BaseModel
+
 from callboard.agents.task import Said, Task, TaskResult, task_messages
 from callboard.agents.team import Team
 from callboard.cancellation import CancellationToken
@@ -15,6 +17,7 @@ from .errors import TeamBusyError, TeamNotRunError
 from .led import LedTeam
 from .local import LocalRun, reset_participant
 from .loop import TurnLoop
+from .output import with_output
 from .saving import dump_team, load_team
 from .state import ConversationState
 
@@ -24,10 +27,12 @@ class ConversationHere:
 
     Args:
         team: The team.
+        output_content_type: What a run's last message is read as; None: it is not.
     """
 
-    def __init__(self, team: LedTeam) -> None:
+    def __init__(self, team: LedTeam, output_content_type: type[BaseModel] | None = None) -> None:
         self._team = team
+        self._output_content_type = output_content_type
         self._participants = {participant.name: participant for participant in team.participants}
         self._loop: TurnLoop | None = None
         self._gate = asyncio.Event()
@@ -51,7 +56,7 @@ class ConversationHere:
             run = LocalRun(self._turn_loop(), self._participants, self._gate, token)
             async with aclosing(run.stream(messages or None, output_task_messages)) as items:
                 async for item in items:
-                    yield item
+                    yield self._finished(item) if isinstance(item, TaskResult) else item
         finally:
             self._is_running = False
 
@@ -95,6 +100,9 @@ class ConversationHere:
         states = await load_team(self._team.plan, loop.state, loop.selection, loop.termination, state)
         for name, saved in states.items():
             await self._participants[name].load_state(saved)
+
+    def _finished(self, result: TaskResult) -> TaskResult:
+        return with_output(result, self._output_content_type, self._team.name)
 
     def _turn_loop(self) -> TurnLoop:
         if self._loop is None:

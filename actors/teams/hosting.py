@@ -10,7 +10,7 @@ from typing import Protocol
 from callboard.agent import BaseAgent
 from callboard.declaration import AgentClass, AgentSettings
 from callboard.errors import DuplicateAgentTypeError
-from callboard.protocol import AgentRuntime
+from callboard.runtime.runtime import RedisAgentRuntime
 
 from .led import LedTeam
 from .manager import TeamManager
@@ -64,9 +64,10 @@ def hosted_types(team: LedTeam, type: str) -> Iterator[HostedType]:
             yield HostedType(member, partial(MemberActor, participant), MemberActor)
 
 
-async def host(team: LedTeam, runtime: AgentRuntime, type: str) -> None:
+async def host(team: LedTeam, runtime: RedisAgentRuntime, type: str) -> None:
     """Registers the agent types of a team with a runtime; those that are registered already stay."""
     for hosted in hosted_types(team, type):
+        runtime.add_message_types(hosted.agent_class.message_types())
         try:
             await runtime.register_factory(hosted.name, hosted.factory, expected_class=hosted.agent_class)
         except DuplicateAgentTypeError:

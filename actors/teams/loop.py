@@ -142,7 +142,6 @@ class TurnLoop:
             return Next(stop=ALREADY_TERMINATED)
         await self._clear_up()
         if task:
-            self.state.round_start = len(self.state.thread)
             self._append([Entry(message=message, is_said=True) for message in task])
             stop = await self._reason_to_stop(task)
             if stop is not None:
@@ -165,7 +164,9 @@ class TurnLoop:
         del state.speaking[spoken.member]
         if state.speaking:
             return Next()
-        stop = await self._reason_to_stop(self._round())
+        stop = await self.selection.after_round(self._floor())
+        if stop is None:
+            stop = await self._reason_to_stop(self._said(self._round()))
         if stop is None:
             state.turns += 1
             stop = self._turn_limit()
@@ -199,13 +200,15 @@ class TurnLoop:
 
     async def _next(self) -> Next:
         choice = await self.selection.select(self._floor())
+        for name in choice.resets:  # AutoGen's members, too, forget what they have not heard
+            self.state.heard[name] = len(self.state.thread)
         self._append([Entry(message=message, is_said=True) for message in choice.said if _is_said(message)])
         self.state.round_start = len(self.state.thread)
         if choice.stop is not None:
             stopped = await self._stopped(choice.stop)
             return Next(choice.said, choice.resets, stop=stopped.stop)
         asks = [self._ask(name) for name in self._checked(choice)]
-        shown = [SelectSpeakerEvent(content=list(choice.speakers), source=self.plan.name)]
+        shown = [SelectSpeakerEvent(content=[ask.member for ask in asks], source=self.plan.name)]
         said = (*choice.said, *(shown if self.plan.emit_team_events else ()))
         return Next(said, choice.resets, asks)
 
@@ -217,7 +220,7 @@ class TurnLoop:
             raise TeamDeclarationError(
                 f"{type(self.selection).__name__} chose nobody, and gave no reason to stop."
             )
-        return choice.speakers
+        return list(dict.fromkeys(choice.speakers))
 
     def _ask(self, member: str) -> Ask:
         state = self.state
@@ -253,11 +256,22 @@ class TurnLoop:
     def _append(self, entries: Sequence[Entry]) -> None:
         self.state.thread.extend(entries)
 
-    def _round(self) -> list[Said]:
-        return [entry.message for entry in self.state.thread[self.state.round_start :]]
+    def _round(self) -> list[Entry]:
+        return self.state.thread[self.state.round_start :]
 
     def _floor(self) -> Floor:
-        return Floor(self.plan.name, self.plan.members, Thread(self.state.thread), self._round(), self.show)
+        plan, new = self.plan, self._round()
+        return Floor(
+            team=plan.name,
+            members=plan.members,
+            thread=Thread(self.state.thread),
+            new=self._said(new),
+            show=self.show,
+            new_by=[entry.by for entry in new],
+        )
+
+    def _said(self, entries: Sequence[Entry]) -> list[Said]:
+        return [entry.message for entry in entries]
 
     def _check_type(self, message: Said) -> None:
         if not self.plan.factory.is_registered(type(message)):

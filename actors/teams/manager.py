@@ -30,6 +30,7 @@ from .orders import (
     Told,
     TurnFailed,
 )
+from .run_errors import failure_by
 from .saving import dump_team, load_team
 from .steps import reached
 
@@ -195,9 +196,7 @@ class TeamManager(RoutedAgent[ManagerState]):
         member = self._member(AgentId.from_str(message.recipient))
         speaking = self.state.speaking.get(member)
         if speaking is not None:
-            text = f"{message.reason}: {message.error} (dead letter {message.message_id})"
-            failed = TurnFailed(turn=speaking.turn, error_type=message.type, text=text, where=member)
-            await self._turn_failed(member, failed)
+            await self._turn_failed(member, failure_by(message, member, speaking.turn))
 
     async def _turn_failed(self, member: str, failed: TurnFailed) -> None:
         speaking = self.state.speaking.get(member)

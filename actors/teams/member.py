@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from callboard.agents.base import BaseChatAgent
-from callboard.agents.copying import copy_of
+from callboard.agents.copying import twin_of
 from callboard.agents.team import Team
 from callboard.broker.buried import Buried
 from callboard.cancellation import CancellationToken
@@ -22,7 +22,8 @@ from callboard.routed import RoutedAgent
 from .drafts import Drafts
 from .errors import TeamNotRunError
 from .local import Participant, reset_participant, speak
-from .orders import Accepted, Answer, Forget, Load, Save, Saved, Speak, Told, TurnFailed
+from .orders import Accepted, Answer, Forget, Load, Save, Saved, Speak, Told
+from .run_errors import failure_by
 from .steps import reached
 
 
@@ -109,12 +110,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
     @event
     async def on_buried(self, message: Buried, ctx: MessageContext) -> None:
         """The manager could not take an answer: it is told in plain words, so that the run does not wait for ever."""
-        failed = TurnFailed(
-            turn=self.state.asked,
-            error_type=message.type,
-            text=f"{message.reason}: {message.error}",
-            where=self.id.type,
-        )
+        failed = failure_by(message, self.id.type, self.state.asked)
         await self.tell(failed, message.recipient)
 
     # The agent of this conversation
@@ -129,7 +125,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
 
     async def _made(self) -> Participant:
         prototype, memory = self._prototype, self.state
-        agent = prototype.for_conversation() if isinstance(prototype, BaseChatAgent) else copy_of(prototype)
+        agent = twin_of(prototype)
         if isinstance(agent, BaseChatAgent):
             agent.keep_context_in(memory.context)
         if memory.saved is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from callboard.broker.buried import Buried
 from callboard.broker.encoding.remote_errors import text_of, trace_of
 
 from .errors import TeamRunError
@@ -33,6 +34,17 @@ def failure_of(error: BaseException, where: str, turn: int = 0) -> TurnFailed:
         text=failed.text,
         where=failed.where,
         traceback=failed.traceback,
+    )
+
+
+def failure_by(buried: Buried, where: str, turn: int) -> TurnFailed:
+    """The same of a message that became a dead letter."""
+    error_type, _, text = buried.error.partition(": ")
+    return TurnFailed(
+        turn=turn,
+        error_type=error_type or buried.reason,
+        text=f"{text or buried.reason} (dead letter {buried.message_id}, {buried.reason})",
+        where=where,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from pydantic import BaseModel, Field, ValidationError
 
 from callboard.conditions.base import TerminationCondition
+from callboard.memory.llm_messages import LLMMessage
 from callboard.messages.base import BaseChatMessage
 from callboard.messages.factory import MessageFactory
 
@@ -42,6 +43,8 @@ class Own(BaseModel):
         heard: As in ConversationState.
         by: Who said each message of the thread.
         is_said: Whether the others hear it.
+        round_start: As in ConversationState.
+        context: As in ConversationState.
         termination: What the termination condition remembers.
     """
 
@@ -49,6 +52,8 @@ class Own(BaseModel):
     heard: dict[str, int] = Field(default_factory=dict)
     by: list[str] = Field(default_factory=list)
     is_said: list[bool] = Field(default_factory=list)
+    round_start: int = 0
+    context: list[LLMMessage] = Field(default_factory=list)
     termination: dict[str, Any] | None = None
 
 
@@ -85,6 +90,8 @@ async def _dump_manager(
         heard=state.heard,
         by=[entry.by for entry in state.thread],
         is_said=[entry.is_said for entry in state.thread],
+        round_start=state.round_start,
+        context=list(state.context),
         termination=None if termination is None else dict(await termination.save_state()),
     )
     return {
@@ -93,7 +100,7 @@ async def _dump_manager(
         "message_thread": [entry.message.dump() for entry in state.thread],
         "current_turn": state.turns,
         **await selection.save_state(),
-        "callboard": own.model_dump(),
+        "callboard": own.model_dump(mode="json"),
     }
 
 
@@ -134,12 +141,18 @@ async def load_team(
         turns = int(manager.get("current_turn", 0))
     except (ValidationError, TypeError, ValueError) as error:
         raise TeamStateError(plan.name, str(error)) from error
-    await selection.load_state(manager)
+    try:
+        await selection.load_state(manager)
+    except (KeyError, TypeError, ValueError) as error:
+        raise TeamStateError(plan.name, f"{type(error).__name__}: {error}") from error
+    state.context.clear()
+    state.context.extend(own.context if own else ())
     if termination is not None and own is not None and own.termination is not None:
         await termination.load_state(own.termination)
     state.thread.clear()
     state.thread.extend(entries)
-    state.turns, state.round_start = turns, len(entries)
+    # A strategy reads all of what AutoGen saved as new, for its context is not in there.
+    state.turns, state.round_start = turns, own.round_start if own else 0
     state.speaking.clear()
     state.last_turn = max(state.last_turn, own.last_turn if own else 0)
     state.heard = dict(own.heard) if own else _heard_by_buffers(members, entries)

@@ -50,8 +50,9 @@ class Floor:
         team: Name of the team's manager, the source of what it says.
         members: Everybody, in the order in which the team was given them.
         thread: All that was said and happened, oldest first. Reading its end costs nothing; walking through it does.
-        new: What was said and happened since the last choice: the end of `thread`.
+        new: What was said and happened since the last choice, in earlier runs as well: the end of `thread`.
         show: Lets readers of the run see an event at once, such as a piece of a model's text.
+        new_by: Name of the member who said it, for each of `new`; "": it is part of a task.
     """
 
     team: str
@@ -59,6 +60,24 @@ class Floor:
     thread: Sequence[Said]
     new: Sequence[Said]
     show: Callable[[BaseAgentEvent], Awaitable[None]]
+    new_by: Sequence[str] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the members, in their order."""
+        return [member.name for member in self.members]
+
+    @property
+    def answers(self) -> dict[str, BaseChatMessage]:
+        """The last message of each member who has spoken since the last choice, by name."""
+        said = zip(self.new_by, self.new, strict=True)
+        return {by: message for by, message in said if by and isinstance(message, BaseChatMessage)}
+
+    @property
+    def task(self) -> list[BaseChatMessage]:
+        """What came from outside since the last choice: a new task; nothing: the run goes on with the last one."""
+        said = zip(self.new_by, self.new, strict=True)
+        return [message for by, message in said if not by and isinstance(message, BaseChatMessage)]
 
 
 class SpeakerSelection(ABC):
@@ -75,6 +94,17 @@ class SpeakerSelection(ABC):
         paid again then, and what it keeps in itself goes back to what the last `save_state` returned.
         """
         ...
+
+    async def after_round(self, floor: Floor) -> str | None:
+        """Take note of a round. Called when everybody who was asked has spoken, before the termination condition is.
+
+        Args:
+            floor: As `select` will see it.
+
+        Returns:
+            Why the run ends now, whatever the termination condition says; None, as here: it does not.
+        """
+        return None
 
     async def check(self, messages: Sequence[BaseChatMessage] | None, floor: Floor) -> None:  # noqa: B027
         """Refuse a task that can't be carried out, before anything of it is in the thread. Here: none.

@@ -1,3 +1,5 @@
+import callboard.agents
+
 from .base import (
     BaseStreamTool as BaseStreamTool,
     BaseTool as BaseTool,
@@ -5,11 +7,13 @@ from .base import (
     StreamTool as StreamTool,
     Tool as Tool,
 )
+from .caller_loop import tool_agent_caller_loop as tool_agent_caller_loop
 from .context import tool_context as tool_context
 from .dynamic import DynamicWorkbench as DynamicWorkbench
 from .errors import ToolError as ToolError
 from .function import FunctionTool as FunctionTool, FunctionToolConfig as FunctionToolConfig, tool as tool
 from .http import HttpLimits as HttpLimits, HttpTool as HttpTool, HttpToolConfig as HttpToolConfig
+from .json_model import schema_to_pydantic_model as schema_to_pydantic_model
 from .langchain import LangChainToolAdapter as LangChainToolAdapter
 from .mcp import McpWorkbench as McpWorkbench
 from .mcp_params import (
@@ -31,5 +35,8 @@ from .static import StaticStreamWorkbench as StaticStreamWorkbench, StaticWorkbe
 from .tool_agent import ToolAgent as ToolAgent
 from .unknown import IfUnknown as IfUnknown
 from .workbench import StreamWorkbench as StreamWorkbench, Workbench as Workbench
+
+AgentTool = callboard.agents.AgentTool
+TeamTool = callboard.agents.TeamTool
 
 __all__: list[str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from functools import cached_property
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from callboard.cancellation import CancellationToken
 from callboard.errors import did_you_mean
 from callboard.foundation.component import ComponentBase
+from callboard.logging import EVENT_LOGGER_NAME, ToolCallEvent
 
 from .errors import ToolArgumentsError, ToolStateError
 from .schema import ParametersSchema, ToolSchema, parameters_of
@@ -28,6 +30,8 @@ __all__ = [
     "ToolSchema",
     "validated",
 ]
+
+events = logging.getLogger(EVENT_LOGGER_NAME)
 
 ArgsT_contra = TypeVar("ArgsT_contra", bound=BaseModel, contravariant=True)
 ReturnT_co = TypeVar("ReturnT_co", covariant=True)
@@ -201,9 +205,15 @@ class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co], ComponentBase[BaseM
         self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
     ) -> Any:
         """Check the arguments and run it; see `Tool.run_json`."""
-        return await self.run(
-            cast("ArgsT_contra", validated(self.args_type(), args, self._name)), cancellation_token
-        )
+        checked = cast("ArgsT_contra", validated(self.args_type(), args, self._name))
+        value = await self.run(checked, cancellation_token)
+        self._log(args, value)
+        return value
+
+    def _log(self, args: Mapping[str, Any], value: Any) -> None:
+        if events.isEnabledFor(logging.DEBUG):
+            text = self.return_value_as_string(value)
+            events.debug(ToolCallEvent(tool_name=self._name, arguments=args, result=text))
 
     async def save_state_json(self) -> Mapping[str, Any]:
         """Its state as plain data: none."""
@@ -237,8 +247,10 @@ class BaseStreamTool(
     ) -> AsyncGenerator[StreamT_co | ReturnT_co, None]:
         """Check the arguments and run it; see `StreamTool.run_json_stream`."""
         checked = cast("ArgsT_contra", validated(self.args_type(), args, self._name))
+        item: Any = None
         async for item in self.run_stream(checked, cancellation_token):
             yield item
+        self._log(args, item)
 
 
 class BaseToolWithState(BaseTool[ArgsT_contra, ReturnT_co], ABC, Generic[ArgsT_contra, ReturnT_co, StateT]):

@@ -16,16 +16,14 @@ from callboard.annotations import local_scope
 from callboard.cancellation import CancellationToken
 from callboard.foundation.component import (
     Component,
-    ComponentNotAllowedError,
     NotDumpableError,
-    permissions,
 )
 from callboard.foundation.threads import in_thread
 
 from .base import BaseTool
 from .context import current_tool_context
 from .errors import ToolConfigError, ToolContextError, ToolDeclarationError
-from .importing import import_function, is_from, path_of
+from .importing import allowed_modules, import_function, path_of
 from .signatures import FunctionSignature, Injected, name_of, plain_function, read_signature
 from .unknown import IfUnknown
 
@@ -203,11 +201,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
 
     @classmethod
     def _from_config(cls, config: FunctionToolConfig) -> Self:
-        modules = sorted(permissions().modules)
-        module = config.function.partition(":")[0]
-        if not is_from(module, modules):
-            raise ComponentNotAllowedError(f"importing the function {config.function}", "modules", module)
-        return cls.from_config(config, modules=modules)
+        return cls.from_config(config, modules=allowed_modules(config.function))
 
     def __repr__(self) -> str:
         return f"<FunctionTool {self.name}>"

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from callboard.foundation.component import ComponentNotAllowedError, NotDumpableError, permissions
+
 from .errors import ToolConfigError
 
 
@@ -78,6 +80,41 @@ def import_function(target: str, modules: Sequence[str] | None = None) -> Callab
         )
     function: Callable[..., Any] = found
     return function
+
+
+def function_path(function: Callable[..., Any], owner: object) -> str:
+    """The place of a function that is a part of a component, for `_to_config`.
+
+    Raises:
+        NotDumpableError: It can't be imported from anywhere (a TypeError).
+    """
+    try:
+        return path_of(function)
+    except ToolConfigError as error:
+        raise NotDumpableError(type(owner).__name__, str(error)) from error
+
+
+def function_at(target: str) -> Callable[..., Any]:
+    """The function that a config names, for `_from_config`.
+
+    Raises:
+        ComponentNotAllowedError: The caller of `load_component` did not allow its module (a ValueError).
+        ToolConfigError: It is not there (a ValueError).
+    """
+    return import_function(target, allowed_modules(target))
+
+
+def allowed_modules(target: str) -> list[str]:
+    """Modules whose functions a config may name; that of the target is among them.
+
+    Raises:
+        ComponentNotAllowedError: It is not (a ValueError).
+    """
+    modules = sorted(permissions().modules)
+    module = target.partition(":")[0]
+    if not is_from(module, modules):
+        raise ComponentNotAllowedError(f"importing the function {target}", "modules", module)
+    return modules
 
 
 def _home_of(found: Any) -> str:

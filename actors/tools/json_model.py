@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import keyword
+from collections.abc import Collection, Iterator, Mapping
 from functools import reduce
 from operator import or_
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from .errors import ToolDeclarationError
 from .schema import to_parameters
 
 _PLAIN: Final[Mapping[str, Any]] = {
@@ -44,17 +46,64 @@ def model_from_schema(schema: Mapping[str, Any], tool: str) -> type[BaseModel]:
     return _object(dict(to_parameters(dict(schema), tool)), f"{tool}args")
 
 
+def schema_to_pydantic_model(
+    schema: Mapping[str, Any], model_name: str = "GeneratedModel"
+) -> type[BaseModel]:
+    """A pydantic model for the objects that a JSON schema describes; a name of `autogen_core.utils`.
+
+    Unlike with AutoGen's, a key that the schema does not name is refused unless `additionalProperties` allows it, and a
+    format is a note: nothing is converted.
+
+    Args:
+        schema: A schema of an object; references inside it are resolved.
+        model_name: The name of the class.
+
+    Raises:
+        ToolDeclarationError: It is of something else, or a reference leads nowhere (a ValueError).
+    """
+    if schema.get("type", "object") != "object":
+        raise ToolDeclarationError(model_name, 'its JSON schema has to be of {"type": "object"}')
+    definitions = schema.get("$defs", {})
+    for reference in _references(schema):
+        if reference.removeprefix("#/$defs/") not in definitions:
+            raise ToolDeclarationError(model_name, f"{reference} leads nowhere in its JSON schema")
+    return _object(dict(to_parameters(dict(schema), model_name)), model_name)
+
+
+def _references(node: Any) -> Iterator[str]:
+    if isinstance(node, Mapping):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        node = list(node.values())
+    if isinstance(node, list):
+        for part in node:
+            yield from _references(part)
+
+
+def _field_name(key: str, number: int, keys: Collection[str]) -> str:
+    """The key itself, unless Python or pydantic gives it a meaning."""
+    is_taken = hasattr(BaseModel, key) or key.startswith(("_", "model_")) or keyword.iskeyword(key)
+    if key.isidentifier() and not is_taken:
+        return key
+    name = f"field_{number}"
+    while name in keys:
+        name += "_"
+    return name
+
+
 def _object(node: Mapping[str, Any], name: str) -> type[BaseModel]:
     required = node.get("required", ())
     definitions: dict[str, Any] = {}
-    for number, (key, part) in enumerate(node.get("properties", {}).items()):
+    properties = node.get("properties", {})
+    for number, (key, part) in enumerate(properties.items()):
+        name_of_field = _field_name(key, number, properties)
         annotation = _type(part, f"{name}_{key}")
         default = part.get("default") if isinstance(part, Mapping) else None
         if key in required:
-            definitions[f"field_{number}"] = (annotation, Field(alias=key))
+            definitions[name_of_field] = (annotation, Field(alias=key))
         else:
             # Many models write null for what they leave out.
-            definitions[f"field_{number}"] = (annotation | None, Field(default, alias=key))
+            definitions[name_of_field] = (annotation | None, Field(default, alias=key))
     config = ConfigDict(extra="allow" if node.get("additionalProperties") else "forbid")
     made: type[BaseModel] = create_model(name, __config__=config, **definitions)
     return made

@@ -47,7 +47,7 @@ class FunctionSignature:
         fields: Parameter -> field of the model.
         injected: Parameter -> what it is given.
         positional: The parameters that can't be given by name, in order.
-        returns: Its return annotation; Any without one.
+        returns: What it returns, without what Annotated says of it; Any without an annotation.
     """
 
     name: str
@@ -119,7 +119,7 @@ def read_signature(
         fields=fields,
         injected=injected,
         positional=tuple(positional),
-        returns=hints.get("return", Any),
+        returns=_plain_type(hints.get("return", Any)),
     )
 
 
@@ -194,6 +194,10 @@ def _definition(
     description = _description(annotation) or described
     alias = parameter.name if field != parameter.name else None
     return annotation, Field(default, description=description, alias=alias)
+
+
+def _plain_type(annotation: Any) -> Any:
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
 def _description(annotation: Any) -> str:

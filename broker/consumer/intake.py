@@ -239,9 +239,10 @@ class Intake:
 
     def handler_ended(self) -> None:
         """A handler has ended, and its delivery is to be committed."""
+        pace = self._pace
         self._load.completed += 1
-        self._pace.ended += 1
-        if monotonic() > self._pace.late_at and self._pace.blocks_others(self._unbegun()):
+        pace.ended += 1
+        if monotonic() > pace.late_at and pace.blocks_others(self._unbegun()):
             # It would wait here while others may have nothing to do. Nothing of it has begun, so it counts no attempt.
             self._boxes.step_back(lambda _: True)
         if self._suspects.keep_room and self._boxes.held == len(self._boxes.finished):

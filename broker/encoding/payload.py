@@ -12,7 +12,7 @@ from callboard.broker.errors import DecodeError, EncodeError, UnsupportedVersion
 
 from .limits import DEFAULT, Limits, is_json, unpack
 from .msgpack_walk import ODD_DOUBLE
-from .plain import UnknownTypeError, check, packb, plain, substitute
+from .plain import UnknownTypeError, check, pack_body, plain
 from .shape import Shape
 
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
@@ -53,7 +53,7 @@ def pack(value: Any, limits: Limits = DEFAULT) -> bytes:
         EncodeError: something in it can't be written.
     """
     try:
-        made = packb(plain(value, limits.max_depth), default=substitute)
+        made = pack_body(plain(value, limits.max_depth))
         if len(made) > limits.max_elements or ODD_DOUBLE.search(made) is not None:
             check(made, limits, allow_nan=False)
     except CAN_FAIL as error:
@@ -189,7 +189,7 @@ def _encoder(cls: type[Any], serializer: pydantic_core.SchemaSerializer, shape: 
     def encode(value: Any, limits: Limits = DEFAULT) -> bytes:
         try:
             data = to_python(value, by_alias=False, round_trip=True)
-            made = packb(plain(data, limits.max_depth) if is_open else data, default=substitute)
+            made = pack_body(plain(data, limits.max_depth) if is_open else data)
             if (
                 len(made) > limits.max_elements
                 or levels > limits.max_depth

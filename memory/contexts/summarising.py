@@ -53,6 +53,9 @@ class SummarisingChatCompletionContext(
     summaries take up again. So the conversation stays bounded. A call and its
     results stay together.
 
+    Attributes:
+        model_client: makes the summaries. An assistant has it record its answers.
+
     Args:
         model_client: makes the summaries.
         max_messages: how many messages there may be before the old ones are summarised.
@@ -78,7 +81,7 @@ class SummarisingChatCompletionContext(
         messages: Conversation | None = None,
     ) -> None:
         super().__init__(initial_messages, messages=messages)
-        self._model_client = model_client
+        self.model_client = model_client
         self._keep = at_least_one("keep", keep)
         if max_messages <= keep:
             raise MemorySettingError("max_messages", str(max_messages), f"more than keep={keep}")
@@ -109,7 +112,7 @@ class SummarisingChatCompletionContext(
         if all(_is_summary(message) for message in old):
             return  # the newest exchange is longer than the limit by itself
         text = "\n\n".join(map(_line, old))
-        answer = await self._model_client.create(
+        answer = await self.model_client.create(
             [SystemMessage(content=self._prompt), UserMessage(content=text, source=SOURCE)]
         )
         if not isinstance(answer.content, str) or not answer.content.strip():
@@ -122,7 +125,7 @@ class SummarisingChatCompletionContext(
 
     def _to_config(self) -> SummarisingChatCompletionContextConfig:
         return SummarisingChatCompletionContextConfig(
-            model_client=dumped(self._model_client, self),
+            model_client=dumped(self.model_client, self),
             max_messages=self._max_messages,
             keep=self._keep,
             prompt=self._prompt,

@@ -103,12 +103,18 @@ async def main() -> None:
     """Prints a line for each way."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=300)
+    parser.add_argument(
+        "--own", type=int, metavar="TURNS", help="only AutoGen's own runtime; prints the figure alone"
+    )
     parser.add_argument("--member", help=argparse.SUPPRESS)
     parser.add_argument("--url", help=argparse.SUPPRESS)
     parser.add_argument("--in", dest="namespace", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.member:
         await host(given.url, given.namespace, given.member)
+        return
+    if given.own:
+        print(await on_their_own(given.own))
         return
     turns = given.turns
     print(f"{turns} turns of three members, turns per second")

@@ -10,7 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import redis
 
@@ -73,6 +73,15 @@ async def publish(url: str, count: int, meter: Meter) -> None:
             await _publish_all(runtime, "in", count)
 
 
+def _as_a_worker() -> AbstractContextManager[None]:
+    """What `callboard worker` puts around its work, in the checkouts where it does."""
+    try:
+        from callboard.process.frozen import frozen
+    except ImportError:
+        return nullcontext()
+    return frozen()
+
+
 async def handle(url: str, count: int, meter: Meter, agent_type: str = "sink", topic: str = "in") -> None:
     """A backlog that is handled by one worker."""
     async with _runtime(url, agent_type):
@@ -80,7 +89,7 @@ async def handle(url: str, count: int, meter: Meter, agent_type: str = "sink", t
     async with _runtime(url) as runtime:
         await _publish_all(runtime, topic, count)
     async with _runtime(url, agent_type) as runtime:
-        with meter.running():
+        with _as_a_worker(), meter.running():
             runtime.start()
             await runtime.stop_when(lambda: runtime.handled >= count)
 

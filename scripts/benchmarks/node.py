@@ -16,6 +16,7 @@ from typing import Any
 from callboard import AgentId, App, TopicId
 from callboard.broker import BrokerSettings
 from callboard.cli.sessions import run
+from callboard.process.frozen import frozen
 from callboard.runtime.runtime import RedisAgentRuntime
 
 from .messages import Small, app, kilobyte, small, wide_app
@@ -38,10 +39,11 @@ async def worker(url: str, namespace: str, *types: str) -> None:
     wide = types[0].startswith("wide:")
     which = wide_app(int(types[0].partition(":")[2])) if wide else app
     runtime = _runtime(which, url, namespace, ("sink",) if wide else types)
-    async with runtime:
-        runtime.start()
-        await runtime.ready()
-        await _begin()
+    with frozen():  # as `callboard worker` does
+        async with runtime:
+            runtime.start()
+            await runtime.ready()
+            await _begin()
     print(json.dumps({"handled": runtime.handled}))
 
 

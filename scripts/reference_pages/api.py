@@ -11,6 +11,12 @@ from typing import Any, Final
 
 MODULES: Final = (
     "callboard",
+    "callboard.agents",
+    "callboard.teams",
+    "callboard.conditions",
+    "callboard.messages",
+    "callboard.ui",
+    "callboard.base",
     "callboard.models",
     "callboard.tools",
     "callboard.code",

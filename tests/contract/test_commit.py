@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
+from itertools import chain
 
+from callboard.broker import BrokerSettings
 from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.marks import Mark
 from tests.helpers.eventually import eventually
-from tests.helpers.server_driver import ServerDriver, bodies, topic
+from tests.helpers.server_driver import LEASE, ServerDriver, bodies, topic
 
 
 async def test_everything_of_a_commit_is_there_afterwards(driver: ServerDriver) -> None:
@@ -29,6 +32,20 @@ async def test_everything_of_a_commit_is_there_afterwards(driver: ServerDriver) 
     (member,) = await driver.command("ZRANGE", "timers", 0, -1)
     assert (await driver.mapping(f"timer:{member.decode()[2:]}"))["body"] == "later"
     assert (await driver.mapping("stats:counter"))["done"] == "1"
+
+
+async def test_what_commits_send_to_a_topic_that_nobody_takes_is_cut(server_url: str) -> None:
+    settings = BrokerSettings(namespace=f"contract-{os.urandom(4).hex()}", lease=LEASE, max_unclaimed=100)
+    driver = ServerDriver(server_url, settings)
+    await driver.declare(topic("counter", "visits"))
+    worker = await driver.worker("counter")
+    for turn in range(3):
+        await driver.note("topic:visits", "a", str(turn))
+        (one,) = await worker.take()
+        sent = [("topic:unread", 0, f"{turn}-{n}", "Note", "a", "counter/a", b"", b"") for n in range(300)]
+        await worker.turn(Done(one, Mark.COMMIT + Mark.OUTGOING, (len(sent), *chain(*sent))))
+    assert await driver.command("XLEN", "topic:unread") <= 300 + 2 * 100
+    await driver.close()
 
 
 async def test_state_comes_with_the_next_message_unless_the_worker_wrote_it_itself(

@@ -27,6 +27,7 @@ LIMITS = "unit/actors/runtime/test_limits.py::"
 HOST = "unit/actors/runtime/test_host.py::"
 ONCE = "unit/actors/runtime/test_once.py::"
 TOOLS = "unit/actors/tools/test_running.py::"
+ASSISTANT = "unit/actors/agents/assistant/test_recorded.py::"
 SENDING = "unit/actors/runtime/test_sending.py::"
 RUNTIME = "unit/actors/runtime/test_runtime.py::"
 OPENING = "contract/test_runtime_opening.py::"
@@ -474,6 +475,26 @@ PYTHON_MUTATIONS: Final = (
         "a call that a crash cut off is not made again unasked",
         never,
         (f"{TOOLS}test_the_model_is_told_of_an_unknown_outcome_where_that_is_asked_for",),
+        quick=False,
+    ),
+    Mutation(
+        "the answers of an assistant's model are not recorded",
+        "the answers of an assistant's model are recorded before they are used",
+        becomes("return client"),
+        (f"{ASSISTANT}test_neither_the_model_nor_a_tool_is_paid_twice[False]",),
+    ),
+    Mutation(
+        "guardrails are asked again in every attempt",
+        "what a guardrail said is recorded before anybody goes by it",
+        becomes("return await ask(thing)"),
+        (f"{ASSISTANT}test_guardrails_are_not_asked_twice",),
+        quick=False,
+    ),
+    Mutation(
+        "memories are asked again in every attempt",
+        "what a memory found stays so, else the model were asked again",
+        becomes("return await _asked(memory, context)"),
+        (f"{ASSISTANT}test_what_a_memory_found_stays_so",),
         quick=False,
     ),
     Mutation(

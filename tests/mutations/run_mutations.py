@@ -9,6 +9,7 @@ from .mutation import ON, Mutation
 
 STREAMS = "contract/test_runtime_run_streams.py::"
 WRITES = "contract/test_run_writes.py::"
+READER = "unit/broker/redis/client/test_run_reader.py::"
 TELLS = "contract/test_buried_tells.py::"
 
 RUN_MUTATIONS: Final = (
@@ -66,7 +67,7 @@ RUN_MUTATIONS: Final = (
         "who reads along waits for a number that will not come",
         "a reader that lost its connection looks for its place",
         removed,
-        (f"{STREAMS}test_a_server_that_lost_its_tail_is_read_on{ON}",),
+        (f"{READER}test_after_a_lost_connection_it_looks_for_its_place",),
         quick=False,
     ),
     Mutation(

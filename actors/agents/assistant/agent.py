@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pydantic import BaseModel
 
@@ -17,10 +17,10 @@ from callboard.agents.guardrails.verdicts import Asks, Decision
 from callboard.agents.handoff import Handoff
 from callboard.agents.task import Said
 from callboard.cancellation import CancellationToken
+from callboard.foundation.component import Component
 from callboard.memory.base import Memory
 from callboard.memory.contexts.base import ChatCompletionContext
 from callboard.memory.contexts.conversation import Conversation
-from callboard.memory.contexts.windows import UnboundedChatCompletionContext
 from callboard.memory.llm_messages import SystemMessage
 from callboard.messages.base import BaseChatMessage
 from callboard.messages.chat import HandoffMessage, StopMessage, TextMessage, ToolCallSummaryMessage
@@ -31,6 +31,7 @@ from callboard.tools.unknown import IfUnknown
 from callboard.tools.workbench import Workbench
 
 from . import parts
+from .config import AssistantAgentConfig, arguments_of, config_of
 from .draft import Draft
 from .setup import Setup
 from .state import AssistantAgentState
@@ -45,7 +46,7 @@ SYSTEM_MESSAGE: Final = (
 )
 
 
-class AssistantAgent(BaseChatAgent):
+class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
     """An agent that answers with a model, which may call tools and hand the conversation over.
 
     It takes what is new, asks its memories what they know about it, and asks its model. A text is its answer. Calls of
@@ -58,6 +59,9 @@ class AssistantAgent(BaseChatAgent):
 
     In a handler of the bus every answer of its model and every result of a tool is recorded before it is used: when the
     process dies in the middle of a turn, the next one goes on there and pays nothing twice.
+
+    Dumps have AutoGen's shape, and AutoGen's are loaded. With guardrails or input filters it can't be dumped: they are
+    functions.
 
     The parameters and their texts are AutoGen's; the last three are ours.
 
@@ -92,6 +96,10 @@ class AssistantAgent(BaseChatAgent):
         DuplicateToolError: Two tools have one name (a ValueError).
         NotAMemoryError: `memory` is no list of memories (a TypeError).
     """
+
+    component_config_schema = AssistantAgentConfig
+    component_version = 2
+    component_provider_override = "callboard.agents.AssistantAgent"
 
     def __init__(
         self,
@@ -134,15 +142,16 @@ class AssistantAgent(BaseChatAgent):
             memory=parts.memories_of(memory),
             reflects=output_content_type is not None if reflect_on_tool_use is None else reflect_on_tool_use,
             max_tool_iterations=max_tool_iterations,
+            summary_format=tool_call_summary_format,
             formatter=tool_call_summary_formatter or by_format(tool_call_summary_format),
             output_type=output_content_type,
             output_format=output_content_type_format,
             guardrails=parts.guardrails_of(guardrails),
             max_answer_refusals=max_answer_refusals,
             if_unknown=parts.outcomes_of(own_tools, if_unknown),
+            metadata=dict(metadata or {}),
         )
-        self._model_context = model_context or UnboundedChatCompletionContext()
-        self._metadata = dict(metadata or {})
+        self._model_context = parts.context_of(model_context)
         self._draft: Draft | None = None
         self._is_kept = False  # in a list of the bus
 
@@ -236,3 +245,12 @@ class AssistantAgent(BaseChatAgent):
     async def save_beside_context(self) -> Mapping[str, Any] | None:
         """Nothing where its context is kept in a list; else all of it."""
         return None if self._is_kept else await self.save_state()
+
+    # As a component
+
+    def _to_config(self) -> AssistantAgentConfig:
+        return config_of(self._setup, self._model_context, self)
+
+    @classmethod
+    def _from_config(cls, config: AssistantAgentConfig) -> Self:
+        return cls(**arguments_of(config))

@@ -9,6 +9,9 @@ from callboard.agents.errors import AssistantSettingError, NotAMemoryError
 from callboard.agents.guardrails.guardrail import Guardrail
 from callboard.agents.handoff import Handoff
 from callboard.memory.base import Memory
+from callboard.memory.contexts.base import ChatCompletionContext
+from callboard.memory.contexts.summarising import SummarisingChatCompletionContext
+from callboard.memory.contexts.windows import UnboundedChatCompletionContext
 from callboard.models.base import ChatCompletionClient
 from callboard.models.recorded import RecordedChatCompletionClient
 from callboard.tools.base import BaseTool, Tool
@@ -20,9 +23,21 @@ from callboard.tools.workbench import Workbench
 
 def recorded(client: ChatCompletionClient) -> ChatCompletionClient:
     """A client whose answers are recorded inside handlers."""
-    return (
-        client if isinstance(client, RecordedChatCompletionClient) else RecordedChatCompletionClient(client)
-    )
+    if isinstance(client, RecordedChatCompletionClient):
+        return client
+    # guard: the answers of an assistant's model are recorded before they are used
+    return RecordedChatCompletionClient(client)
+
+
+def context_of(given: ChatCompletionContext | None) -> ChatCompletionContext:
+    """The context; the summaries of one that makes some are recorded like everything else that a model says."""
+    if given is None:
+        return UnboundedChatCompletionContext()
+    if isinstance(given, SummarisingChatCompletionContext) and isinstance(
+        given.model_client, ChatCompletionClient
+    ):
+        given.model_client = recorded(given.model_client)
+    return given
 
 
 def tools_of(given: Sequence[Tool | Callable[..., Any]] | None, client: ChatCompletionClient) -> list[Tool]:
@@ -128,8 +143,11 @@ def outcomes_of(tools: Sequence[Tool], given: Mapping[str, IfUnknown] | None) ->
     Raises:
         AssistantSettingError: One is to be called again with its key, and takes none (a ValueError).
     """
-    own = {tool.name: tool.if_unknown for tool in tools if isinstance(tool, BaseTool) and tool.if_unknown}
-    found = {**own, **(given or {})}
+    found: dict[str, IfUnknown] = {}
+    for tool in tools:
+        if isinstance(tool, BaseTool) and tool.if_unknown is not None:
+            found[tool.name] = tool.if_unknown
+    found.update(given or {})
     for tool in tools:
         if (
             found.get(tool.name) == "idempotency_key"

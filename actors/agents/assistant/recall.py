@@ -42,7 +42,7 @@ async def _recorded(step: NumberedStep, memory: Memory, context: ModelContext) -
     async def ask() -> dict[str, Any]:
         return (await _asked(memory, context)).model_dump(mode="json")
 
-    # guard: what a memory found is recorded, for it may find something else later, and then the model were asked again
+    # guard: what a memory found stays so, else the model were asked again
     return Recalled.model_validate(await step.run(ask))
 
 

@@ -36,12 +36,14 @@ class Setup:
         memory: What is asked before it answers.
         reflects: Whether the model puts the results of tools into words.
         max_tool_iterations: How often the model may ask for tools in one turn.
+        summary_format: What the formatter fills in, unless it is a function of the user's.
         formatter: Puts one result into words where the model does not.
         output_type: The model of its answers; None: they are texts.
         output_format: How people see that; None: as JSON.
         guardrails: What checks tasks, calls and answers.
         max_answer_refusals: How often the model may write another answer in place of a refused one.
         if_unknown: By tool, what to do when its outcome is unknown after a crash.
+        metadata: Anything about it.
         here: By tool, what carries out a call that changes nothing but the agent itself. Such calls are carried out one
             after the other before the others, in every attempt of a turn: they are not recorded, for a turn that is made
             again in another process begins with the agent as it was before.
@@ -56,12 +58,14 @@ class Setup:
     memory: tuple[Memory, ...]
     reflects: bool
     max_tool_iterations: int
+    summary_format: str
     formatter: ToolCallSummaryFormatter
     output_type: type[BaseModel] | None
     output_format: str | None
     guardrails: tuple[Guardrail, ...]
     max_answer_refusals: int
     if_unknown: Mapping[str, IfUnknown]
+    metadata: Mapping[str, str]
     here: Mapping[str, CallHere] = field(default_factory=dict)
 
     @property

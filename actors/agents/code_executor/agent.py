@@ -7,15 +7,20 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, Self
 
+from pydantic import BaseModel, ConfigDict
+
+from callboard.agents.assistant.draft import Draft
+from callboard.agents.assistant.parts import recorded
 from callboard.agents.base import BaseChatAgent
 from callboard.agents.chat_agent import Response
 from callboard.agents.copying import copy_of
 from callboard.agents.errors import AgentSettingError
-from callboard.agents.prompts import recorded
+from callboard.agents.prompts import unrecorded
 from callboard.agents.responding import response_of
 from callboard.agents.task import Said
 from callboard.cancellation import CancellationToken
 from callboard.code import CodeBlock, CodeExecutor
+from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.memory.contexts.base import ChatCompletionContext
 from callboard.memory.contexts.conversation import Conversation
 from callboard.memory.contexts.windows import UnboundedChatCompletionContext
@@ -23,6 +28,7 @@ from callboard.memory.llm_messages import SystemMessage
 from callboard.messages.base import BaseChatMessage
 from callboard.messages.chat import TextMessage
 from callboard.models.base import ChatCompletionClient
+from callboard.tools.importing import function_at, function_path
 
 from .approval import ApprovalFuncType
 from .blocks import code_blocks_in
@@ -50,7 +56,30 @@ UNAPPROVED: Final = (
 )
 
 
-class CodeExecutorAgent(BaseChatAgent):
+class CodeExecutorAgentConfig(BaseModel):
+    """A CodeExecutorAgent as plain data; its fields are the arguments of CodeExecutorAgent.
+
+    Attributes:
+        approval_func: Where the function is: ``module:qualname``. AutoGen can't write down an agent that has one.
+        max_retries_on_error: See CodeExecutorAgent; AutoGen's is lost.
+    """
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    name: str
+    code_executor: ComponentModel
+    model_client: ComponentModel | None = None
+    description: str | None = None
+    sources: list[str] | None = None
+    system_message: str | None = None
+    model_client_stream: bool = False
+    model_context: ComponentModel | None = None
+    supported_languages: list[str] | None = None
+    max_retries_on_error: int = 0
+    approval_func: str | None = None
+
+
+class CodeExecutorAgent(BaseChatAgent, Component[CodeExecutorAgentConfig]):
     """Runs code: that of the messages which it hears or, with a model, code that the model writes.
 
     Without a model it runs the Markdown code blocks of text messages, and answers with what they wrote. With one, the model
@@ -79,6 +108,9 @@ class CodeExecutorAgent(BaseChatAgent):
         AgentSettingError: Retries are to be made, and the model can't decide on them (a ValueError).
     """
 
+    component_config_schema = CodeExecutorAgentConfig
+    component_provider_override = "callboard.agents.CodeExecutorAgent"
+
     DEFAULT_TERMINAL_DESCRIPTION = TERMINAL
     DEFAULT_AGENT_DESCRIPTION = WRITER
     DEFAULT_SYSTEM_MESSAGE = SYSTEM_MESSAGE
@@ -106,6 +138,7 @@ class CodeExecutorAgent(BaseChatAgent):
         _check_retries(name, max_retries_on_error, model_client)
         self._sources = None if sources is None else tuple(sources)
         self._languages = tuple(supported_languages or self.DEFAULT_SUPPORTED_LANGUAGES)
+        self._system_message = system_message
         self._model_context = model_context or UnboundedChatCompletionContext()
         self._runner = CodeRunner(code_executor, approval_func)
         self._is_kept = False  # the context, in a list of the bus
@@ -152,10 +185,11 @@ class CodeExecutorAgent(BaseChatAgent):
         if self._writing is None:
             yield await self._run_given(messages, cancellation_token)
             return
-        turn = WritingTurn(self._writing, self._model_context, cancellation_token)
-        async with aclosing(turn.run(messages)) as items:
-            async for item in items:
-                yield item
+        async with Draft(self.name, self._model_context) as draft:
+            turn = WritingTurn(self._writing, draft, cancellation_token)
+            async with aclosing(turn.run(messages)) as items:
+                async for item in items:
+                    yield item
 
     async def extract_code_blocks_from_messages(self, messages: Sequence[BaseChatMessage]) -> list[CodeBlock]:
         """The code blocks in the text messages of `sources`."""
@@ -210,6 +244,39 @@ class CodeExecutorAgent(BaseChatAgent):
             return Response(chat_message=TextMessage(content=NO_CODE, source=self.name))
         result = await self._runner.run(blocks, await self._model_context.get_messages(), token)
         return Response(chat_message=TextMessage(content=result.output, source=self.name))
+
+    def _to_config(self) -> CodeExecutorAgentConfig:
+        writing, approval = self._writing, self._runner.approval
+        return CodeExecutorAgentConfig(
+            name=self.name,
+            code_executor=dumped(self._runner.executor, self),
+            model_client=None if writing is None else dumped(unrecorded(writing.client), self),
+            description=self.description,
+            sources=None if self._sources is None else list(self._sources),
+            system_message=self._system_message,
+            model_client_stream=writing is not None and writing.is_streamed,
+            model_context=dumped(self._model_context, self),
+            supported_languages=list(self._languages),
+            max_retries_on_error=0 if writing is None else writing.retries,
+            approval_func=None if approval is None else function_path(approval, self),
+        )
+
+    @classmethod
+    def _from_config(cls, config: CodeExecutorAgentConfig) -> Self:
+        client, context, approval = config.model_client, config.model_context, config.approval_func
+        return cls(
+            config.name,
+            CodeExecutor.load_component(config.code_executor),
+            model_client=None if client is None else ChatCompletionClient.load_component(client),
+            model_context=None if context is None else ChatCompletionContext.load_component(context),
+            model_client_stream=config.model_client_stream,
+            max_retries_on_error=config.max_retries_on_error,
+            description=config.description,
+            system_message=config.system_message,
+            sources=config.sources,
+            supported_languages=config.supported_languages,
+            approval_func=None if approval is None else function_at(approval),
+        )
 
 
 def _check_retries(name: str, retries: int, client: ChatCompletionClient | None) -> None:

@@ -35,7 +35,7 @@ class CodeRunner:
 
     def __init__(self, executor: CodeExecutor, approval: ApprovalFuncType | None) -> None:
         self.executor = executor
-        self._approval = approval
+        self.approval = approval
 
     async def run(
         self, blocks: Sequence[CodeBlock], context: Sequence[LLMMessage], token: CancellationToken
@@ -48,7 +48,7 @@ class CodeRunner:
             token: Stops it.
         """
         code = fenced(blocks)
-        if self._approval is not None:
+        if self.approval is not None:
             answer = await self._approved(ApprovalRequest(code=code, context=list(context)), token)
             if not answer.approved:
                 return CodeResult(1, REFUSED.format(reason=answer.reason))
@@ -67,13 +67,13 @@ class CodeRunner:
         return ApprovalResponse.model_validate(found)
 
     async def _asked(self, request: ApprovalRequest, token: CancellationToken) -> dict[str, Any]:
-        if self._approval is None:
+        if self.approval is None:
             return {"approved": True, "reason": ""}
-        answer: ApprovalResponse = await call(self._approval, request, token=token)
+        answer: ApprovalResponse = await call(self.approval, request, token=token)
         return answer.model_dump()
 
     async def _ran(self, blocks: Sequence[CodeBlock], token: CancellationToken) -> dict[str, Any]:
-        result = await self.executor.execute_code_blocks(blocks, token)
+        result = await self.executor.execute_code_blocks(list(blocks), token)
         return {"exit_code": result.exit_code, "output": result.output}
 
 

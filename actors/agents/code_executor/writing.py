@@ -10,13 +10,13 @@ from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from callboard.agents.assistant.draft import Draft
 from callboard.agents.chat_agent import Response
 from callboard.agents.errors import ModelAnswerError
 from callboard.agents.prompts import add_heard, fit_for
 from callboard.agents.task import Said
 from callboard.cancellation import CancellationToken
 from callboard.code import CodeBlock, CodeResult
-from callboard.memory.contexts.base import ChatCompletionContext
 from callboard.memory.llm_messages import AssistantMessage, SystemMessage, UserMessage
 from callboard.messages.base import BaseChatMessage
 from callboard.messages.chat import TextMessage
@@ -85,13 +85,13 @@ class WritingTurn:
 
     Args:
         setup: The agent.
-        context: Its model context.
+        draft: What the turn adds to its model context: nothing, when the turn fails before any code was run.
         token: Ends the turn.
     """
 
-    def __init__(self, setup: Writing, context: ChatCompletionContext, token: CancellationToken) -> None:
+    def __init__(self, setup: Writing, draft: Draft, token: CancellationToken) -> None:
         self._setup = setup
-        self._context = context
+        self._draft = draft
         self._token = token
         self._inner: list[Said] = []
         self._answer = ""
@@ -100,7 +100,7 @@ class WritingTurn:
 
     async def run(self, messages: Sequence[BaseChatMessage]) -> AsyncGenerator[Said | Response, None]:
         """The turn; yields what happens on the way, and at last the Response."""
-        await add_heard(self._context, messages)
+        await add_heard(self._draft, messages)
         for number in range(self._setup.retries + 1):
             message_id = str(uuid.uuid4())
             async with aclosing(self._think(message_id)) as items:
@@ -130,7 +130,7 @@ class WritingTurn:
     async def _think(self, message_id: str) -> AsyncGenerator[Said, None]:
         """The model answers; its text is kept in `_answer`."""
         client, name = self._setup.client, self._setup.name
-        prompt = fit_for(client, [*self._setup.system, *await self._context.get_messages()])
+        prompt = fit_for(client, [*self._setup.system, *await self._draft.get_messages()])
         result: CreateResult | None = None
         if self._setup.is_streamed:
             async with aclosing(client.create_stream(prompt, cancellation_token=self._token)) as items:
@@ -148,7 +148,7 @@ class WritingTurn:
         self._answer, self._usage = result.content, result.usage
         if result.thought:
             yield self._noted(ThoughtEvent(content=result.thought, source=name))
-        await self._context.add_message(
+        await self._draft.add_message(
             AssistantMessage(content=result.content, source=name, thought=result.thought)
         )
 
@@ -164,16 +164,17 @@ class WritingTurn:
                 models_usage=self._usage,
             )
         )
-        seen = await self._context.get_messages()
+        seen = await self._draft.get_messages()
+        self._draft.act({})
         self._result = await self._setup.runner.run(blocks, seen, self._token)
-        await self._context.add_message(UserMessage(content=self._result.output, source=name))
+        await self._draft.add_message(UserMessage(content=self._result.output, source=name))
         yield self._noted(CodeExecutionEvent(retry_attempt=number, result=self._result, source=name))
 
     async def _correction(self, number: int, failed: CodeResult) -> CodeGenerationEvent | None:
         """What the model would do better; None: it would not try again."""
         setup = self._setup
         question = UserMessage(content=RETRY.format(output=failed.output), source=setup.name)
-        prompt = fit_for(setup.client, [*await self._context.get_messages(), question])
+        prompt = fit_for(setup.client, [*await self._draft.get_messages(), question])
         answer = await setup.client.create(prompt, json_output=RetryDecision, cancellation_token=self._token)
         try:
             decision = RetryDecision.model_validate_json(str(answer.content))
@@ -190,6 +191,7 @@ class WritingTurn:
         )
 
     def _response(self, message_id: str) -> Response:
+        self._draft.settle()
         said = TextMessage(
             id=message_id, content=self._answer, source=self._setup.name, models_usage=self._usage
         )

@@ -58,7 +58,7 @@ class AnswerGuardrail(Guardrail):
 
     async def check_answer(self, answer: BaseChatMessage) -> Verdict[BaseChatMessage]:
         """See `Guardrail.check_answer`."""
-        return await verdict_of(self._check, answer, "answer", BaseChatMessage.to_text)
+        return await verdict_of(self._check, answer, "answer", lambda message: message.to_text())
 
 
 def _joined(task: Sequence[BaseChatMessage]) -> str:

@@ -54,7 +54,9 @@ def class_of(provider: str) -> type[Any]:
         raise UnknownProviderError(provider, _hint(provider, name))
     package, _, attribute = name.rpartition(".")
     # Both halves are words of our own list.
-    found: type[Any] = getattr(importlib.import_module(package), attribute)
+    found: type[Any] | None = getattr(importlib.import_module(package), attribute, None)
+    if found is None:
+        raise UnknownProviderError(provider, "this version of Callboard does not have it")
     return found
 
 

@@ -8,15 +8,36 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 
-# Names of headers, variables and options whose values are secrets.
-SECRET_NAME: Final = re.compile(
-    r"auth|key|token|secret|passw|cookie|credential|session|signature", re.IGNORECASE
+# Words in the names of headers, variables and options whose values are secrets.
+SECRET_WORDS: Final = frozenset(
+    [
+        "auth",
+        "authorization",
+        "bearer",
+        "cookie",
+        "cookies",
+        "credential",
+        "credentials",
+        "jwt",
+        "key",
+        "pass",
+        "passphrase",
+        "pat",
+        "pwd",
+        "secret",
+        "secrets",
+        "session",
+        "sessionid",
+        "sig",
+        "signature",
+        "token",
+    ]
 )
+SECRET_ENDS: Final = ("apikey", "accesskey", "cookie", "passwd", "password", "secret", "secretkey", "token")
+WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # With ssh it is a name, such as git, and no secret.
 USER_IN_ADDRESS: Final = re.compile(r"(?<!ssh://)(?<=://)[^\s/@]+@")
-SECRET_IN_QUERY: Final = re.compile(
-    rf"(?<=[?&])([\w.-]*(?:{SECRET_NAME.pattern})[\w.-]*=)[^&\s#]+", re.IGNORECASE
-)
+IN_QUERY: Final = re.compile(r"(?<=[?&])([\w.~-]+)=[^&\s#]+")
 MASK: Final = "*" * 10  # what pydantic writes into JSON for a secret, so what a dump of AutoGen has
 
 
@@ -33,8 +54,9 @@ def harmless(named: Mapping[str, str] | None) -> dict[str, str] | None:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether what has this name is a secret: "Authorization", "X-Api-Key", "--token"."""
-    return SECRET_NAME.search(name) is not None
+    """Whether what has this name is a secret: "Authorization", "X-Api-Key", "--token"; not "max_tokens" or "keyword"."""
+    words = [word.lower() for word in WORDS.findall(name)]
+    return any(word in SECRET_WORDS or word.endswith(SECRET_ENDS) for word in words)
 
 
 def revealed(secret: SecretStr | None) -> str | None:
@@ -46,7 +68,7 @@ def revealed(secret: SecretStr | None) -> str | None:
 def _without_secrets(typed: Any, plain: Any) -> Any:
     """The plain form without the secrets, which only the typed form tells."""
     if isinstance(plain, str):
-        return SECRET_IN_QUERY.sub(r"\1", USER_IN_ADDRESS.sub("", plain)) if _is_address(plain) else plain
+        return _without_keys(plain) if _is_address(plain) else plain
     if isinstance(plain, dict):
         # A value with a serializer of its own may have another shape.
         values: list[Any] = (
@@ -62,6 +84,13 @@ def _without_secrets(typed: Any, plain: Any) -> Any:
         both = zip(items, plain, strict=True)
         return [_without_secrets(value, one) for value, one in both if not _is_secret(value)]
     return plain
+
+
+def _without_keys(text: str) -> str:
+    """An address, or a text that holds some, without users, passwords and keys."""
+    return IN_QUERY.sub(
+        lambda pair: f"{pair[1]}=" if is_secret_name(pair[1]) else pair[0], USER_IN_ADDRESS.sub("", text)
+    )
 
 
 def _is_address(text: str) -> bool:

@@ -30,6 +30,7 @@ from .config import (
     options_of,
 )
 from .connection import connection_of
+from .logs import log_call, log_stream_end, log_stream_start
 from .offer import tool_schemas
 from .session import Session
 from .settings import OpenAIOptions, OpenAISettings, retries_of
@@ -124,7 +125,9 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
                     break
                 left -= 1
                 chat = chat.corrected(answer, reading.objection)
-            return reading.settled().model_copy(update={"usage": tally.used})
+            result = reading.settled().model_copy(update={"usage": tally.used})
+            log_call(chat.arguments, result)
+            return result
 
     async def _ask(self, chat: ChatRequest, tally: Tally) -> Answer | None:
         client = await self._session.opened()
@@ -172,6 +175,7 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
             while True:
                 assembler, has_said = Assembler(), False
                 arguments = chat.stream_arguments(include_usage)
+                log_stream_start(arguments)
                 async with aclosing(self._streamed(arguments, assembler, tally, token)) as pieces:
                     async for piece in pieces:
                         if chat.streams_text:
@@ -186,6 +190,7 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
                 left -= 1
                 chat = chat.corrected(answer, reading.objection)
             result = reading.settled().model_copy(update={"usage": tally.used})
+            log_stream_end(result)
             if not chat.streams_text and isinstance(result.content, str):
                 yield result.content
         yield result

@@ -90,7 +90,7 @@ def config_of(
         raise NotDumpableError(type(client).__qualname__, reason)
     for name in AzureOpenAIClientConfigurationConfigModel.secret_fields:
         given.pop(name, None)
-    for name in ("default_headers", "extra_headers"):
+    for name in ("default_headers", "extra_headers", "extra_query"):
         if name in given:
             given[name] = harmless(given[name])
     if "azure_ad_token_provider" in given:

@@ -46,7 +46,8 @@ def as_done(delivery: Delivery, outcome: Outcome, is_free: bool, dedupe_window: 
     # guard: an agent is let go with the last commit that is held
     more = "" if is_free else MORE
     if outcome is NOTHING and not delivery.tries and delivery.claim is None:
-        return Done(delivery, COMMIT + more, ())
+        # Most commits are these, and Done's own constructor takes twice as long.
+        return tuple.__new__(Done, (delivery, COMMIT + more, ()))
     if isinstance(outcome, Commit):
         return _committed(delivery, outcome, more, int(dedupe_window * 1000))
     if isinstance(outcome, DeadLetter):
@@ -94,7 +95,7 @@ def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> D
     if outcome.events:
         mode += Mark.EVENTS
         extras += (len(outcome.events), *chain.from_iterable(map(write_values, outcome.events)))
-    return Done(delivery, mode, extras)
+    return tuple.__new__(Done, (delivery, mode, extras))
 
 
 def log_values(changes: Sequence[LogChange]) -> list[Argument]:

@@ -232,7 +232,7 @@ local function beat()
   -- guard: a beat renews the lease
   call('ZADD', P .. 'workers', text(now() + lease), worker)
   note_pulse(worker, ARGV[5], ARGV[6], ARGV[9] or '', ARGV[10] or '')
-  this.max_unclaimed = max_unclaimed
+  this.max_unclaimed = ARGV[4]
   local reaped, more = reap_expired(lease, sign_of_life(lease))
   fire_due()
   local left = do_chores()

@@ -119,7 +119,7 @@ local function publish()
   local known = answer_again(producer, number)
   -- guard: a batch is added once
   if known then return { now_as_text(), '', unpack(known) } end
-  this.max_unclaimed = max_unclaimed
+  this.max_unclaimed = ARGV[4]
   local batch, result = new_batch(), { now_as_text(), '' }
   local behind = FIRST + count * WIDTH
   local fenced = read_fences(behind, fences)

@@ -83,7 +83,7 @@ def model_of(
     Raises:
         NotDumpableError: its configuration or embedder can't be written down (a TypeError).
     """
-    kind = next((name for name, made in CONFIGS.items() if type(config) is made), None)
+    kind: ClientType | None = next((name for name, made in CONFIGS.items() if type(config) is made), None)
     if kind is None:
         raise NotDumpableError(
             NAME, f"{type(config).__name__} is none of the configurations that have a name"

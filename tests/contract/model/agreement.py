@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from callboard.broker.delivery import Delivery
 
 from .bus import Photo
-from .reference import AGENT_TYPE, EFFECTS, LOG, Reference
+from .reference import AGENT_TYPE, EFFECTS, LOG, RUN, Reference
 
 Held = Mapping[str, Mapping[str, Sequence[Delivery]]]  # by worker and agent key
 
@@ -49,6 +49,7 @@ def _check_work(reference: Reference, held: Held, photo: Photo) -> None:
 
 def _check_effects(reference: Reference, photo: Photo) -> None:
     assert [entry["id"].decode() for entry in photo.entries(EFFECTS)] == reference.effects
+    assert [entry["body"].decode() for entry in photo.entries(f"run:{RUN}")] == reference.events
     replies: dict[str, list[str]] = {}
     for process, entry_id in reference.replies:
         replies.setdefault(process, []).append(entry_id)

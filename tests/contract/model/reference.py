@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 from callboard.broker.envelope import Fence
 
 AGENT_TYPE = "counter"
+RUN = "work"
 EFFECTS = "topic:effects"  # nobody subscribes: what commits sent stays there in its order
 
 How = Literal["C", "D", "R", "L"]
@@ -96,6 +97,7 @@ class Reference:
         paused: `<kind> <name>` of what is paused.
         audit: what another agent type is to do, if there is one.
         effects: what commits and publishers sent to EFFECTS, in order.
+        events: the messages whose commits wrote to RUN, in order: those that send something.
         calls: recorded requests: who waits, and whether the reply is there.
         replies: to whom, to what.
         states, once, letters, counters: of the agent type.
@@ -116,6 +118,7 @@ class Reference:
         self.paused: set[str] = set()
         self.audit: Audit | None = None
         self.effects: list[str] = []
+        self.events: list[str] = []
         self.calls: dict[str, tuple[tuple[str, ...], bool]] = {}
         self.replies: list[tuple[str, str]] = []
         self.states: dict[str, StateOf] = {}
@@ -134,6 +137,7 @@ class Reference:
         made.cancelled, made.paused = set(self.cancelled), set(self.paused)
         assert self.audit is None
         made.effects, made.replies, made.letters = list(self.effects), list(self.replies), list(self.letters)
+        made.events = list(self.events)
         made.calls, made.states, made.counters = dict(self.calls), dict(self.states), Counter(self.counters)
         return made
 
@@ -238,6 +242,8 @@ class Reference:
             if item.id in self.calls:
                 self.calls[item.id] = (to, True)
             self.replies += [(process, item.id) for process in to]
+        if ending.outgoing:
+            self.events.append(item.id)
         for sent in ending.outgoing:
             if not sent.once or self._is_new(sent.once):
                 self._send(sent)

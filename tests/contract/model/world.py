@@ -14,11 +14,12 @@ from callboard.broker.errors import ConnectionLostError, FencedError
 from callboard.broker.outcome import Commit, DeadLetter, ErrorInfo, LogChange, Outcome, Release, Retry
 from callboard.broker.redis.client.commits import Done, as_done
 from callboard.broker.redis.client.lane import WorkerLane
+from callboard.broker.runs import RunEvent, RunWrite
 
 from .agreement import check, timer_names
 from .audit import Auditing
 from .bus import LEASE, Bus, at_once, publish_arguments
-from .reference import AGENT_TYPE, EFFECTS, KEPT, LOG, NO_STATE, Ending, Item, Letter, Reference, Sent
+from .reference import AGENT_TYPE, EFFECTS, KEPT, LOG, NO_STATE, RUN, Ending, Item, Letter, Reference, Sent
 
 STREAMS = ("topic:visits", "topic:orders", f"inbox:{AGENT_TYPE}")
 KEYS = ("a", "b", "c")
@@ -30,6 +31,11 @@ REQUEST = b"\x81\xa1k\xa7request"  # head of a message for whose reply a caller 
 FAR = "9000000000000-0"  # a clock of ids that is ahead of time gives the same ids in every run
 
 CONSUMED_TYPE = ConsumedType(AGENT_TYPE, persistent=True)
+
+
+def _written(id: str) -> RunWrite:
+    """What the commit of a message writes to a run."""
+    return RunWrite(RUN, (RunEvent("Note", 1, id.encode()),), 1_000_000, LATER)
 
 
 class Hand:
@@ -251,6 +257,7 @@ class World:
             item.id if item.id in self.reference.once else None,
             item.id if item.asked else None,
             logs=logs,
+            events=(_written(item.id),) if ending.outgoing else (),
         )
 
     def _given(self, hand: Hand, turn: Turn, count: int, suspects: set[str], held: int) -> None:
@@ -327,7 +334,7 @@ class World:
         held = [one for deliveries in hand.held.values() for one in deliveries]
         sent = Envelope("zombie", "Note", "a", None, 0, b"")
         state, reply = (10_000, b"zombie"), Posting(sent, "reply:zombie")
-        outcome = Commit(reply, state, (Posting(sent, EFFECTS),), "zombie")
+        outcome = Commit(reply, state, (Posting(sent, EFFECTS),), "zombie", events=(_written("zombie"),))
         done = [as_done(one, outcome, True, 60.0) for one in held]
         for work in (
             self.lane_of(hand).commit_and_pull(done, Pull([CONSUMED_TYPE], 5, 0, True, 100)),
@@ -415,7 +422,8 @@ class World:
     def _everything(self, hand: Hand) -> Coroutine[Any, Any, Turn]:
         """A turn that commits all that it believes to hold, with effects, and would take more."""
         sent = Envelope("zombie", "Note", "a", None, 0, b"")
-        outcome = Commit(Posting(sent, "reply:zombie"), (10_000, b"zombie"), (Posting(sent, EFFECTS),))
+        reply, sends = Posting(sent, "reply:zombie"), (Posting(sent, EFFECTS),)
+        outcome = Commit(reply, (10_000, b"zombie"), sends, events=(_written("zombie"),))
         done = [as_done(one, outcome, True, 60.0) for held in hand.held.values() for one in held]
         return self.lane_of(hand).commit_and_pull(done, Pull([CONSUMED_TYPE], 5, 0, True, 100))
 

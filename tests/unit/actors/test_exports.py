@@ -21,7 +21,9 @@ def test_the_names_of_autogen_core_that_make_sense_are_there() -> None:
         MessageHandlerContext RoutedAgent ClosureAgent ClosureContext message_handler event rpc TypeSubscription
         DefaultSubscription DefaultTopicId default_subscription type_subscription TypePrefixSubscription DropMessage
         InterventionHandler DefaultInterventionHandler Component ComponentBase ComponentFromConfig ComponentLoader
-        ComponentModel ComponentSchemaType ComponentToConfig ComponentType is_component_class is_component_instance"""
+        ComponentModel ComponentSchemaType ComponentToConfig ComponentType is_component_class is_component_instance
+        CacheStore InMemoryStore FunctionCall Image EVENT_LOGGER_NAME ROOT_LOGGER_NAME TRACE_LOGGER_NAME
+        trace_create_agent_span trace_invoke_agent_span trace_tool_span"""
     assert set(names.split()) <= set(callboard.__all__)
 
 

@@ -4,6 +4,7 @@ import sys
 import pytest
 from hypothesis import given, strategies as st
 
+from callboard import CantHandleException
 from callboard.broker import (
     AgentId,
     AgentType,
@@ -43,6 +44,7 @@ def test_a_prefix_subscription_takes_what_begins_with_it() -> None:
 def test_another_topic_has_no_agent(subscription: Subscription) -> None:
     with pytest.raises(TopicMismatchError, match="the topic other/s does not match"):
         subscription.map_to_agent(TopicId("other", "s"))
+    assert issubclass(TopicMismatchError, CantHandleException)
 
 
 def test_wrong_names_are_refused() -> None:

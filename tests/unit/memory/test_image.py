@@ -116,7 +116,13 @@ def test_an_image_of_pillow_becomes_png() -> None:
             assert format == "PNG"
             fp.write(PNG)
 
-    assert Image.from_pil(Picture()) == Image.from_bytes(PNG)
+    assert Image.from_pil(Picture()) == Image(Picture()) == Image.from_bytes(PNG)
+
+
+def test_what_is_no_image_of_pillow() -> None:
+    not_one: Any = b"\x89PNG"
+    with pytest.raises(ImageError, match="bytes is no image of Pillow"):
+        Image(not_one)
 
 
 def test_an_image_can_not_be_changed() -> None:

@@ -13,8 +13,8 @@ local P, ARGV -- prefix and arguments
 -- subscribers  topic -> agent types, see topics.lua
 -- touched      stream suffix -> number of entries that this call added
 -- answered     process -> true once a reply was sent to it
--- unclaimed    stream suffix -> true for a topic that no agent type takes, once something is added to it
--- max_unclaimed  how much of such a topic is kept, in a call that adds messages
+-- unclaimed    stream suffix -> true for a topic that no agent type takes, until something is added to it that cuts it
+-- max_unclaimed  how much of such a topic is kept, as text, in a call that adds messages
 -- claims       blob -> bytes that came with this call; {} where a body may point to bytes that are there; else nil
 -- unusable     suffix -> the server's error, of the keys of the wrong type that this call came across; nil when there was none
 local this

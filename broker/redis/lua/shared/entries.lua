@@ -8,10 +8,11 @@ local function entry_fields(id, kind, key, from, at, head, body)
   return 'id', id, 'type', kind, 'key', key, 'from', from, 'at', at, 'head', head, 'body', body
 end
 
--- With this id, or one of the server's. A topic that nobody takes is cut by what is added to it: a right of its own to cut
--- streams is more than a publisher needs.
+-- With this id, or one of the server's. A topic that nobody takes is cut by what is added to it, once in a call: a right of
+-- its own to cut streams is more than a publisher needs.
 local function xadd(run, suffix, id, ...)
   if this.unclaimed[suffix] and this.max_unclaimed then
+    this.unclaimed[suffix] = nil
     return run('XADD', P .. suffix, 'MAXLEN', '~', this.max_unclaimed, id, ...)
   end
   return run('XADD', P .. suffix, id, ...)
@@ -21,8 +22,13 @@ end
 -- server chooses the next one, and the clock goes on from there. (It is not asked for the last one: what tells it shows
 -- messages as well.)
 local function append_fields(suffix, ...)
-  local entry_id = next_id()
-  local added = xadd(redis.pcall, suffix, entry_id, ...)
+  local entry_id, added = next_id(), nil
+  -- To hand on so many values once more costs what a command does.
+  if this.unclaimed[suffix] then
+    added = xadd(redis.pcall, suffix, entry_id, ...)
+  else
+    added = redis.pcall('XADD', P .. suffix, entry_id, ...)
+  end
   if type(added) == 'string' then return entry_id end
   local wrong = failure(added)
   if not string.find(wrong, 'equal or smaller', 1, true) then return xadd(must, suffix, entry_id, ...) end

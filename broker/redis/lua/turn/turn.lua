@@ -38,7 +38,7 @@ local function take_turn()
   if tonumber(last) >= number then return { 'STALE' } end
   -- guard: the number of a turn is kept
   call('HSET', P .. 'worker:' .. worker, 'call', ARGV[2])
-  this.max_unclaimed = tonumber(ARGV[4])
+  this.max_unclaimed = ARGV[5]
   local turn = new_turn()
   read_types(turn)
   read_commits(turn)

@@ -331,6 +331,23 @@ async def test_answers_that_can_not_be_used(answers: list[Answer], reason: str) 
         await agent.run(task="Go")
 
 
+@pytest.mark.parametrize(
+    ("answers", "left"),
+    [
+        ([OSError("no network"), "Hello."], ["Go", "Hello."]),
+        ([HELLO, OSError("no network"), "Hello."], ["Go", HELLO, "hello\n", "Go", "Hello."]),
+    ],
+)
+async def test_a_turn_that_fails_leaves_only_what_was_done(answers: list[Answer], left: list[str]) -> None:
+    agent, _ = writer(answers)
+    with pytest.raises(OSError, match="no network"):
+        await agent.run(task="Go")
+
+    await agent.run(task="Go")
+
+    assert [message.content for message in await agent.model_context.get_messages()] == left
+
+
 # State
 
 

@@ -51,7 +51,7 @@ def test_the_model_of_a_context_is_shared() -> None:
     twin = Holder(context).for_conversation()
 
     assert twin.held is not context
-    assert twin.held._model_client is model
+    assert twin.held.model_client is model
 
 
 def test_methods_of_the_agent_itself_become_methods_of_the_copy() -> None:
@@ -92,3 +92,16 @@ async def test_a_team_that_has_run_is_copied_without_what_was_said() -> None:
     assert [message.to_text() for message in result.messages] == ["Go", "said 1", "said 2"]
     assert talker.count == 0
     assert twin.participants[0] is not talker
+
+
+async def test_a_team_copies_its_members_in_their_own_way() -> None:
+    class Own(Talker):
+        def for_conversation(self) -> Own:
+            return Own("own", "a copy")
+
+    inner = RoundRobinGroupChat([Own("own")], name="inner", max_turns=1)
+    await inner.run(task="Go")
+
+    result = await RoundRobinGroupChat([inner], max_turns=1).for_conversation().run(task="Go")
+
+    assert [message.to_text() for message in result.messages] == ["Go", "a copy 1"]

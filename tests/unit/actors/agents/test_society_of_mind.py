@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
 
 from callboard import CancellationToken
-from callboard.agents import Response, SocietyOfMindAgent
+from callboard.agents import Response, SocietyOfMindAgent, TaskResult
 from callboard.agents.errors import ModelAnswerError
+from callboard.agents.task import Said
 from callboard.memory.contexts import (
     BufferedChatCompletionContext,
     ChatCompletionContext,
@@ -117,9 +118,7 @@ async def test_what_comes_along_with_a_handoff_is_remembered() -> None:
 
 async def test_a_team_that_says_nothing_is_no_response() -> None:
     class Silent(RoundRobinGroupChat):
-        async def run_stream(self, **_: Any) -> Any:  # type: ignore[override]
-            from callboard.agents import TaskResult
-
+        async def run_stream(self, **_: Any) -> AsyncGenerator[Said | TaskResult, None]:
             yield TaskResult(messages=[])
 
     agent = SocietyOfMindAgent("society", Silent([Talker("writer")]), ReplayChatCompletionClient([]))
@@ -179,7 +178,7 @@ async def test_what_autogen_saved_can_be_loaded() -> None:
 class Odd(BufferedChatCompletionContext):
     """A context with something else to save than messages."""
 
-    async def save_state(self) -> dict[str, Any]:  # type: ignore[override]
+    async def save_state(self) -> dict[str, Any]:
         return {"odd": True, **await super().save_state()}
 
 

@@ -17,12 +17,13 @@ from callboard.dispatch import (
     DuplicateHandoffError,
     DynamicDispatcher,
     DynamicDispatcherAgent,
-    HandoffChangeEvent,
     TargetRefusedError,
     TypedHandoff,
+    WorkbenchSearchAgent,
 )
+from callboard.foundation.component import NotDumpableError
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResultMessage
-from callboard.messages import HandoffMessage, ToolCallExecutionEvent
+from callboard.messages import HandoffChangeEvent, HandoffMessage, ToolCallExecutionEvent
 from callboard.models import ModelInfo, ReplayChatCompletionClient
 from callboard.models.replay import Answer
 from callboard.teams import RoundRobinGroupChat
@@ -223,7 +224,7 @@ async def test_without_a_dispatcher_nobody_is_authorized() -> None:
 
 
 async def test_lifetimes_are_counted_by_turns() -> None:
-    script = Script([creates()], "a", "b", "c", dispatcher=DynamicDispatcher(["bob"], lifetime=2))
+    script = Script([creates()], "a", "b", "c", dispatcher=DynamicDispatcher(["bob"], lifetime=1))
     seen = [changes((await script.result()).messages) for _ in range(3)]
     assert seen == [[("created", "ask")], [], [("expired", "ask")]]
 
@@ -283,6 +284,17 @@ async def test_a_state_that_does_not_fit_changes_nothing() -> None:
         with pytest.raises(ValueError, match=r"llm_context|state can't be loaded"):
             await script.agent.load_state(broken)
     assert await script.agent.save_state() == before
+
+
+@pytest.mark.parametrize("kind", [DynamicDispatcherAgent, WorkbenchSearchAgent])
+def test_it_is_written_in_a_program_and_not_in_a_config(kind: type[AssistantAgent]) -> None:
+    agent: AssistantAgent = (
+        Script().agent
+        if kind is DynamicDispatcherAgent
+        else WorkbenchSearchAgent("finder", ReplayChatCompletionClient(), DynamicWorkbench())
+    )
+    with pytest.raises(NotDumpableError, match=kind.__name__):
+        agent.dump_component()
 
 
 async def test_a_reset_forgets_what_was_created() -> None:

@@ -193,6 +193,11 @@ class TestOpenAI:
         assert loaded.max_completion_tokens == 9
         assert loaded._connection.api_key == "of-the-environment"
 
+    def test_a_key_in_the_query_stays_out(self) -> None:
+        query = {"subscription-key": "s3cret", "region": "eu"}
+        dump = OpenAIChatCompletionClient("gpt-4o", extra_query=query).dump_component()
+        assert dump.config["extra_query"] == {"region": "eu"}
+
     def test_a_key_in_a_config_is_used(self) -> None:
         config = {"model": "gpt-4o", "api_key": "given"}
         loaded: Any = ChatCompletionClient.load_component(

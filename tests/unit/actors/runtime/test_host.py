@@ -280,13 +280,15 @@ async def test_what_can_not_be_decoded_is_dead_and_a_requester_is_told(
     assert fixture.host.failed == 3
 
 
-async def test_a_factory_that_fails_is_a_failure_of_the_message() -> None:
+async def test_a_factory_that_fails_is_a_failure_of_the_message(caplog: pytest.LogCaptureFixture) -> None:
     fixture = HostFixture(max_attempts=1)
     fixture.agents.kind("worker").factory = lambda: 1 / 0
     outcome = await fixture.host.handle(fixture.delivery(Note()))
     assert isinstance(outcome, DeadLetter)
     assert outcome.error is not None
     assert outcome.error.type == "ZeroDivisionError"
+    assert "the agent's factory raised it" in caplog.text
+    assert "raised by the factory of 'worker', which was making worker/a" in outcome.error.traceback
 
 
 async def test_junk_whose_head_is_whole_is_answered() -> None:

@@ -61,7 +61,9 @@ class SenderFixture:
     async def publish(self, message: Any = None, **options: Any) -> None:
         sender, token, name = (options.pop(one, None) for one in ("sender", "token", "message_id"))
         how = SendOptions.of_event(name, cast("PublishOptions", options))
-        await self.sender.publish(message or Note(), TOPIC, sender, token, how)
+        posted = self.sender.publish(message or Note(), TOPIC, sender, token, how)
+        if posted is not None:
+            await posted
 
     def send(self, message: Any = None, to: str = "clerk/a", **options: Any) -> asyncio.Task[Any]:
         sender, token, name = (options.pop(one, None) for one in ("sender", "token", "message_id"))

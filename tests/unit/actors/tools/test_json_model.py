@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from callboard.tools.base import validated
-from callboard.tools.errors import ToolArgumentsError
-from callboard.tools.json_model import given_arguments, model_from_schema
+from callboard.tools.errors import ToolArgumentsError, ToolDeclarationError
+from callboard.tools.json_model import given_arguments, model_from_schema, schema_to_pydantic_model
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -92,3 +93,37 @@ def test_a_schema_may_take_anything() -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": True}
     model = model_from_schema(schema, "t")
     assert given_arguments(validated(model, {"a": 1}, "t"), schema) == {"a": 1}
+
+
+class TestSchemaToPydanticModel:
+    def test_fields_have_the_names_of_the_keys(self) -> None:
+        home = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+        schema = {
+            "properties": {"home": {"$ref": "#/$defs/Home"}, "age": {"type": "integer", "default": 3}},
+            "required": ["home"],
+            "$defs": {"Home": home},
+        }
+        person: Any = schema_to_pydantic_model(schema, "Person")
+        ada = person.model_validate({"home": {"city": "Ulm"}})
+        assert (person.__name__, ada.home.city, ada.age) == ("Person", "Ulm", 3)
+        assert ada.model_dump(by_alias=True) == {"home": {"city": "Ulm"}, "age": 3}
+        with pytest.raises(ValidationError):
+            person.model_validate({"home": {}})
+
+    def test_keys_that_can_be_no_names(self) -> None:
+        keys = ["class", "user-id", "_a", "model_b", "schema", "field_1", "field_0"]
+        made: Any = schema_to_pydantic_model({"properties": {key: {"type": "string"} for key in keys}})
+        values = {key: key for key in keys}
+        assert made.model_validate(values).model_dump(by_alias=True) == values
+        assert made.model_validate(values).field_1 == "field_1"
+
+    @pytest.mark.parametrize(
+        ("schema", "problem"),
+        [
+            ({"type": "string"}, "has to be of"),
+            ({"properties": {"a": {"items": [{"$ref": "#/$defs/A"}]}}}, "#/\\$defs/A leads nowhere"),
+        ],
+    )
+    def test_what_is_none(self, schema: dict[str, Any], problem: str) -> None:
+        with pytest.raises(ToolDeclarationError, match=problem):
+            schema_to_pydantic_model(schema)

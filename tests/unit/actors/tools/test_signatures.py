@@ -138,3 +138,10 @@ def test_what_can_not_be_a_tool(function: Callable[..., Any], problem: str) -> N
     with pytest.raises(ToolDeclarationError, match=problem) as caught:
         read_signature(function, "odd")
     assert isinstance(caught.value, ValueError)
+
+
+def test_what_annotated_says_of_the_result_is_no_part_of_its_class() -> None:
+    def count() -> Annotated[int, "of the words"]:
+        return 1
+
+    assert read_signature(count, "count").returns is int

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
-from callboard import AgentId, App, MessageContext, RedisAgentRuntime
+from callboard import AgentId, App, MessageContext, RedisAgentRuntime, UndeliverableException
 from callboard.errors import AgentDeclarationError, DuplicateAgentTypeError
-from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult, Image
-from callboard.tools import DynamicWorkbench, ToolAgent, ToolCallRequest, ToolResult, tool
+from callboard.memory.llm_messages import (
+    AssistantMessage,
+    FunctionCall,
+    FunctionExecutionResult,
+    FunctionExecutionResultMessage,
+    Image,
+    LLMMessage,
+    UserMessage,
+)
+from callboard.models import ReplayChatCompletionClient
+from callboard.tools import (
+    DynamicWorkbench,
+    ToolAgent,
+    ToolCallRequest,
+    ToolResult,
+    tool,
+    tool_agent_caller_loop,
+)
 from callboard.tools.errors import DuplicateToolError
 
 from .test_results import PIXEL
@@ -100,3 +117,34 @@ def test_what_can_not_be_declared() -> None:
 def test_it_has_the_workbench_that_it_was_given() -> None:
     workbench = DynamicWorkbench([square])
     assert ToolAgent("runs tools", workbench).workbench is workbench
+
+
+class TestCallerLoop:
+    async def loop(self, runtime: RedisAgentRuntime, agent: str, *answers: Any) -> list[LLMMessage]:
+        client = ReplayChatCompletionClient(answers)
+        question: list[LLMMessage] = [UserMessage(content="?", source="user")]
+        new = await tool_agent_caller_loop(
+            runtime, AgentId(agent, "a"), client, question, TOOLS, caller_source="writer"
+        )
+        asked = client.create_calls[-1]["messages"]
+        assert list(asked) == [*question, *new[:-1]]
+        return new
+
+    async def test_it_ends_with_an_answer(self, runtime: RedisAgentRuntime) -> None:
+        calls = [
+            FunctionCall(id="1", name="square", arguments='{"number": 4}'),
+            FunctionCall(id="2", name="fail", arguments="{}"),
+        ]
+        asks, results, answer = await self.loop(runtime, "tools", calls, "16 it is")
+        assert asks == AssistantMessage(content=calls, source="writer")
+        assert isinstance(results, FunctionExecutionResultMessage)
+        assert [(one.call_id, one.is_error) for one in results.content] == [("1", False), ("2", True)]
+        assert answer == AssistantMessage(content="16 it is", source="writer")
+
+    async def test_an_answer_without_calls_is_the_end(self, runtime: RedisAgentRuntime) -> None:
+        assert [one.content for one in await self.loop(runtime, "tools", [])] == [[]]
+
+    async def test_there_has_to_be_an_agent(self, runtime: RedisAgentRuntime) -> None:
+        calls = [FunctionCall(id="1", name="square", arguments="{}")]
+        with pytest.raises(UndeliverableException):
+            await self.loop(runtime, "nobody", calls, "never")

@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 
-from callboard.broker.encoding.plain import UnknownTypeError, UnwritableError, key_text, plain, substitute
+from callboard.broker.encoding.plain import (
+    UnknownTypeError,
+    UnwritableError,
+    key_text,
+    pack_body,
+    packb,
+    plain,
+    substitute,
+)
 
 
 class Colour(enum.Enum):
@@ -101,3 +109,32 @@ def test_keys_become_text(key: Any, text: str) -> None:
 def test_some_keys_can_not_become_text() -> None:
     with pytest.raises(UnwritableError, match="a map has a tuple as key"):
         key_text((1, 2))
+
+
+class PackingMap(dict[str, int]):
+    """Packs something else while it is packed itself."""
+
+    def items(self) -> Any:
+        assert pack_body({"inner": [1, 2, 3]}) == packb({"inner": [1, 2, 3]})
+        return super().items()
+
+
+def test_packing_within_packing_keeps_both_apart() -> None:
+    for _ in range(3):
+        assert pack_body({"a": PackingMap(b=1), "c": 2}) == packb({"a": {"b": 1}, "c": 2})
+
+
+def test_a_value_that_cannot_be_packed_spoils_no_other() -> None:
+    for _ in range(3):
+        with pytest.raises(UnwritableError):
+            pack_body({"a": [1, 2, SecretStr("s")]})
+        with pytest.raises(OverflowError):
+            pack_body([1, 2**80])
+        assert pack_body({"a": Colour.RED}) == packb({"a": "red"})
+
+
+@pytest.mark.parametrize("size", [0, 65_535, 65_536, 300_000])
+def test_packing_gives_the_same_whatever_was_packed_before(size: int) -> None:
+    for _ in range(2):
+        assert pack_body(b"x" * size) == packb(b"x" * size)
+        assert pack_body({"after": 1}) == packb({"after": 1})

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import cast
 
 import pytest
 
-from callboard.foundation.component import ComponentLoader, UnknownProviderError
+from callboard.foundation.component import ComponentLoader, UnknownProviderError, is_component_class
+from callboard.foundation.component.dumping import provider_of
 from callboard.foundation.component.providers import AUTOGEN, AUTOGEN_PACKAGES, ELSEWHERE, PROVIDERS
-from callboard.foundation.component.registry import own_name
+from callboard.foundation.component.registry import class_of, own_name
 
+COMPLETE = (
+    "callboard.InMemoryStore",
+    "callboard.code.",
+    "callboard.memory.",
+    "callboard.models.",
+    "callboard.tools.FunctionTool",
+    "callboard.tools.HttpTool",
+    "callboard.tools.McpWorkbench",
+    "callboard.tools.Static",
+)
 LISTED = [f"{package}.{name}" for package, names in PROVIDERS.items() for name in names]
 
 
@@ -38,8 +50,12 @@ LISTED = [f"{package}.{name}" for package, names in PROVIDERS.items() for name i
         ("autogen_ext.tools.http.HttpTool", "callboard.tools.HttpTool"),
         ("autogen_agentchat.agents.AssistantAgent", "callboard.agents.AssistantAgent"),
         ("autogen_agentchat.teams.Swarm", "callboard.teams.Swarm"),
-        ("autogen_agentchat.base.OrTerminationCondition", "callboard.base.OrTerminationCondition"),
-        ("autogen_agentchat.tools.TeamTool", "callboard.tools.TeamTool"),
+        ("autogen_agentchat.base.OrTerminationCondition", "callboard.conditions.OrTerminationCondition"),
+        (
+            "autogen_ext.tools.code_execution.PythonCodeExecutionTool",
+            "callboard.code.PythonCodeExecutionTool",
+        ),
+        ("autogen_agentchat.tools.TeamTool", "callboard.agents.TeamTool"),
     ],
 )
 def test_autogens_names_are_understood(theirs: str, ours: str) -> None:
@@ -50,6 +66,13 @@ def test_autogens_names_are_understood(theirs: str, ours: str) -> None:
 def test_every_translation_leads_to_something_that_is_listed() -> None:
     assert set(AUTOGEN.values()) <= set(LISTED)
     assert set(AUTOGEN_PACKAGES.values()) <= set(PROVIDERS)
+
+
+@pytest.mark.parametrize("provider", [one for one in LISTED if one.startswith(COMPLETE)])
+def test_every_provider_is_a_component_of_that_name(provider: str) -> None:
+    cls = class_of(provider)
+    assert is_component_class(cls)
+    assert provider_of(cls) == provider
 
 
 @pytest.mark.parametrize("provider", sorted(ELSEWHERE))
@@ -70,3 +93,11 @@ def test_the_list_imports_nothing() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_is_listed_and_not_there_yet_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(
+        cast("dict[str, tuple[str, ...]]", PROVIDERS), "callboard.memory", ("RedisMemory", "ListMemory")
+    )
+    with pytest.raises(UnknownProviderError, match="this version of Callboard does not have it"):
+        class_of("callboard.memory.RedisMemory")

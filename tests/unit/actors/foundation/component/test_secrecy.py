@@ -37,7 +37,7 @@ class Config(BaseModel):
     by_name: dict[str, SecretBytes | int] = {"a": SecretBytes(b"s3cret"), "b": 2}
     pair: tuple[str, SecretStr] = ("a", SecretStr("s3cret"))
     address: str = "postgres://ada:s3cret@host/db and https://host/@a or ssh://git@host"
-    query: str = "https://host/?api_key=s3cret&page=2#key=a"
+    query: str = "https://host/?api_key=s3cret&page=2&author=me#key=a"
     target: str = "/a?X-Token=s3cret"
     prose: str = "say ?key=me"
     folded: Folded = Folded()
@@ -51,7 +51,7 @@ def test_a_config_becomes_plain_data_without_its_secrets() -> None:
         "by_name": {"b": 2},
         "pair": ["a"],
         "address": "postgres://host/db and https://host/@a or ssh://git@host",
-        "query": "https://host/?api_key=&page=2#key=a",
+        "query": "https://host/?api_key=&page=2&author=me#key=a",
         "target": "/a?X-Token=",
         "prose": "say ?key=me",
         "folded": {},
@@ -59,12 +59,34 @@ def test_a_config_becomes_plain_data_without_its_secrets() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["Authorization", "X-Api-Key", "Cookie", "--access_token", "DB_PASSWORD", "X-Amz-Signature"]
+    "name",
+    [
+        "Authorization",
+        "X-Api-Key",
+        "apiKey",
+        "APIKey",
+        "xApikey",
+        "OPENAI_API_KEY",
+        "Cookie",
+        "--access_token",
+        "accessToken",
+        "DB_PASSWORD",
+        "PGPASSWORD",
+        "X-Amz-Signature",
+        "GITHUB_PAT",
+    ],
 )
 def test_names_of_secrets(name: str) -> None:
     assert is_secret_name(name)
     assert harmless({name: "s3cret", "Accept": "text/html"}) == {"Accept": "text/html"}
     assert harmless({name: "s3cret"}) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["max_tokens", "--max-tokens", "keyword", "X-Author", "Accept", "PATH", "monkeys", "passage", ""]
+)
+def test_names_of_other_things(name: str) -> None:
+    assert not is_secret_name(name)
 
 
 @pytest.mark.parametrize(("secret", "value"), [(None, None), (MASK, None), ("", None), ("s3cret", "s3cret")])

@@ -1,0 +1,11 @@
+"""Group chats with AG2's names: agents who share one conversation, and a manager who says whose turn it is.
+
+Everything is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import lazy_loader
+
+# Names and where they live: __init__.pyi.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,53 @@
+"""Functions that an agent executes, and those that its model may call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from callboard.tools import FunctionTool
+
+if TYPE_CHECKING:
+    from callboard.models.base import ToolLike
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Offering:
+    """The part of a `ConversableAgent` that registers functions."""
+
+    _functions: dict[str, Callable[..., Any]]
+    llm_tools: list[ToolLike | Mapping[str, Any]]
+
+    def register_function(self, function_map: Mapping[str, Callable[..., Any] | None]) -> None:
+        """Let the agent execute functions, by name; None: no longer."""
+        for name, function in function_map.items():
+            if function is None:
+                self._functions.pop(name, None)
+            else:
+                self._functions[name] = function
+
+    def can_execute_function(self, name: str | list[str]) -> bool:
+        """Whether it executes a function, or all of several."""
+        return {name} <= set(self._functions) if isinstance(name, str) else set(name) <= set(self._functions)
+
+    def register_for_execution(self, name: str | None = None) -> Callable[[F], F]:
+        """A decorator: the agent executes the function when a message calls it."""
+
+        def register(function: F) -> F:
+            self._functions[name or function.__name__] = function
+            return function
+
+        return register
+
+    def register_for_llm(
+        self, *, name: str | None = None, description: str | None = None
+    ) -> Callable[[F], F]:
+        """A decorator: the agent's model may call the function; whoever executes it answers."""
+
+        def register(function: F) -> F:
+            text = description or (function.__doc__ or "").strip()
+            self.llm_tools.append(FunctionTool(function, description=text, name=name))
+            return function
+
+        return register

@@ -1,0 +1,1 @@
+"""Graphs of members: nodes, edges, their checks, and a builder."""
