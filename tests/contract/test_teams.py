@@ -14,14 +14,18 @@ from callboard.conditions import MaxMessageTermination, TextMentionTermination
 from callboard.messages import ModelClientStreamingChunkEvent
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import (
+    Choice,
+    Floor,
     RoundRobinGroupChat,
     SoloAgent,
+    SpeakerSelection,
     TeamBusyError,
     TeamClient,
     TeamNotRunError,
     TeamRunError,
     TeamStateError,
 )
+from callboard.teams.selections.round_robin import RoundRobinSelection
 from tests.helpers.chat import Echo, Streamer, texts
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Runtimes
@@ -242,3 +246,44 @@ async def test_a_state_that_does_not_fit_is_refused(runtime: RedisAgentRuntime) 
     team = a_team(runtime)
     with pytest.raises(TeamStateError, match="not what a team's save_state returns"):
         await team.load_state({})
+
+
+async def test_a_conversation_goes_on_in_a_process_that_has_been_in_it_before(runtimes: Runtimes) -> None:
+    """What that process still has in memory is older than what was committed elsewhere meanwhile."""
+    first, second = runtimes.new(), runtimes.new()
+    said = []
+    for runtime in (first, second, first):
+        runtime.start()
+        team = a_team(runtime, "a", "b", "c", name="team", max_turns=2)
+        said += texts(await team.run())
+        await runtime.stop()
+    assert said == ["a1:", "b1:a1", "c1:a1,b1", "a2:b1,c1", "b2:c1,a2", "c2:a2,b2"]
+    # "a" has spoken in both processes, and its second turn was elsewhere.
+    first.start()
+    assert texts(await a_team(first, "a", "b", "c", name="team", max_turns=2).run()) == [
+        "a3:b2,c2",
+        "b3:c2,a3",
+    ]
+
+
+class Unreachable(RoundRobinSelection):
+    """A strategy that needs something which can't be reached at its first call."""
+
+    calls = 0
+
+    async def select(self, floor: Floor) -> Choice:
+        Unreachable.calls += 1
+        if Unreachable.calls == 1:
+            raise ConnectionError("nobody there")
+        return await super().select(floor)
+
+
+class UnreachableGroupChat(RoundRobinGroupChat):
+    def new_selection(self) -> SpeakerSelection:
+        return Unreachable()
+
+
+async def test_an_outage_in_the_middle_of_a_choice_is_waited_for(runtime: RedisAgentRuntime) -> None:
+    Unreachable.calls = -1  # the second choice, when an answer was heard
+    team = UnreachableGroupChat([Echo("a")], max_turns=2, runtime=runtime)
+    assert texts(await team.run(task="go")) == ["go", "a1:go", "a2:"]
