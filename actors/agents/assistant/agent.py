@@ -179,16 +179,30 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
                     return item
         raise NoResponseError(self.name)
 
-    async def on_messages_stream(
+    def on_messages_stream(
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
     ) -> AsyncGenerator[Said | Response, None]:
         """The same; yields what happens as it happens, and at last the Response."""
+        return self._take_turn(self._setup, messages, cancellation_token)
+
+    async def _take_turn(
+        self, setup: Setup, messages: Sequence[BaseChatMessage], token: CancellationToken
+    ) -> AsyncGenerator[Said | Response, None]:
+        """Take a turn with settings that may be made for it."""
         if self._draft is not None:
             await self._draft.give_up()  # a turn whose reader has left without closing it
         self._draft = draft = Draft(self.name, self._model_context)
         async with draft:
+<<<<<<< HEAD
             guardrails = GuardrailChain(self._setup.guardrails, self.on_guardrail_asks)
             turn = Turn(self._setup, guardrails, draft, messages, cancellation_token)
+||||||| ec2206c
+            guards = Guards(self._setup.guardrails, self.on_guardrail_asks)
+            turn = Turn(self._setup, guards, draft, messages, cancellation_token)
+=======
+            guards = Guards(setup.guardrails, self.on_guardrail_asks)
+            turn = Turn(setup, guards, draft, messages, token)
+>>>>>>> w-dispatch
             async with aclosing(turn.run()) as items:
                 async for item in items:
                     yield item

@@ -141,6 +141,10 @@ class Turn:
         yield self._noted(ToolCallRequestEvent(content=calls, source=setup.name, models_usage=usage))
         taken = first_handoff(calls, setup.handoffs, self._refused)
         known = {**settled(calls, setup.handoffs, taken), **self._refused}
+        for number, call in enumerate(calls):
+            if number not in known and call.name in setup.here:
+                # guard: what changes the agent itself is done again in every attempt
+                known[number] = await setup.here[call.name](call)
         to_run = [call for number, call in enumerate(calls) if number not in known]
         running = Calls(to_run, self._bench, self._draft, self._token, setup.if_unknown)
         self._draft.act(known)
