@@ -193,16 +193,8 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
             await self._draft.give_up()  # a turn whose reader has left without closing it
         self._draft = draft = Draft(self.name, self._model_context)
         async with draft:
-<<<<<<< HEAD
-            guardrails = GuardrailChain(self._setup.guardrails, self.on_guardrail_asks)
-            turn = Turn(self._setup, guardrails, draft, messages, cancellation_token)
-||||||| ec2206c
-            guards = Guards(self._setup.guardrails, self.on_guardrail_asks)
-            turn = Turn(self._setup, guards, draft, messages, cancellation_token)
-=======
-            guards = Guards(setup.guardrails, self.on_guardrail_asks)
-            turn = Turn(setup, guards, draft, messages, token)
->>>>>>> w-dispatch
+            guardrails = GuardrailChain(setup.guardrails, self.on_guardrail_asks)
+            turn = Turn(setup, guardrails, draft, messages, token)
             async with aclosing(turn.run()) as items:
                 async for item in items:
                     yield item
