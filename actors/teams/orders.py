@@ -130,12 +130,15 @@ class Answer(_Order):
         turn: The turn it was asked for.
         attempt: Tells this attempt at the turn from others, in what was shown on the way.
         messages: What happened on the way, and at last what it says.
+        drafts: Number of the first draft that this attempt has shown; 0: it has shown none. Those of attempts before it,
+            whose process died, stay until the stream is cut: readers are told that they are void.
         is_team: Whether it is a team: then others hear every chat message.
     """
 
     turn: int
     attempt: str
     messages: list[AnyMessage]
+    drafts: int = 0
     is_team: bool = False
 
 
@@ -168,6 +171,7 @@ class Told(_Order):
     """The team was paused, or goes on; or its run was cancelled, which concerns members that are teams."""
 
     what: Literal["pause", "resume", "abort"]
+    now: bool = False
 
 
 # In the run's stream
