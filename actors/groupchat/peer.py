@@ -112,6 +112,13 @@ class Peer(BaseChatAgent, ABC):
         ...
 
     @abstractmethod
+    def clear_history(
+        self, recipient: Agent | None = None, nr_messages_to_preserve: int | None = None
+    ) -> None:
+        """Forget messages."""
+        ...
+
+    @abstractmethod
     def begin_anew(self) -> None:
         """Remember nothing; what was remembered so far stays as it is with whoever shares it."""
         ...
