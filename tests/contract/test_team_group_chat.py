@@ -161,14 +161,14 @@ async def test_saved_it_goes_on_here(runtime: RedisAgentRuntime) -> None:
 async def test_what_was_paid_is_not_paid_again(
     module: str, step: str, runtime: RedisAgentRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failed = []
+    failed: list[str] = []
 
     async def fail_once(reached: str) -> None:
         if reached == step and not failed:
             failed.append(reached)
             raise ConnectionError("the process would have died here")
 
-    executed = []
+    executed: list[int] = []
 
     def add(x: int) -> int:
         executed.append(x)
