@@ -112,6 +112,11 @@ class Peer(BaseChatAgent, ABC):
         ...
 
     @abstractmethod
+    def begin_anew(self) -> None:
+        """Remember nothing; what was remembered so far stays as it is with whoever shares it."""
+        ...
+
+    @abstractmethod
     def reset(self) -> None:
         """Forget all conversations and counts."""
         ...

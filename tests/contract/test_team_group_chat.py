@@ -104,6 +104,15 @@ async def test_conversations_do_not_mix(runtime: RedisAgentRuntime) -> None:
     assert [said(result) for result in results] == [expected] * 3
 
 
+async def test_what_agents_remember_here_is_no_part_of_it(runtime: RedisAgentRuntime) -> None:
+    manager = a_manager("auto")
+    expected = await said_here(manager)
+    assert said(await manager.team(runtime=runtime).run(task="hi")) == expected
+    first = manager.groupchat.agents[0]
+    assert isinstance(first, ConversableAgent)
+    assert len(first.chat_messages[manager]) == len(manager.groupchat.messages) == 5
+
+
 async def test_a_function_chooses_and_ends_it(runtime: RedisAgentRuntime) -> None:
     def choose(last: Any, chat: GroupChat) -> Any:
         return chat.agent_by_name("c") if len(chat.messages) < 3 else None
