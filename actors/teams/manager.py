@@ -249,8 +249,10 @@ class TeamManager(RoutedAgent[ManagerState]):
         run, queued = self.state.run, len(self.state.queued)
         if run is None:
             return Accepted(run_id=run_id, queued=queued, done=done)
-        waiting = run.held if run.is_paused and run.held else list(self.state.speaking)
-        return Accepted(run_id=run_id, state=run.state, waiting=waiting, queued=queued, done=done)
+        waiting, is_held = list(self.state.speaking), set(run.held) == set(self.state.speaking)
+        return Accepted(
+            run_id=run_id, state=run.state, waiting=waiting, is_held=is_held, queued=queued, done=done
+        )
 
     def _address(self, member: str) -> AgentId:
         return AgentId(f"{self.id.type}.{member}", self.id.key)

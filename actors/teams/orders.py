@@ -28,6 +28,7 @@ class Accepted(_Order):
         run_id: The run that it concerns; "": there is none.
         state: How that run stands.
         waiting: Who has not spoken yet, of those whose turn it is; with a paused run: who is to speak when it goes on.
+        is_held: Whether nobody is speaking, because the run is paused.
         queued: How many tasks wait.
         done: Whether something changed.
         problem: Why nothing was done, as text for people; "": something was, or nothing was left to do.
@@ -36,6 +37,7 @@ class Accepted(_Order):
     run_id: str = ""
     state: RunState = "idle"
     waiting: list[str] = Field(default_factory=list)
+    is_held: bool = False
     queued: int = 0
     done: bool = True
     problem: str = ""
