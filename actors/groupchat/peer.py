@@ -95,8 +95,8 @@ class Peer(BaseChatAgent, ABC):
         ...
 
     @abstractmethod
-    def note_answer(self, result: CreateResult) -> None:
-        """A model has answered for it."""
+    def note_answer(self, result: CreateResult, model: str | None = None) -> None:
+        """A model has answered for it; without a name, its own."""
         ...
 
     @abstractmethod
