@@ -14,7 +14,10 @@ ContentT_co = TypeVar("ContentT_co", bound=BaseModel, covariant=True)
 
 
 class StructuredMessage(BaseChatMessage, Generic[ContentT_co]):
-    """A message whose content is a pydantic model: ``StructuredMessage[Review](content=Review(...), source="critic")``.
+    """A message whose content is a pydantic model.
+
+    ``StructuredMessage[Review](content=Review(...), source="critic")``. A process knows such a message by the name of its
+    model: give two models different names.
 
     Attributes:
         content: The model.

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from callboard.agents.base import BaseChatAgent
 from callboard.agents.chat_agent import Response
 from callboard.agents.errors import AssistantSettingError, NobodyToAskError, NoResponseError
+from callboard.agents.guardrails.chain import GuardrailChain
 from callboard.agents.guardrails.guardrail import Guardrail
-from callboard.agents.guardrails.guards import Guards
 from callboard.agents.guardrails.verdicts import Asks, Decision
 from callboard.agents.handoff import Handoff
 from callboard.agents.task import Said
@@ -193,8 +193,8 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
             await self._draft.give_up()  # a turn whose reader has left without closing it
         self._draft = draft = Draft(self.name, self._model_context)
         async with draft:
-            guards = Guards(setup.guardrails, self.on_guardrail_asks)
-            turn = Turn(setup, guards, draft, messages, token)
+            guardrails = GuardrailChain(setup.guardrails, self.on_guardrail_asks)
+            turn = Turn(setup, guardrails, draft, messages, token)
             async with aclosing(turn.run()) as items:
                 async for item in items:
                     yield item

@@ -11,6 +11,7 @@ from callboard.groupchat import (
     GroupChat,
     NoEligibleSpeakerError,
     SelectionContext,
+    SpeakerSelectionError,
     UndefinedNextAgentError,
 )
 from callboard.models import AssistantMessage, ReplayChatCompletionClient, SystemMessage, UserMessage
@@ -58,8 +59,9 @@ async def test_nobody_ends_the_chat() -> None:
 
 @pytest.mark.parametrize("choice", [an_agent("outside"), 1, "sometimes"], ids=["outside", "number", "method"])
 async def test_what_a_function_may_not_return(choice: Any) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(SpeakerSelectionError) as caught:
         await chosen(a_group(speaker_selection_method=lambda last, chat: choice))
+    assert isinstance(caught.value, ValueError)
 
 
 async def test_a_function_may_name_a_method() -> None:
@@ -127,14 +129,13 @@ def test_next_agent_needs_somebody_of_the_group() -> None:
 
 def with_functions(**functions: str) -> GroupChat:
     group = [
-        an_agent(name, function_map={function: print for function in functions.get(name, "").split()})
-        for name in "abc"
+        an_agent(name, function_map=dict.fromkeys(functions.get(name, "").split(), print)) for name in "abc"
     ]
     return GroupChat(
         group,
         [{"role": "assistant", "content": "", "tool_calls": [CALL]}],
         speaker_selection_method="round_robin",
-    )  # type: ignore[arg-type]
+    )
 
 
 @pytest.mark.parametrize(
