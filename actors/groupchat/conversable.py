@@ -142,9 +142,9 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         """Whether a message ends the chat."""
         return bool(self._is_termination_msg(message))
 
-    def note_answer(self, result: CreateResult) -> None:
+    def note_answer(self, result: CreateResult, model: str | None = None) -> None:
         """Its model, or one that was asked for it, has answered."""
-        self.usage.add("model" if self.client is None else self.client.model, result)
+        self.usage.add(model or ("model" if self.client is None else self.client.model), result)
 
     def register_reply(
         self,

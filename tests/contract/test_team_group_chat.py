@@ -154,6 +154,44 @@ async def test_saved_it_goes_on_here(runtime: RedisAgentRuntime) -> None:
     assert said(await here.run(task="more")) == said(await there.run(task="more"))
 
 
+@pytest.mark.parametrize(
+    ("module", "step"),
+    [("member", "member answers"), ("leading", "turn ends")],
+)
+async def test_what_was_paid_is_not_paid_again(
+    module: str, step: str, runtime: RedisAgentRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: list[str] = []
+
+    async def fail_once(reached: str) -> None:
+        if reached == step and not failed:
+            failed.append(reached)
+            raise ConnectionError("the process would have died here")
+
+    executed: list[int] = []
+
+    def add(x: int) -> int:
+        executed.append(x)
+        return x + 1
+
+    call = {"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"x": 1}'}}
+    manager = a_manager("auto", max_round=4)
+    first, second, third = manager.groupchat.agents
+    for agent in (first, second, third):
+        assert isinstance(agent, ConversableAgent)
+        agent.register_function({"add": add})
+    task = ConversationMessage(data={"role": "assistant", "content": "", "tool_calls": [call]}, source="user")
+    monkeypatch.setattr(f"callboard.teams.{module}.reached", fail_once)
+    result = await manager.team(runtime=runtime).run(task=task)
+    assert failed == [step]
+    assert said(result)[1] == ("a", "2")
+    assert executed == [1]
+    model = manager.client
+    assert isinstance(model, ReplayChatCompletionClient)
+    asked = [str(call["messages"]) for call in model.create_calls]
+    assert len(asked) == len(set(asked)) == 3
+
+
 async def test_a_set_up_that_cannot_work_fails_the_run(runtime: RedisAgentRuntime) -> None:
     with pytest.raises(TeamRunError, match="sometimes"):
         await a_manager("sometimes").team(runtime=runtime).run(task="hi")
