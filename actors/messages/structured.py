@@ -10,7 +10,7 @@ from callboard.memory.llm_messages import UserMessage
 
 from .base import BaseChatMessage
 
-StructuredContentType = TypeVar("StructuredContentType", bound=BaseModel, covariant=True)
+StructuredContentType = TypeVar("StructuredContentType", bound=BaseModel, covariant=True)  # noqa: PLC0105 - AutoGen's name
 
 
 class StructuredMessage(BaseChatMessage, Generic[StructuredContentType]):
