@@ -20,6 +20,7 @@ from .events import (
     AttemptEndedEvent as AttemptEndedEvent,
     CodeExecutionEvent as CodeExecutionEvent,
     CodeGenerationEvent as CodeGenerationEvent,
+    HandoffChangeEvent as HandoffChangeEvent,
     MemoryQueryEvent as MemoryQueryEvent,
     ModelClientStreamingChunkEvent as ModelClientStreamingChunkEvent,
     SelectorEvent as SelectorEvent,

@@ -14,7 +14,10 @@ StructuredContentType = TypeVar("StructuredContentType", bound=BaseModel, covari
 
 
 class StructuredMessage(BaseChatMessage, Generic[StructuredContentType]):
-    """A message whose content is a pydantic model: ``StructuredMessage[Review](content=Review(...), source="critic")``.
+    """A message whose content is a pydantic model.
+
+    ``StructuredMessage[Review](content=Review(...), source="critic")``. A process knows such a message by the name of its
+    model: give two models different names.
 
     Attributes:
         content: The model.

@@ -77,7 +77,9 @@ class MemberActor(RoutedAgent[MemberMemory]):
         await reached("member answers")
         self.state.asked = message.turn
         is_team = isinstance(agent, Team)
-        answer = Answer(turn=message.turn, attempt=drafts.attempt, messages=said, is_team=is_team)
+        answer = Answer(
+            turn=message.turn, attempt=drafts.attempt, messages=said, drafts=drafts.first, is_team=is_team
+        )
         await self.tell(answer, ctx.sender, if_buried=True)
 
     @event

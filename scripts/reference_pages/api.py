@@ -13,6 +13,7 @@ MODULES: Final = (
     "callboard",
     "callboard.agents",
     "callboard.teams",
+    "callboard.groupchat",
     "callboard.conditions",
     "callboard.messages",
     "callboard.ui",

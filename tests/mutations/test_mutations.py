@@ -23,6 +23,7 @@ from .mutation import ROOT, Mutation, Verdict, Workplace
 from .python_mutations import PYTHON_MUTATIONS
 from .run_mutations import RUN_MUTATIONS
 from .subscription_mutations import SUBSCRIPTION_MUTATIONS
+from .team_mutations import TEAM_MUTATIONS
 from .work_mutations import WORK_MUTATIONS
 
 ALL = (
@@ -35,6 +36,7 @@ ALL = (
     *LOG_MUTATIONS,
     *AGENT_MUTATIONS,
     *RUN_MUTATIONS,
+    *TEAM_MUTATIONS,
 )
 QUICK = [mutation for mutation in ALL if mutation.quick]
 SAMPLE = QUICK[::4]  # always the same; `scripts/proof --mutations` tries all

@@ -1,0 +1,47 @@
+"""Ways to break what keeps a team's conversation in one piece."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .change import when
+from .mutation import ON, Mutation
+
+TEAMS = "contract/test_teams.py::"
+GOES_ON = f"{TEAMS}test_a_conversation_goes_on_in_a_process_that_has_been_in_it_before{ON}"
+
+TEAM_MUTATIONS: Final = (
+    Mutation(
+        "an answer that nobody waits for is heard",
+        "a turn is heard once",
+        when("speaking is None"),
+        ("unit/actors/teams/test_loop.py::test_an_answer_of_a_turn_that_is_over_is_not_heard",),
+    ),
+    Mutation(
+        "an outage ends a run",
+        "an outage is waited for, and any other error ends the run",
+        when("False"),
+        (f"{TEAMS}test_an_outage_in_the_middle_of_a_choice_is_waited_for{ON}",),
+    ),
+    Mutation(
+        "a manager goes on from what it has in memory",
+        "a manager goes on from what its last message left",
+        when("self._loop is None"),
+        (GOES_ON,),
+    ),
+    Mutation(
+        "a member goes on from what it has in memory",
+        "a member goes on from what its last turn left",
+        when("self._agent is None"),
+        (GOES_ON,),
+    ),
+    Mutation(
+        "what a dead process has said counts",
+        "what a dead process has said is void",
+        when("False"),
+        (
+            "unit/actors/teams/test_reading.py::test_another_attempt_makes_the_first_void",
+            "unit/actors/teams/test_reading.py::test_another_attempt_without_drafts_makes_the_first_void",
+        ),
+    ),
+)
