@@ -359,6 +359,9 @@ def test_a_copy_goes_its_own_way() -> None:
     second = copy.deepcopy(first)
     create(second)
     second.delete_handoff(BOB.name)
+    second.join(["ada"])
+    assert second.offered("ada") == []
     assert first.handoffs == [BOB]
+    first.join(["ada", "bob"])
     assert names(second.handoffs) == ["ask"]
     assert [change.kind for change in told] == ["added", "created", "deleted"]
