@@ -115,7 +115,10 @@ class TeamClient:
         async with self.runtime.read_run(run_id) as entries:
             with usage_run(run_id):
                 accepted: Accepted = await self.runtime.send_message(
-                    order, self._address, message_id=f"start:{run_id}"
+                    order,
+                    self._address,
+                    cancellation_token=cancellation_token,
+                    message_id=f"start:{run_id}",
                 )
             self._check(accepted, run_id)
             async with aclosing(
