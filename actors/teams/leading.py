@@ -15,6 +15,7 @@ from .loop import Next, Spoken, TurnLoop
 from .manager_state import CurrentRun, ManagerState
 from .orders import Answer, Forget, RunEnded, Speak, StartRun, Told, TurnFailed, stream_of
 from .run_errors import failure_of
+from .sizes import tell_all_of
 from .stage import Stage
 from .state import Speaking
 from .steps import reached
@@ -128,7 +129,7 @@ class Leading:
                 inside=run.inside,
                 told=told,
             )
-            await self._manager.tell(speak, self.address(name), if_buried=True)
+            await tell_all_of(self._manager, speak, self.address(name))
 
     def _heard(self, name: str, speaking: Speaking) -> Sequence[BaseChatMessage]:
         """What is said to a member with a turn."""
@@ -158,7 +159,7 @@ class Leading:
             answer = Answer(turn=parent.turn, attempt="", messages=said, is_team=True)
         else:
             answer = end.error.model_copy(update={"turn": parent.turn})
-        await self._manager.tell(answer, parent.manager, if_buried=True)
+        await tell_all_of(self._manager, answer, parent.manager)
 
     async def _begin_queued(self) -> None:
         while self._state.run is None and self._state.queued:

@@ -24,6 +24,7 @@ from .errors import TeamNotRunError
 from .local import Participant, reset_participant, speak
 from .orders import Accepted, Answer, Forget, Load, Save, Saved, Speak, Told
 from .run_errors import failure_by
+from .sizes import tell_all_of
 from .steps import reached
 
 
@@ -79,7 +80,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
         self.state.asked = message.turn
         is_team = isinstance(agent, Team)
         answer = Answer(turn=message.turn, attempt=drafts.attempt, messages=said, is_team=is_team)
-        await self.tell(answer, ctx.sender, if_buried=True)
+        await tell_all_of(self, answer, ctx.sender)
 
     @event
     async def on_forget(self, message: Forget, ctx: MessageContext) -> None:

@@ -214,6 +214,7 @@ class Shown(_Order):
         messages: What was said or happened.
         is_final: Whether it is committed; else it is shown while the turn is under way, and void when its attempt ends.
         is_task: Whether it is the task of the run.
+        goes_on: Whether the next entry of the same turn is a part of it: it was too large for one.
     """
 
     turn: tuple[int, ...]
@@ -222,6 +223,7 @@ class Shown(_Order):
     messages: list[AnyMessage]
     is_final: bool = False
     is_task: bool = False
+    goes_on: bool = False
 
 
 @message(name="callboard.team.RunEnded")

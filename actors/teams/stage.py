@@ -12,6 +12,7 @@ from callboard.messages.base import BaseAgentEvent
 from .drafts import Drafts, tag_of
 from .manager_state import CurrentRun
 from .orders import RunEnded, Shown
+from .sizes import parts_of
 
 if TYPE_CHECKING:
     from callboard.protocol import AgentRuntime
@@ -64,8 +65,17 @@ class Stage:
     def turn(self, run: CurrentRun, number: int, source: str, attempt: str, messages: Sequence[Said]) -> None:
         """Something that a member has said. It takes the place of its drafts."""
         turn = (*run.inside, number)
-        shown = Shown(turn=turn, source=source, attempt=attempt, messages=list(messages), is_final=True)
-        self._add(run, shown, "" if run.inside else tag_of(turn))
+        parts = list(parts_of(messages))
+        for count, part in enumerate(parts, 1):
+            shown = Shown(
+                turn=turn,
+                source=source,
+                attempt=attempt,
+                messages=part,
+                is_final=True,
+                goes_on=count < len(parts),
+            )
+            self._add(run, shown, "" if run.inside or count > 1 else tag_of(turn))
 
     def ended(self, run: CurrentRun, end: RunEnded) -> None:
         """The end of a run."""

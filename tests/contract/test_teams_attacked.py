@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import pytest
 
+from callboard.agents import Response, TaskResult
 from callboard.broker import AgentId
 from callboard.cancellation import CancellationToken
-from callboard.messages import TextMessage
+from callboard.messages import BaseAgentEvent, BaseChatMessage, ModelClientStreamingChunkEvent, TextMessage
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import RoundRobinGroupChat, TeamBusyError, TeamClient, TeamRunError, TeamRunUnknownError
 from callboard.teams.hosting import host
@@ -162,3 +163,50 @@ async def test_a_run_that_waits_for_somebody_who_is_no_member_any_more_fails(
         async for _ in smaller.on(later).follow("r"):
             pass
     assert texts(await soon(smaller.on(later).run(task="on")))[0] == "on"
+
+
+class Flood(Echo):
+    """Says very much."""
+
+    def __init__(self, name: str, *, pieces: int = 0, length: int = 0) -> None:
+        super().__init__(name)
+        self._pieces, self._length = pieces, length
+
+    async def on_messages_stream(
+        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
+    ) -> AsyncGenerator[BaseAgentEvent | BaseChatMessage | Response, None]:
+        for number in range(self._pieces):
+            yield ModelClientStreamingChunkEvent(content=f"{number} ", source=self.name)
+        yield Response(chat_message=TextMessage(content="x" * self._length, source=self.name))
+
+
+class Counting(Echo):
+    """Says how much it has heard."""
+
+    async def on_messages(
+        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
+    ) -> Response:
+        count = sum(len(message.to_text()) for message in messages)
+        return Response(chat_message=TextMessage(content=str(count), source=self.name))
+
+
+async def test_ten_thousand_pieces_of_a_text_arrive_in_their_order(runtime: RedisAgentRuntime) -> None:
+    team = RoundRobinGroupChat([Flood("a", pieces=10_000)], max_turns=1, runtime=runtime)
+    pieces = [
+        int(item.content)
+        async for item in team.run_stream(task="go")
+        if isinstance(item, ModelClientStreamingChunkEvent)
+    ]
+    assert pieces == list(range(10_000))
+
+
+async def test_messages_that_are_too_large_together_are_heard_and_shown(runtime: RedisAgentRuntime) -> None:
+    loud = [Flood(name, length=400_000) for name in ("x", "y", "z")]
+    inner = RoundRobinGroupChat(loud, max_turns=3, name="inner")
+    team = RoundRobinGroupChat([inner, Counting("b")], max_turns=2, runtime=runtime)
+    shown = [item async for item in team.run_stream(task="go")]
+    result = shown.pop()
+    assert isinstance(result, TaskResult)
+    assert [len(text) for text in texts(result)[:-1]] == [2, 400_000, 400_000, 400_000]
+    assert texts(result)[-1] == "1200002"
+    assert [item.id for item in shown] == [message.id for message in result.messages]
