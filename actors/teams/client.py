@@ -111,8 +111,7 @@ class TeamClient:
             TeamOutputError: The last message is not what the team was to answer with (a ValueError).
             asyncio.CancelledError: The run was cancelled.
         """
-        is_own_id = run_id is not None
-        run_id = run_id or uuid.uuid4().hex
+        is_own_id, run_id = run_id is not None, run_id or uuid.uuid4().hex
         order = StartRun(run_id=run_id, task=list(task_messages(task)), if_busy=if_busy)
         async with self.runtime.read_run(stream_of(self._address, run_id)) as events:
             with usage_run(run_id):
@@ -210,22 +209,18 @@ class TeamClient:
         return accepted
 
     async def _entries(self, run_id: str) -> AsyncGenerator[Any, None]:
-        """The events of a run that may have ended: what is there, and where it goes on, what comes."""
-        number, stream = 0, stream_of(self._address, run_id)
-        for is_ended in (False, True):
-            async with self.runtime.read_run(stream, after=number, live=False) as entries:
+        """The events of a run that may have ended: what is there, and if it goes on, what comes."""
+        number, stream, live = 0, stream_of(self._address, run_id), False
+        for is_known in (False, True):
+            async with self.runtime.read_run(stream, after=number, live=live) as entries:
                 async for entry in entries:
                     number = entry.number
                     yield entry
-            if is_ended:
-                break
-            state = (await self.runtime.send_message(Describe(run_id=run_id), self._address)).state
-            if state != "idle":
-                async with self.runtime.read_run(stream, after=number) as entries:
-                    async for entry in entries:
-                        yield entry
-                return
-        raise TeamRunUnknownError(self.team, self.conversation, run_id)
+            if not is_known:
+                described = await self.runtime.send_message(Describe(run_id=run_id), self._address)
+                live = described.state != "idle"
+        if not live:
+            raise TeamRunUnknownError(self.team, self.conversation, run_id)
 
     async def _read(
         self, entries: Any, run_id: str, token: CancellationToken | None, shows_task: bool

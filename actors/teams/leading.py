@@ -120,8 +120,9 @@ class Leading:
     async def _ask(self, run: CurrentRun, members: Sequence[str]) -> None:
         for name in members:
             speaking = self._state.speaking[name]
+            called_off = self._state.called_off.get(name, ())
             # guard: what came with a turn that was called off is not heard twice
-            told = {late.turn: len(self._heard(name, late)) for late in self._state.called_off.get(name, ())}
+            told = {late.turn: len(self._heard(name, late)) for late in called_off}
             speak = Speak(
                 run=run.stream,
                 turn=speaking.turn,
