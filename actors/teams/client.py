@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from callboard.agents.task import Said, Task, TaskResult, task_messages
@@ -14,6 +15,7 @@ from callboard.broker.encoding.remote_errors import register_error
 from callboard.cancellation import CancellationToken
 from callboard.models.usage import usage_run
 
+from .cancelling import Cancelling
 from .errors import TeamBusyError, TeamNotRunError, TeamRunUnknownError, TeamStateError, TeamTaskError
 from .orders import (
     ANSWERS,
@@ -223,10 +225,16 @@ class TeamClient:
             raise TeamRunUnknownError(self.team, self.conversation, run_id)
 
     async def _read(
-        self, entries: Any, run_id: str, token: CancellationToken | None, shows_task: bool
+        self,
+        entries: AsyncGenerator[Any, None],
+        run_id: str,
+        token: CancellationToken | None,
+        shows_task: bool,
     ) -> AsyncGenerator[Said | TaskResult, None]:
         reading = RunReading(shows_task)
-        cancelling = None if token is None else _Cancelling(self, token, run_id)
+        cancelling = None if token is None else Cancelling(token, partial(self.abort, run_id))
+        if cancelling is not None:
+            entries = cancelling.watched(entries)
         try:
             async for entry in entries:
                 if isinstance(entry.event, Shown):
@@ -262,30 +270,6 @@ class TeamClient:
     def _refused(self, accepted: Accepted) -> None:
         if accepted.problem:
             raise TeamNotRunError(self.team, f"can't do that: {accepted.problem}")
-
-
-class _Cancelling:
-    """Cancels a run when a token is cancelled."""
-
-    def __init__(self, client: TeamClient, token: CancellationToken, run_id: str) -> None:
-        self._client = client
-        self._run_id = run_id
-        self._loop = asyncio.get_running_loop()
-        self._order: asyncio.Task[bool] | None = None
-        self._is_open = True
-        token.add_callback(self._wake)
-
-    def _wake(self) -> None:
-        self._loop.call_soon_threadsafe(self._cancel)
-
-    def _cancel(self) -> None:
-        if self._is_open:
-            self._order = asyncio.ensure_future(self._client.abort(self._run_id))
-
-    async def close(self) -> None:
-        self._is_open = False
-        if self._order is not None:
-            await asyncio.gather(self._order, return_exceptions=True)
 
 
 async def _result_of(stream: AsyncGenerator[Said | TaskResult, None], team: str) -> TaskResult:

@@ -8,12 +8,23 @@ from typing import TypeVar
 
 import pytest
 
+from callboard import App
 from callboard.agents import Response, TaskResult
 from callboard.broker import AgentId
+from callboard.broker.errors import RequestTimeoutError
 from callboard.cancellation import CancellationToken
 from callboard.messages import BaseAgentEvent, BaseChatMessage, ModelClientStreamingChunkEvent, TextMessage
+from callboard.models.replay import ReplayChatCompletionClient
+from callboard.runtime.errors import MaxRuntimeError
 from callboard.runtime.runtime import RedisAgentRuntime
-from callboard.teams import RoundRobinGroupChat, TeamBusyError, TeamClient, TeamRunError, TeamRunUnknownError
+from callboard.teams import (
+    RoundRobinGroupChat,
+    SelectorGroupChat,
+    TeamBusyError,
+    TeamClient,
+    TeamRunError,
+    TeamRunUnknownError,
+)
 from callboard.teams.hosting import host
 from callboard.teams.orders import stream_of
 from tests.contract.test_teams import Gated, a_team, is_queued
@@ -110,6 +121,39 @@ async def test_a_run_that_has_ended_is_read_without_its_team(
     await runtime.close()
     followed = [item async for item in team.on(runtimes.new()).follow("old")]
     assert texts(followed[-1]) == said  # type: ignore[arg-type]
+
+
+async def test_who_can_not_cancel_a_run_does_not_wait_for_its_end(runtimes: Runtimes) -> None:
+    runtime = await runtimes.started(settings={"drain_grace": 0.0})
+    team = RoundRobinGroupChat([Gated("a")], runtime=runtime, name="team")
+    await host(team, runtime, "team")
+    reader, token = runtimes.new(settings={"request_timeout": 0.5}), CancellationToken()
+    running = asyncio.ensure_future(team.on(reader).run(task="go", cancellation_token=token))
+    await soon(Gated.began["a"].wait())
+    await runtime.close()
+    token.cancel()
+    with pytest.raises(RequestTimeoutError):
+        await soon(running)
+
+
+@pytest.mark.parametrize("asked", [1, 2])
+async def test_a_choice_that_never_ends_fails_the_run(runtimes: Runtimes, asked: int) -> None:
+    async def choose(messages: Sequence[BaseAgentEvent | BaseChatMessage]) -> str | None:
+        if len(messages) >= asked:
+            await asyncio.Event().wait()
+        return "a"
+
+    model = ReplayChatCompletionClient([])
+    team = SelectorGroupChat(
+        [Echo("a"), Echo("b")], model_client=model, selector_func=choose, max_turns=3, name="team"
+    )
+    app = App("hangs")
+    app.team(team, max_runtime=0.2)
+    runtime = runtimes.of(app)
+    runtime.start()
+    with pytest.raises((TeamRunError, MaxRuntimeError), match="ran longer than max_runtime"):
+        await soon(team.on(runtime).run(task="go"))
+    assert (await soon(team.on(runtime).status())).state == "idle"
 
 
 async def test_what_a_cancelled_turn_heard_is_not_heard_again(runtime: RedisAgentRuntime) -> None:
