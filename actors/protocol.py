@@ -5,7 +5,7 @@ They name each other, so they stand in one module; everything else in `actors` d
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, overload, runtime_checkable
 
 from callboard.broker.ids import AgentId, AgentType, TopicId
@@ -52,7 +52,7 @@ class Agent(Protocol):
         """
         ...
 
-    async def on_message(self, message: Any, ctx: MessageContext) -> Any:
+    def on_message(self, message: Any, ctx: MessageContext) -> Coroutine[Any, Any, Any]:
         """Handle one message. Only runtimes call this.
 
         Args:

@@ -63,10 +63,13 @@ class TellOptions(ReminderOptions, total=False):
         now: As in PublishOptions.
         if_buried: When the message becomes a dead letter, for whatever reason, the sender gets a `Buried` of
             `callboard.broker.buried`, which an `@event` of its handles. One that expires is a dead letter then as well.
+        cancellable: `runtime.control.cancel(message_id)` may cancel it, before its handler begins or while it runs; it
+            needs a `message_id`.
     """
 
     now: bool
     if_buried: bool
+    cancellable: bool
 
 
 class RequestOptions(TypedDict, total=False):
@@ -87,7 +90,7 @@ class SendOptions(NamedTuple):
 
     Attributes:
         message_id: idempotency id; None: the runtime chooses the message's id.
-        delay, at, expires_in, now, claim_check, timeout, strict, if_buried: see PublishOptions, TellOptions and
+        delay, at, expires_in, now, claim_check, timeout, strict, if_buried, cancellable: see PublishOptions, TellOptions and
             RequestOptions; `delay` is also the `after` of ReminderOptions and TellOptions.
     """
 
@@ -100,6 +103,7 @@ class SendOptions(NamedTuple):
     timeout: float | None = None
     strict: bool | None = None
     if_buried: bool = False
+    cancellable: bool = False
 
     @classmethod
     def of_event(cls, message_id: str | None, given: PublishOptions) -> SendOptions:
@@ -147,6 +151,7 @@ class SendOptions(NamedTuple):
             now=given.get("now", False),
             claim_check=given.get("claim_check"),
             if_buried=given.get("if_buried", False),
+            cancellable=given.get("cancellable", False),
         )
 
     @classmethod

@@ -143,6 +143,7 @@ def event(
     claimed: bool = False,
     run: str | None = None,
     if_buried: bool = False,
+    cancellable: bool = False,
 ) -> Envelope:
     """An event that is about to be sent.
 
@@ -154,7 +155,7 @@ def event(
     # fmt: off
     return tuple.__new__(Envelope, (
         id, type, key, sender, 0, body,
-        "event", None, None, False, cause, (), None, expires_in, False, version, False, claimed, None, run, if_buried,
+        "event", None, None, False, cause, (), None, expires_in, cancellable, version, False, claimed, None, run, if_buried,
     ))
     # fmt: on
 

@@ -132,6 +132,16 @@ class BaseChatAgent(ChatAgent, ABC):
         """Be as in the beginning."""
         ...
 
+    def on_joined(self, members: Sequence[str]) -> None:
+        """Called when a team has taken it in. Does nothing here.
+
+        Args:
+            members: The names of all members, its own among them.
+
+        Raises:
+            ValueError: It can't work with these.
+        """
+
     async def on_pause(self, cancellation_token: CancellationToken) -> None:
         """Called when its team pauses. Does nothing here."""
 

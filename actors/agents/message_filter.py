@@ -118,6 +118,10 @@ class MessageFilterAgent(BaseChatAgent, Component[MessageFilterAgentConfig]):
         """Reset the agent inside."""
         await self._wrapped_agent.on_reset(cancellation_token)
 
+    def on_joined(self, members: Sequence[str]) -> None:
+        """Tells the agent."""
+        self._wrapped_agent.on_joined(members)
+
     async def on_pause(self, cancellation_token: CancellationToken) -> None:
         """Pause the agent inside."""
         await self._wrapped_agent.on_pause(cancellation_token)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from callboard.memory.llm_messages import AssistantMessage, LLMMessage
 from callboard.models.base import ChatCompletionClient
@@ -12,13 +12,11 @@ from callboard.models.types import CreateResult
 from .agent import Agent, Message, names_of
 from .errors import SpeakerSelectionError
 from .events import SpeakerAttemptEvent
+from .group import Group
 from .mentions import mentioned_agents
 from .model_client import client_of, recorded
 from .model_messages import to_model
 from .stream import IOStream
-
-if TYPE_CHECKING:
-    from .group_chat import GroupChat
 
 CHECKER: Final = "checking_agent"
 SELECTOR: Final = "speaker_selection_agent"
@@ -33,13 +31,13 @@ class Selector(Protocol):
         """Its model; None: it has none."""
         ...
 
-    def note_answer(self, result: CreateResult) -> None:
-        """A model was asked for it, and this is paid."""
+    def note_answer(self, result: CreateResult, model: str | None = None) -> None:
+        """A model was asked for it, and this is paid; without a name it was its own."""
         ...
 
 
 async def choose_by_model(
-    chat: GroupChat, selector: Selector, messages: Sequence[Message], agents: Sequence[Agent]
+    chat: Group, selector: Selector, messages: Sequence[Message], agents: Sequence[Agent]
 ) -> str | None:
     """The name of the one agent whom the model names.
 
@@ -62,7 +60,7 @@ async def choose_by_model(
     prompt = _prompts(chat, messages, agents)
     for attempt in range(1, attempts + 1):
         result = await client.create(prompt)
-        selector.note_answer(result)
+        selector.note_answer(result, client.model)
         answer = result.content if isinstance(result.content, str) else ""
         mentions = mentioned_agents(answer.strip(), agents)
         if chat.select_speaker_auto_verbose:
@@ -78,9 +76,11 @@ async def choose_by_model(
     return None
 
 
-def _client(chat: GroupChat, selector: Selector) -> ChatCompletionClient:
-    config, classes = chat.select_speaker_auto_llm_config, chat.select_speaker_auto_model_client_cls
-    client = client_of(config, classes) if config else selector.client
+def _client(chat: Group, selector: Selector) -> ChatCompletionClient:
+    if chat.selector_client is None:
+        config, classes = chat.select_speaker_auto_llm_config, chat.select_speaker_auto_model_client_cls
+        chat.selector_client = client_of(config, classes)
+    client = chat.selector_client or selector.client
     if client is None:
         raise SpeakerSelectionError(
             "No model can choose the next speaker: give the GroupChatManager a model (llm_config), "
@@ -89,7 +89,7 @@ def _client(chat: GroupChat, selector: Selector) -> ChatCompletionClient:
     return recorded(client)
 
 
-def _prompts(chat: GroupChat, messages: Sequence[Message], agents: Sequence[Agent]) -> list[LLMMessage]:
+def _prompts(chat: Group, messages: Sequence[Message], agents: Sequence[Agent]) -> list[LLMMessage]:
     """System message, what was said, and what is asked; without a prompt the last message is repeated."""
     said = [dict(message) for message in messages]
     if said:
@@ -104,12 +104,12 @@ def _prompts(chat: GroupChat, messages: Sequence[Message], agents: Sequence[Agen
     return to_model(whole, SELECTOR)
 
 
-def _again(chat: GroupChat, agents: Sequence[Agent], mentions: int) -> LLMMessage:
+def _again(chat: Group, agents: Sequence[Agent], mentions: int) -> LLMMessage:
     multiple, none = chat.select_speaker_auto_multiple_template, chat.select_speaker_auto_none_template
     template = multiple if mentions else none
     text = template.format(agentlist=f"{names_of(agents)}")
     return to_model([_told(chat, text)], SELECTOR)[0]
 
 
-def _told(chat: GroupChat, text: str) -> Message:
+def _told(chat: Group, text: str) -> Message:
     return {"role": chat.role_for_select_speaker_messages, "name": CHECKER, "content": text}

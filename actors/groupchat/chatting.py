@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias, cast
 
-from .agent import Message
+from .agent import Agent, Message
 from .content import text_of
 from .model_client import recorded
 from .model_messages import to_model
+from .peer import Peer
 from .result import ChatResult
 from .usage import ModelUsage, added_up
 from .waiting import value_of, wait_for
-
-if TYPE_CHECKING:
-    from .conversable import ConversableAgent
 
 Opening: TypeAlias = str | Message | Callable[..., Any] | None
 Summary: TypeAlias = str | Callable[..., Any] | None
@@ -24,12 +22,17 @@ REFLECTION: Final = "reflection_with_llm"
 SUMMARISE: Final = "Summarize the conversation above. Leave out introductions, and add nothing."
 
 
-class Chatting:
+class Chatting(Peer):
     """The part of a `ConversableAgent` that begins chats."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._answers_to: dict[Agent, bool] = {}
+        self.human_inputs = []
 
     async def a_initiate_chat(
         self,
-        recipient: ConversableAgent,
+        recipient: Peer,
         clear_history: bool = True,
         silent: bool | None = False,
         max_turns: int | None = None,
@@ -42,7 +45,7 @@ class Chatting:
 
         Args:
             recipient: The other agent.
-            clear_history: Whether what both have said to each other is forgotten first; of a manager that is the whole group.
+            clear_history: Whether both first forget what they said to each other; with a manager, the whole group does.
             silent: Whether nothing is shown.
             max_turns: How often this one speaks at most; None: until one of them ends it.
             summary_method: "last_msg", "reflection_with_llm", a function of sender, recipient and arguments, or None.
@@ -54,32 +57,54 @@ class Chatting:
         Returns:
             What came of it.
         """
-        me = cast("ConversableAgent", self)
-        before = _used(me, recipient)
-        me.prepare_chat(recipient, clear_history, answers=max_turns is None)
-        me.is_silent = recipient.is_silent = silent
+        before = _used(self, recipient)
+        self.prepare_chat(recipient, clear_history, answers=max_turns is None)
+        self.is_silent = recipient.is_silent = silent
         for turn in range(1 if max_turns is None else max_turns):
-            said = await (_first(me, recipient, message, context) if turn == 0 else _following(me, recipient))
+            said = await (
+                _first(self, recipient, message, context) if turn == 0 else _following(self, recipient)
+            )
             if said is None:
                 break
-            await me.a_send(said, recipient, None if max_turns is None else True, silent)
-        summary = await _summary(me, recipient, summary_method, {**(summary_args or {}), **context})
+            await self.a_send(said, recipient, None if max_turns is None else True, silent)
+        summary = await _summary(self, recipient, summary_method, {**(summary_args or {}), **context})
         return ChatResult(
-            chat_history=list(me.chat_messages[recipient]),
+            chat_history=list(self.chat_messages[recipient]),
             summary=summary,
-            cost=_used(me, recipient).minus(before).cost(),
-            human_input=[*me.human_inputs, *recipient.human_inputs],
+            cost=_used(self, recipient).minus(before).cost(),
+            human_input=list(self.human_inputs),
             stop_reason=recipient.stop_reason,
         )
 
-    def initiate_chat(self, recipient: ConversableAgent, *args: Any, **kwargs: Any) -> ChatResult:
+    def initiate_chat(self, recipient: Peer, *args: Any, **kwargs: Any) -> ChatResult:
         """Chat with another agent; see `a_initiate_chat`."""
         return wait_for(self.a_initiate_chat(recipient, *args, **kwargs))
 
+    def who_pays(self) -> Sequence[Peer]:
+        """The agents that a chat with this one is paid for: itself."""
+        return [self]
 
-async def _first(
-    me: ConversableAgent, recipient: ConversableAgent, message: Opening, context: dict[str, Any]
-) -> str | Message:
+    def prepare_chat(
+        self, other: Peer, clear_history: bool, *, both: bool = True, answers: bool = True
+    ) -> None:
+        """A chat begins.
+
+        Args:
+            other: With whom.
+            clear_history: Whether what they have said to each other is forgotten.
+            both: Whether the other one prepares as well.
+            answers: Whether each answers what the other says.
+        """
+        self.reset_consecutive_auto_reply_counter(other)
+        self._answers_to[other] = answers
+        if clear_history:
+            self.clear_history(other)
+            self.human_inputs.clear()
+        if both:
+            other.prepare_chat(self, clear_history, both=False, answers=answers)
+
+
+async def _first(me: Peer, recipient: Peer, message: Opening, context: dict[str, Any]) -> str | Message:
     if message is None:
         return await me.a_get_human_input("The first message: ")
     if callable(message):
@@ -87,13 +112,11 @@ async def _first(
     return message
 
 
-async def _following(me: ConversableAgent, recipient: ConversableAgent) -> str | Message | None:
+async def _following(me: Peer, recipient: Peer) -> str | Message | None:
     return await me.a_generate_reply(sender=recipient)
 
 
-async def _summary(
-    me: ConversableAgent, recipient: ConversableAgent, method: Summary, arguments: dict[str, Any]
-) -> str | Message:
+async def _summary(me: Peer, recipient: Peer, method: Summary, arguments: dict[str, Any]) -> str | Message:
     if method is None:
         return ""
     if callable(method):
@@ -104,7 +127,7 @@ async def _summary(
     return text_of(last[0].get("content")).replace("TERMINATE", "") if last else ""
 
 
-async def _reflection(me: ConversableAgent, recipient: ConversableAgent, arguments: dict[str, Any]) -> str:
+async def _reflection(me: Peer, recipient: Peer, arguments: dict[str, Any]) -> str:
     author = recipient if recipient.client is not None else me
     if author.client is None:
         return ""
@@ -115,7 +138,7 @@ async def _reflection(me: ConversableAgent, recipient: ConversableAgent, argumen
     return result.content if isinstance(result.content, str) else ""
 
 
-def _used(*agents: ConversableAgent) -> ModelUsage:
+def _used(*agents: Peer) -> ModelUsage:
     """What they and those behind them have used so far."""
     everybody = {id(agent): agent for one in agents for agent in one.who_pays()}
     return added_up(agent.usage for agent in everybody.values())

@@ -5,17 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from callboard.agents.chat_agent import ChatAgent
 
 from .agent import Agent, functions_of
 from .errors import NoEligibleSpeakerError, SpeakerSelectionError
+from .group import Group
 from .policies import SelectionContext, eligible
 from .waiting import value_of
-
-if TYPE_CHECKING:
-    from .group_chat import GroupChat
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +33,7 @@ class Candidates:
     method: str = ""
 
 
-async def candidates(chat: GroupChat, last_speaker: Agent) -> Candidates:
+async def candidates(chat: Group, last_speaker: Agent) -> Candidates:
     """Who may speak after somebody, by the function that the user wrote and the rules of the group chat.
 
     Raises:
@@ -51,7 +49,7 @@ async def candidates(chat: GroupChat, last_speaker: Agent) -> Candidates:
             f"speaker_selection_method is {chosen!r}; it can be one of {list(METHODS)}."
         )
     repeats = chat.allow_repeat_speaker
-    may_repeat = last_speaker in repeats if isinstance(repeats, list) else repeats
+    may_repeat = repeats if repeats is None or isinstance(repeats, bool) else last_speaker in repeats
     _check_size(chat.agents, method, may_repeat)
     left = _able(chat) if chat.func_call_filter else list(chat.agents)
     if may_repeat is False:
@@ -60,7 +58,7 @@ async def candidates(chat: GroupChat, last_speaker: Agent) -> Candidates:
     return Candidates(left) if len(left) == 1 else Candidates(left, method)
 
 
-async def _by_function(chat: GroupChat, last_speaker: Agent) -> Any:
+async def _by_function(chat: Group, last_speaker: Agent) -> Any:
     """The agent or method that a function chooses, else the method."""
     method = chat.speaker_selection_method
     if not callable(method):
@@ -92,7 +90,7 @@ def _check_size(agents: Sequence[Agent], method: str, may_repeat: bool | None) -
         )
 
 
-def _able(chat: GroupChat) -> list[Agent]:
+def _able(chat: Group) -> list[Agent]:
     """Where the last message calls functions, those who can execute them, else those who can execute any."""
     last = chat.messages[-1] if chat.messages else {}
     if "function_call" not in last and "tool_calls" not in last:
@@ -115,7 +113,7 @@ def _called(message: dict[str, Any]) -> list[str]:
     return [*names, *(str(call["function"]["name"]) for call in calls if call["type"] == "function")]
 
 
-def _following(chat: GroupChat, agents: list[Agent], last_speaker: Agent) -> list[Agent]:
+def _following(chat: Group, agents: list[Agent], last_speaker: Agent) -> list[Agent]:
     """Those of them who may speak after somebody. An empty list of transitions is the end, as a missing one is."""
     if last_speaker not in chat.agents:
         return agents
@@ -126,7 +124,7 @@ def _following(chat: GroupChat, agents: list[Agent], last_speaker: Agent) -> lis
     return left
 
 
-def _policed(chat: GroupChat, agents: list[Agent], last_speaker: Agent) -> list[Agent]:
+def _policed(chat: Group, agents: list[Agent], last_speaker: Agent) -> list[Agent]:
     if not chat.eligibility_policies:
         return agents
     context = SelectionContext(len(chat.messages), last_speaker.name, tuple(chat.agent_names))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from callboard.agents.base import BaseChatAgent
 from callboard.models.base import ChatCompletionClient, ToolLike
 from callboard.models.types import CreateResult
 
@@ -13,28 +12,29 @@ from .agent import Agent, Message
 from .chatting import Chatting
 from .content import text_of
 from .context_variables import ContextVariables
-from .errors import GroupChatDeclarationError, MessageError
+from .counting import Counting
+from .errors import GroupChatDeclarationError
 from .events import TextEvent
 from .functions import FunctionMap, execute
-from .histories import Histories, kept_message
+from .histories import Histories
 from .membership import Membership
 from .model_client import LLMConfig, client_of
 from .offering import Offering
-from .replies import Reply, by_functions, by_model, human_input, termination_or_human
+from .peer import HumanInputMode, Peer, Reply
+from .remembering import Remembering
+from .replies import Answered, by_functions, by_model, human_input, termination_or_human
 from .rules import ReplyRule, check_trigger, is_triggered
 from .stream import IOStream
 from .transforms import TransformMessages
 from .usage import ModelUsage
 from .waiting import value_of, wait_for
 
-HumanInputMode = Literal["ALWAYS", "NEVER", "TERMINATE"]
 MODES: Final = ("ALWAYS", "NEVER", "TERMINATE")
 SYSTEM_MESSAGE: Final = "You are a helpful AI assistant."
-MOST_REPLIES: Final = 100
 TERMINATE: Final = "TERMINATE"
 
 
-class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
+class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
     """An agent that chats with other agents, with AG2's names. Whatever waits has an async twin, whose name begins with a_.
 
     It answers a message by the first of its reply functions that has an answer: those that were registered, the last one
@@ -57,6 +57,7 @@ class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
         silent: Whether what it says is not shown; None: the chat says so.
         context_variables: What it knows beside the messages.
         model_client_cls: Classes that `llm_config` may name.
+        code_execution_config: False, or None; for code let a `CodeExecutorAgent` take part.
 
     Raises:
         AgentNameError: The name is no identifier (a ValueError).
@@ -78,11 +79,16 @@ class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
         silent: bool | None = None,
         context_variables: ContextVariables | None = None,
         model_client_cls: Any = None,
+        code_execution_config: Literal[False] | None = False,
     ) -> None:
         super().__init__(name, (system_message or "") if description is None else description)
         if human_input_mode not in MODES:
             raise GroupChatDeclarationError(
                 f"human_input_mode is {human_input_mode!r}; it can be one of {list(MODES)}."
+            )
+        if code_execution_config:
+            raise GroupChatDeclarationError(
+                "A ConversableAgent runs no code blocks: let a CodeExecutorAgent take part in the chat instead."
             )
         self.system_message = system_message or ""
         self.human_input_mode = human_input_mode
@@ -98,14 +104,8 @@ class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
         self._functions = dict(function_map or {})
         self._is_termination_msg = is_termination_msg or says_terminate
         self._default_auto_reply = default_auto_reply
-        self._most_replies = (
-            MOST_REPLIES if max_consecutive_auto_reply is None else max_consecutive_auto_reply
-        )
-        self._most_replies_to: dict[Agent | None, int] = {}
-        self._replies_to: dict[Agent | None, int] = {}
-        self._histories = Histories()
-        self._answers_to: dict[Agent, bool] = {}
-        self.human_inputs: list[str] = []
+        if max_consecutive_auto_reply is not None:
+            self.update_max_consecutive_auto_reply(max_consecutive_auto_reply)
         self._rules = [
             ReplyRule([Agent, None], function) for function in (termination_or_human, by_functions, by_model)
         ]
@@ -121,79 +121,20 @@ class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
     def description(self, description: str) -> None:
         self._description = description
 
-    @property
-    def chat_messages(self) -> Histories:
-        """The messages of its conversations, by the agent at the other end."""
-        return self._histories
-
-    @property
-    def function_map(self) -> dict[str, Callable[..., Any]]:
-        """The functions that it executes, by name."""
-        return self._functions
-
     def update_system_message(self, system_message: str) -> None:
         """Tell its model something else."""
         self.system_message = system_message
 
-    def last_message(self, agent: Agent | None = None) -> Message | None:
-        """The last message of a conversation.
-
-        Args:
-            agent: With whom; None: the only one it talked to.
-
-        Returns:
-            None: there is none.
-
-        Raises:
-            MessageError: It talked to several, or never to this one (a ValueError).
-        """
-        if agent is None:
-            if len(self._histories) > 1:
-                raise MessageError(self.name, "it has several conversations: say which one.")
-            agent = next(iter(self._histories), None)
-            return None if agent is None else self._histories[agent][-1]
-        if not self._histories[agent]:
-            raise MessageError(self.name, f"it has no conversation with {agent.name!r}.")
-        return self._histories[agent][-1]
-
-    def chat_messages_for_summary(self, agent: Agent) -> list[Message]:
-        """The messages that a summary of the conversation with an agent is made of."""
-        return self._histories[agent]
-
-    def clear_history(
-        self, recipient: Agent | None = None, nr_messages_to_preserve: int | None = None
-    ) -> None:
-        """Forget messages; see `Histories.clear`."""
-        self._histories.clear(recipient, nr_messages_to_preserve or 0)
-
     def reset(self) -> None:
         """Forget all conversations and counts."""
         self.clear_history()
-        self._replies_to.clear()
+        self.reset_consecutive_auto_reply_counter()
         self._answers_to.clear()
 
-    def who_pays(self) -> Sequence[ConversableAgent]:
-        """The agents that a chat with this one is paid for: itself."""
-        return [self]
-
-    def prepare_chat(
-        self, other: ConversableAgent, clear_history: bool, *, both: bool = True, answers: bool = True
-    ) -> None:
-        """A chat begins.
-
-        Args:
-            other: With whom.
-            clear_history: Whether what they have said to each other is forgotten.
-            both: Whether the other one prepares as well.
-            answers: Whether each answers what the other says.
-        """
-        self.reset_consecutive_auto_reply_counter(other)
-        self._answers_to[other] = answers
-        if clear_history:
-            self.clear_history(other)
-            self.human_inputs.clear()
-        if both:
-            other.prepare_chat(self, clear_history, both=False, answers=answers)
+    def begin_anew(self) -> None:
+        """Remember nothing; what was remembered so far stays as it is with whoever shares it."""
+        self._histories, self._answers_to, self.human_inputs = Histories(), {}, []
+        self._replies_to, self._most_replies_to = {}, {}
 
     # Automatic answers
 
@@ -201,40 +142,9 @@ class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
         """Whether a message ends the chat."""
         return bool(self._is_termination_msg(message))
 
-    def max_consecutive_auto_reply(self, sender: Agent | None = None) -> int:
-        """How often it answers somebody without a person."""
-        return self._most_replies_to.get(sender, self._most_replies)
-
-    def update_max_consecutive_auto_reply(self, value: int, sender: Agent | None = None) -> None:
-        """Change that number, for everybody or for one."""
-        if sender is None:
-            self._most_replies = value
-            self._most_replies_to.clear()
-        else:
-            self._most_replies_to[sender] = value
-
-    def auto_replies(self, sender: Agent | None) -> int:
-        """How often it has answered somebody without a person."""
-        return self._replies_to.get(sender, 0)
-
-    def count_auto_reply(self, sender: Agent | None) -> None:
-        """It answers somebody once more."""
-        self._replies_to[sender] = self.auto_replies(sender) + 1
-
-    def reset_consecutive_auto_reply_counter(self, sender: Agent | None = None) -> None:
-        """Begin to count again; None: for everybody."""
-        if sender is None:
-            self._replies_to.clear()
-        else:
-            self._replies_to.pop(sender, None)
-
-    def set_auto_replies(self, sender: Agent | None, count: int) -> None:
-        """It has answered somebody so often without a person."""
-        self._replies_to[sender] = count
-
-    def note_answer(self, result: CreateResult) -> None:
+    def note_answer(self, result: CreateResult, model: str | None = None) -> None:
         """Its model, or one that was asked for it, has answered."""
-        self.usage.add("model" if self.client is None else self.client.model, result)
+        self.usage.add(model or ("model" if self.client is None else self.client.model), result)
 
     def register_reply(
         self,
@@ -291,9 +201,9 @@ class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
             if rule.function in exclude or not is_triggered(rule.trigger, sender):
                 continue
             answer = rule.function(self, messages=given, sender=sender, config=rule.config)
-            is_final, reply = await value_of(answer)
-            if is_final:
-                return reply
+            answered: Answered = await value_of(answer)
+            if answered[0]:
+                return answered[1]
         return self._default_auto_reply
 
     def generate_reply(self, messages: Sequence[Message] | None = None, sender: Agent | None = None) -> Reply:
@@ -305,7 +215,7 @@ class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
     async def a_send(
         self,
         message: str | Message,
-        recipient: ConversableAgent,
+        recipient: Peer,
         request_reply: bool | None = None,
         silent: bool | None = False,
     ) -> None:
@@ -337,13 +247,13 @@ class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
         if request_reply is False or (request_reply is None and not self._answers_to.get(sender, True)):
             return
         reply = await self.a_generate_reply(sender=sender)
-        if reply is not None and isinstance(sender, ConversableAgent):
+        if reply is not None and isinstance(sender, Peer):
             await self.a_send(reply, sender, silent=silent)
 
     def send(
         self,
         message: str | Message,
-        recipient: ConversableAgent,
+        recipient: Peer,
         request_reply: bool | None = None,
         silent: bool | None = False,
     ) -> None:
@@ -359,13 +269,6 @@ class ConversableAgent(Membership, Chatting, Offering, BaseChatAgent):
     ) -> None:
         """Hear something; see `a_send`."""
         wait_for(self.a_receive(message, sender, request_reply, silent))
-
-    def _keep(self, message: str | Message, role: str, author: Agent, other: Agent) -> Message:
-        kept = kept_message(message, role, author.name)
-        if kept is None:
-            raise MessageError(author.name, "it has neither a content nor a call.")
-        self._histories[other].append(kept)
-        return kept
 
     async def a_execute_function(self, func_call: Mapping[str, Any]) -> tuple[bool, Message]:
         """Execute a function of its `function_map`; whether that succeeded, and the message that says so."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from .agent import Agent, names_of
 from .errors import GroupChatDeclarationError
+from .group import Group
 from .policies import AgentEligibilityPolicy
 from .transforms import TransformMessages
 from .transitions import Graph, check_graph, full_graph, warn_of_oddities, without
-
-if TYPE_CHECKING:
-    from .group_chat import GroupChat
 
 ALLOWED: Final = "allowed"
 DISALLOWED: Final = "disallowed"
@@ -24,7 +22,7 @@ NEEDED: Final = (
 )
 
 
-def check(chat: GroupChat) -> None:
+def check(chat: Group) -> None:
     """Refuse a group chat that can't be.
 
     Raises:
@@ -46,7 +44,7 @@ def check(chat: GroupChat) -> None:
             )
 
 
-def graph_of(chat: GroupChat) -> Graph:
+def graph_of(chat: Group) -> Graph:
     """Who may speak after whom in a group chat that was checked.
 
     Raises:
@@ -58,7 +56,7 @@ def graph_of(chat: GroupChat) -> Graph:
         graph = full_graph(chat.agents, repeating)
     elif chat.speaker_transitions_type == ALLOWED:
         check_graph(given, chat.agents)
-        graph = dict(given)
+        graph = {agent: list(others) for agent, others in given.items()}
     else:
         graph = without(given, chat.agents)
     warn_of_oddities(graph, chat.agents)
@@ -72,7 +70,7 @@ def _check_names(agents: Sequence[Agent]) -> None:
         raise GroupChatDeclarationError(f"Agents of a group chat need unique names; given twice: {twice}.")
 
 
-def _check_transition_arguments(chat: GroupChat) -> None:
+def _check_transition_arguments(chat: Group) -> None:
     repeats, transitions = chat.allow_repeat_speaker, chat.allowed_or_disallowed_speaker_transitions
     if repeats is not None and not isinstance(repeats, bool | list):
         raise GroupChatDeclarationError("allow_repeat_speaker must be a bool, or a list of agents.")
@@ -97,6 +95,6 @@ def _check_retries(retries: Any) -> None:
         raise GroupChatDeclarationError("max_retries_for_selecting_speaker must not be negative.")
 
 
-def _check_type(chat: GroupChat, field: str, expected: type) -> None:
+def _check_type(chat: Group, field: str, expected: type) -> None:
     if not isinstance(getattr(chat, field), expected):
         raise GroupChatDeclarationError(f"{field} must be a {expected.__name__}.")

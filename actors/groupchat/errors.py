@@ -76,12 +76,12 @@ class ResumeError(GroupChatError, ValueError):
 
 
 class ClearHistoryError(GroupChatError, ValueError):
-    """ "clear history" names nobody of the group, so nothing was cleared."""
+    """The words "clear history" name nobody of the group, so nothing was cleared."""
 
     template = "Nothing was cleared: nobody of the group is named {name!r}. The names are {names}."
 
     name: str
-    names: list[str]
+    names: str
 
 
 class MessageError(GroupChatError, ValueError):

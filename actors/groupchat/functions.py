@@ -38,7 +38,7 @@ async def execute(functions: FunctionMap, name: str, arguments: str) -> tuple[bo
         return False, "Error: The arguments must be a JSON object."
     try:
         return True, await _recorded(function, name, given)
-    except Exception as error:  # the model hears of it
+    except Exception as error:  # noqa: BLE001 - the model hears of it
         return False, f"Error: {error}"
 
 
@@ -81,4 +81,4 @@ async def answer_calls(functions: FunctionMap, message: Message) -> Message | No
 async def _answer(functions: FunctionMap, call: Mapping[str, Any]) -> Message:
     name = call["function"]["name"]
     _, text = await execute(functions, name, call["function"].get("arguments", ""))
-    return {"tool_call_id": call.get("id", ""), "role": "tool", "name": name, "content": text}
+    return {"tool_call_id": call.get("id", ""), "role": "tool", "content": text}

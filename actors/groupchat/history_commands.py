@@ -69,7 +69,7 @@ def read_clear_history(text: str, names: Sequence[str]) -> ClearHistory | None:
             break
         arguments.pop(0)
     if len(arguments) == 2 and (_number(arguments[1]) is not None or _name(arguments[1], names)):
-        raise ClearHistoryError(arguments[0], list(names))
+        raise ClearHistoryError(arguments[0], ", ".join(names))
     return ClearHistory(agent, number or 0, number is not None, " ".join([*before, *arguments, *after]))
 
 

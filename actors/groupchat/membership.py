@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from copy import copy
+from typing import Any, Final, Self
 
 from callboard.agents.base import BaseChatAgent
 from callboard.agents.chat_agent import Response
+from callboard.agents.copying import copy_of
 from callboard.cancellation import CancellationToken
 from callboard.memory.contexts.conversation import Conversation
 from callboard.memory.llm_messages import UserMessage
 from callboard.messages.base import BaseChatMessage
 from callboard.messages.chat import StopMessage
 
+from .agent import Message
 from .histories import kept_message
 from .message import ConversationMessage, as_message
+from .peer import Peer
 from .usage import ModelUsage
-
-if TYPE_CHECKING:
-    from .agent import Message
-    from .conversable import ConversableAgent
 
 NO_REPLY: Final = "No reply generated"
 GROUP: Final = "group"
 
 
-class Membership(BaseChatAgent):
+class Membership(Peer):
     """The part of a `ConversableAgent` that makes it a chat agent: what it hears comes from one group."""
 
     _log: Conversation | None = None
@@ -48,11 +48,10 @@ class Membership(BaseChatAgent):
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
     ) -> Response:
         """Answer what was said since its last answer. Where it has no answer, it says a StopMessage."""
-        me = cast("ConversableAgent", self)
         for message in messages:
             if not isinstance(message, StopMessage):
                 self._hear(as_message(message), "user", message.source)
-        reply = await me.a_generate_reply(sender=self.group)
+        reply = await self.a_generate_reply(sender=self.group)
         if reply is None:
             return Response(chat_message=StopMessage(content=NO_REPLY, source=self.name))
         said = self._hear(reply, "assistant", self.name)
@@ -61,25 +60,32 @@ class Membership(BaseChatAgent):
 
     def _hear(self, message: str | Message, role: str, author: str) -> Message:
         kept = kept_message(message, role, author) or {"content": "", "role": role, "name": author}
-        cast("ConversableAgent", self).chat_messages[self.group].append(kept)
+        self.chat_messages[self.group].append(kept)
         if self._log is not None:
             self._log.append(UserMessage(content=json.dumps(kept), source=author))
         return kept
 
+    def for_conversation(self) -> Self:
+        """An agent like this one that remembers nothing; reply functions, models and tools are shared."""
+        bare = copy(self)
+        bare.begin_anew()
+        bare._group = bare._log = None
+        return copy_of(bare)
+
     async def on_reset(self, cancellation_token: CancellationToken) -> None:
         """Forget all conversations and counts."""
-        cast("ConversableAgent", self).reset()
+        self.reset()
         if self._log is not None:
             self._log.clear()
 
     async def save_state(self) -> Mapping[str, Any]:
         """What it heard and said as a member, and what it counts."""
         beside = await self.save_beside_context() or {}
-        return {**beside, "messages": list(cast("ConversableAgent", self).chat_messages[self.group])}
+        return {**beside, "messages": list(self.chat_messages[self.group])}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over what `save_state` returned."""
-        messages = cast("ConversableAgent", self).chat_messages[self.group]
+        messages = self.chat_messages[self.group]
         messages[:] = [dict(message) for message in state.get("messages", ())]
         if self._log is not None:
             self._log.clear()
@@ -89,27 +95,25 @@ class Membership(BaseChatAgent):
     def keep_context_in(self, messages: Conversation) -> None:
         """Keep what it hears and says in a list, as JSON, one message in each."""
         self._log = messages
-        heard = cast("ConversableAgent", self).chat_messages[self.group]
+        heard = self.chat_messages[self.group]
         heard[:] = [json.loads(str(message.content)) for message in messages]
 
     async def save_beside_context(self) -> Mapping[str, Any] | None:
         """What it counts, and its context variables."""
-        me = cast("ConversableAgent", self)
         return {
             "type": "ConversableAgentState",
             "version": "1.0.0",
-            "replies": me.auto_replies(self.group),
-            "context_variables": me.context_variables.to_dict(),
-            "usage": me.usage.dump(),
+            "replies": self.auto_replies(self.group),
+            "context_variables": self.context_variables.to_dict(),
+            "usage": self.usage.dump(),
         }
 
     async def load_beside_context(self, state: Mapping[str, Any]) -> None:
         """Take over what `save_beside_context` returned."""
-        me = cast("ConversableAgent", self)
-        me.set_auto_replies(self.group, int(state.get("replies", 0)))
-        me.context_variables.clear()
-        me.context_variables.update(state.get("context_variables", {}))
-        me.usage = ModelUsage.load(state.get("usage", {}))
+        self.set_auto_replies(self.group, int(state.get("replies", 0)))
+        self.context_variables.clear()
+        self.context_variables.update(state.get("context_variables", {}))
+        self.usage = ModelUsage.load(state.get("usage", {}))
 
 
 class GroupPeer(BaseChatAgent):

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from callboard.tools import FunctionTool
 
-if TYPE_CHECKING:
-    from callboard.models.base import ToolLike
+from .peer import Peer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Offering:
+class Offering(Peer):
     """The part of a `ConversableAgent` that registers functions."""
-
-    _functions: dict[str, Callable[..., Any]]
-    llm_tools: list[ToolLike | Mapping[str, Any]]
 
     def register_function(self, function_map: Mapping[str, Callable[..., Any] | None]) -> None:
         """Let the agent execute functions, by name; None: no longer."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from .agent import Agent, Message
 from .events import TerminationEvent
 from .functions import answer_calls
 from .model_client import recorded
 from .model_messages import from_model, to_model
+from .peer import Peer, Reply
 from .stream import IOStream, ask_person
 
-if TYPE_CHECKING:
-    from .conversable import ConversableAgent
-
-Reply: TypeAlias = str | Message | None
 Answered: TypeAlias = tuple[bool, Reply]
 
 EXIT: Final = "exit"
@@ -29,7 +26,7 @@ NO_INPUT: Final = " and no human input provided"
 
 
 async def termination_or_human(
-    agent: ConversableAgent,
+    agent: Peer,
     messages: Sequence[Message] | None = None,
     sender: Agent | None = None,
     config: Any = None,
@@ -50,7 +47,7 @@ async def termination_or_human(
     return False, None
 
 
-async def _asked(agent: ConversableAgent, message: Message, sender: Agent | None) -> tuple[str, str | None]:
+async def _asked(agent: Peer, message: Message, sender: Agent | None) -> tuple[str, str | None]:
     """What a person says, and why the chat ends; None: it goes on."""
     mode, is_over = agent.human_input_mode, agent.is_termination_msg(message)
     is_limit = agent.auto_replies(sender) >= agent.max_consecutive_auto_reply(sender)
@@ -83,7 +80,7 @@ def _human(text: str, message: Message) -> Message:
 
 
 async def by_functions(
-    agent: ConversableAgent,
+    agent: Peer,
     messages: Sequence[Message] | None = None,
     sender: Agent | None = None,
     config: Any = None,
@@ -94,7 +91,7 @@ async def by_functions(
 
 
 async def by_model(
-    agent: ConversableAgent,
+    agent: Peer,
     messages: Sequence[Message] | None = None,
     sender: Agent | None = None,
     config: Any = None,

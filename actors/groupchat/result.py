@@ -18,7 +18,7 @@ class ChatResult:
         chat_history: The messages, as the one who began it has them.
         summary: As `summary_method` makes it.
         cost: Tokens and dollars by model, in AG2's shape, with all that a model spent to choose speakers.
-        human_input: What people said.
+        human_input: What the person behind the one who began it said.
         stop_reason: Why it ended; None: nothing says so.
         chat_id: A number of its own.
     """

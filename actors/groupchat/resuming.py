@@ -6,18 +6,17 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from .agent import Agent, Message
 from .content import text_of
 from .conversable import ConversableAgent
 from .errors import ResumeError
 from .events import GroupChatResumeEvent
+from .leader import Leader
+from .peer import Peer
 from .stream import IOStream
 from .usage import ModelUsage
-
-if TYPE_CHECKING:
-    from .manager import GroupChatManager
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +43,7 @@ def from_text(text: str) -> Any:
         raise ResumeError(f"this is no JSON: {error}.") from error
 
 
-def dump(manager: GroupChatManager, rounds: int) -> dict[str, Any]:
+def dump(manager: Leader, rounds: int) -> dict[str, Any]:
     """A group chat as plain data."""
     agents = manager.who_pays()
     return {
@@ -58,7 +57,7 @@ def dump(manager: GroupChatManager, rounds: int) -> dict[str, Any]:
 
 
 async def resume(
-    manager: GroupChatManager, given: Resumable, change: Change, silent: bool | None
+    manager: Leader, given: Resumable, change: Change, silent: bool | None
 ) -> tuple[ConversableAgent, Message]:
     """See `GroupChatManager.a_resume`."""
     data = from_text(given) if isinstance(given, str) else given
@@ -80,7 +79,7 @@ async def resume(
     return speaker if isinstance(speaker, ConversableAgent) else manager, last
 
 
-def _messages(given: Any, manager: GroupChatManager) -> list[Message]:
+def _messages(given: Any, manager: Leader) -> list[Message]:
     """The messages as a copy; each has a name and a role."""
     if not isinstance(given, list | tuple) or not all(isinstance(message, dict) for message in given):
         raise ResumeError(
@@ -98,11 +97,11 @@ def _messages(given: Any, manager: GroupChatManager) -> list[Message]:
     return messages
 
 
-async def _replay(manager: GroupChatManager, message: Message) -> None:
+async def _replay(manager: Leader, message: Message) -> None:
     """Everybody has said and heard it."""
     speaker: Agent = manager.groupchat.agent_by_name(message["name"]) or manager
     for agent in manager.groupchat.agents:
-        if not isinstance(agent, ConversableAgent):
+        if not isinstance(agent, Peer):
             continue
         if agent is speaker:
             await agent.a_send(message, manager, request_reply=False, silent=True)
@@ -119,7 +118,7 @@ def _change(message: Message, change: Change) -> None:
     message["content"] = text.replace(change, "") if isinstance(change, str) else change(text)
 
 
-def _restore(manager: GroupChatManager, state: Mapping[str, Any]) -> None:
+def _restore(manager: Leader, state: Mapping[str, Any]) -> None:
     variables, usage = state.get("context_variables", {}), state.get("usage", {})
     for agent in manager.who_pays():
         if agent.name in variables:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,10 @@ class ReplyRule:
     function: Callable[..., Any]
     config: Any = None
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> ReplyRule:
+        """For another conversation: it is shared, as the agents that it names are."""
+        return self
+
 
 def check_trigger(trigger: Any) -> None:
     """Refuse what is no trigger.
@@ -48,14 +52,12 @@ def check_trigger(trigger: Any) -> None:
 
 def is_triggered(trigger: Any, sender: Agent | None) -> bool:
     """Whether a trigger fits a sender."""
+    if isinstance(trigger, list | tuple):
+        return any(is_triggered(one, sender) for one in trigger)
     if trigger is None or sender is None:
-        return trigger is sender or (isinstance(trigger, Sequence) and None in trigger)
+        return trigger is sender
     if isinstance(trigger, str):
         return trigger == sender.name
     if isinstance(trigger, type):
         return isinstance(sender, trigger)
-    if isinstance(trigger, ChatAgent):
-        return trigger is sender
-    if isinstance(trigger, list | tuple):
-        return any(is_triggered(one, sender) for one in trigger)
-    return bool(trigger(sender))
+    return trigger is sender if isinstance(trigger, ChatAgent) else bool(trigger(sender))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from callboard.agents.base import BaseChatAgent
 from callboard.agents.chat_agent import Response
@@ -17,20 +17,17 @@ from callboard.teams.selection import Choice, Floor
 
 from .agent import Agent, Message
 from .content import text_of
-from .conversable import ConversableAgent
 from .events import GroupChatRunChatEvent
 from .group_chat import GroupChat
 from .history_commands import asks_to_clear
+from .leader import Leader
 from .membership import NO_REPLY
 from .message import ConversationMessage
-from .replies import Reply
+from .peer import Peer, Reply
 from .selection import GroupChatSelection
 from .stream import IOStream
 from .team import GroupChatTeam
 from .termination import GroupChatTermination
-
-if TYPE_CHECKING:
-    from .manager import GroupChatManager
 
 INTERRUPTED: Final = "Interrupted"
 
@@ -48,7 +45,7 @@ class GroupChatRun:
 
     def __init__(
         self,
-        manager: GroupChatManager,
+        manager: Leader,
         chat: GroupChat,
         sender: Agent,
         *,
@@ -70,9 +67,7 @@ class GroupChatRun:
             KeyboardInterrupt: There was one, and the group has no admin.
             Exception: What an agent or a rule raised.
         """
-        seats = [
-            Seat(agent, self) if isinstance(agent, ConversableAgent) else agent for agent in self.chat.agents
-        ]
+        seats = [Seat(agent, self) if isinstance(agent, Peer) else agent for agent in self.chat.agents]
         team = GroupChatTeam(
             seats,
             name=self.manager.name,
@@ -88,7 +83,9 @@ class GroupChatRun:
                     if isinstance(item, TaskResult):
                         stop_reason = item.stop_reason
         except TeamRunError as error:
-            raise error.__cause__ if isinstance(error.__cause__, Exception) else error
+            if isinstance(error.__cause__, Exception):
+                raise error.__cause__ from None
+            raise
         if self.interrupt is not None:
             raise self.interrupt
         return stop_reason
@@ -99,7 +96,7 @@ class GroupChatRun:
         self.manager.note_speaker(self.speaker, self.termination.rounds)
         self.chat.append({"role": "user", **message}, self.speaker)
         for agent in self.chat.agents:
-            if agent is not self.speaker and isinstance(agent, ConversableAgent):
+            if agent is not self.speaker and isinstance(agent, Peer):
                 await self.manager.a_send(self.chat.messages[-1], agent, request_reply=False, silent=True)
 
     def _named(self, name: str) -> Agent:
@@ -107,12 +104,12 @@ class GroupChatRun:
             return self._sender
         return self.chat.agent_by_name(name) or self.manager
 
-    def admin(self) -> ConversableAgent | None:
+    def admin(self) -> Peer | None:
         """Who speaks after a KeyboardInterrupt."""
         admin = self.chat.agent_by_name(self.chat.admin_name)
-        return admin if isinstance(admin, ConversableAgent) else None
+        return admin if isinstance(admin, Peer) else None
 
-    async def reply_of(self, agent: ConversableAgent) -> tuple[ConversableAgent, Reply]:
+    async def reply_of(self, agent: Peer) -> tuple[Peer, Reply]:
         """What an agent answers; the admin, where it is interrupted."""
         try:
             return agent, await agent.a_generate_reply(sender=self.manager)
@@ -132,7 +129,7 @@ class Seat(BaseChatAgent):
         run: The run.
     """
 
-    def __init__(self, agent: ConversableAgent, run: GroupChatRun) -> None:
+    def __init__(self, agent: Peer, run: GroupChatRun) -> None:
         super().__init__(agent.name, agent.description)
         self._agent = agent
         self._run = run

@@ -20,6 +20,7 @@ from .events import (
     AttemptEndedEvent as AttemptEndedEvent,
     CodeExecutionEvent as CodeExecutionEvent,
     CodeGenerationEvent as CodeGenerationEvent,
+    HandoffChangeEvent as HandoffChangeEvent,
     MemoryQueryEvent as MemoryQueryEvent,
     ModelClientStreamingChunkEvent as ModelClientStreamingChunkEvent,
     SelectorEvent as SelectorEvent,
@@ -30,7 +31,10 @@ from .events import (
     UserInputRequestedEvent as UserInputRequestedEvent,
 )
 from .factory import MessageFactory as MessageFactory
-from .structured import StructuredMessage as StructuredMessage
+from .structured import (
+    StructuredContentType as StructuredContentType,
+    StructuredMessage as StructuredMessage,
+)
 from .structured_factory import (
     StructuredMessageConfig as StructuredMessageConfig,
     StructuredMessageFactory as StructuredMessageFactory,

@@ -202,3 +202,24 @@ class SelectorEvent(BaseAgentEvent):
     def to_text(self) -> str:
         """The text."""
         return self.content
+
+
+@message(name="callboard.HandoffChangeEvent")
+class HandoffChangeEvent(BaseAgentEvent):
+    """Something happened to a handoff of an agent with a dispatcher. AutoGen has no such event.
+
+    Attributes:
+        change: What: the agent's model created it; it was used and is gone; its lifetime is over; or it is hidden, because
+            a tool has its name.
+        name: Name of the handoff.
+        target: Its target.
+    """
+
+    change: Literal["created", "used", "expired", "hidden"]
+    name: str
+    target: str
+    type: Literal["HandoffChangeEvent"] = "HandoffChangeEvent"
+
+    def to_text(self) -> str:
+        """All of it, for people."""
+        return f"The handoff {self.name} to {self.target}: {self.change}."

@@ -14,6 +14,7 @@ from .events import (
     AttemptEndedEvent,
     CodeExecutionEvent,
     CodeGenerationEvent,
+    HandoffChangeEvent,
     MemoryQueryEvent,
     ModelClientStreamingChunkEvent,
     SelectorEvent,
@@ -41,6 +42,7 @@ AgentEvent: TypeAlias = Annotated[
     | ThoughtEvent
     | SelectSpeakerEvent
     | SelectorEvent
+    | HandoffChangeEvent
     | CodeGenerationEvent
     | CodeExecutionEvent,
     Field(discriminator="type"),

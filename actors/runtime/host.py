@@ -154,9 +154,9 @@ class AgentHost:
 
     def _dropped(self, kind: LocalAgentType, delivery: Delivery, envelope: Envelope) -> Outcome | None:
         """How a message ends that is not handled at all: it is cancelled, too late, or was published by the agent itself."""
+        if envelope.cancellable and (delivery.is_cancelled or self._requests.is_cancelled(envelope.id)):
+            return self._called_off(envelope)
         if envelope.kind == "request":
-            if envelope.cancellable and (delivery.is_cancelled or self._requests.is_cancelled(envelope.id)):
-                return self._called_off(envelope)
             # guard: what expired is not started
             if envelope.deadline is not None and self._transport.now_ms() > envelope.deadline:
                 error = DeadlineExceededError(envelope.type, envelope.id)
@@ -353,7 +353,7 @@ class AgentHost:
         return letter
 
     def _called_off(self, envelope: Envelope) -> Outcome:
-        """The request was cancelled before its handler ran."""
+        """The message was cancelled before its handler ran."""
         return self._drop("cancelled", _cancelled_reply(envelope))
 
     def _drop(self, reason: str, reply: Posting | None = None) -> Outcome:

@@ -137,6 +137,8 @@ class LocalWorker:
             self._cancelled(what)
         elif order in ("pause", "make way"):
             self.consumer.step_back(concerned_by(what))
+        elif order == "interrupt":
+            self.consumer.interrupt(concerned_by(what))
 
     def _on_turn(self, turn: Turn) -> None:
         self._transport.observe_clock(turn.server_ms, turn.asked_ms)

@@ -132,6 +132,10 @@ class Sender:
         """See AgentRuntime.tell. It is an event in the inbox of one agent; a reminder is one in the sender's own."""
         if options.if_buried and sender is None:
             raise SettingValueError("if_buried", "True", "left out where no agent sends the message")
+        if options.cancellable and options.message_id is None:
+            raise SettingValueError(
+                "cancellable", "True", "given together with a message_id, to be named by it"
+            )
         if self._interventions:
             ctx = MessageContext(sender, None, False, CancellationToken(), options.message_id or "")
             message = await self._sent_intercepted(message, ctx, recipient)
@@ -176,10 +180,12 @@ class Sender:
             name, cause = options.message_id or execution.next_id(nature), execution.envelope.id
         author = None if sender is None else str(sender)
         is_aside, run = claim is not None, run_of(execution)
-        told = options.if_buried
+        told, off = options.if_buried, options.cancellable
+        # fmt: off
         envelope = event(
-            name, kind.name, key, author, body, cause, expires_in, kind.version, is_aside, run, told
+            name, kind.name, key, author, body, cause, expires_in, kind.version, is_aside, run, told, off
         )
+        # fmt: on
         idempotency_id = "" if options.message_id is None else _global(options.message_id)
         if execution is not None:
             # guard: what a handler publishes waits for its commit

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from callboard.conditions.base import TerminationCondition
+from callboard.foundation.component import Component, NotDumpableError
 from callboard.messages.base import BaseAgentEvent, BaseChatMessage
 
+from .config import TeamConfig, common_config
 from .errors import TeamDeclarationError
 from .group_chat import BaseGroupChat
 from .local import Participant
@@ -15,7 +17,14 @@ from .selection import SpeakerSelection
 from .selections.concurrent import ConcurrentSelection, SpeakersFunc
 
 
-class ConcurrentGroupChat(BaseGroupChat):
+class ConcurrentGroupChatConfig(TeamConfig):
+    """A ConcurrentGroupChat as plain data; the last of the participants is the aggregator, if there is one."""
+
+    has_aggregator: bool = False
+    rounds: int = 1
+
+
+class ConcurrentGroupChat(BaseGroupChat, Component[ConcurrentGroupChatConfig]):
     """A team whose members work on the same task at the same time; then one of them may join what they said.
 
     In the first round each member hears the task only, in the next ones what the others said in the round before. AutoGen
@@ -36,6 +45,9 @@ class ConcurrentGroupChat(BaseGroupChat):
     Raises:
         TeamDeclarationError: There is nobody to speak, or no round (a ValueError).
     """
+
+    component_config_schema = ConcurrentGroupChatConfig
+    component_provider_override = "callboard.teams.ConcurrentGroupChat"
 
     def __init__(
         self,
@@ -68,6 +80,20 @@ class ConcurrentGroupChat(BaseGroupChat):
         self._aggregator = aggregator
         self._rounds = rounds
         self._speakers_func = speakers_func
+
+    def _to_config(self) -> ConcurrentGroupChatConfig:
+        if self._speakers_func is not None:
+            raise NotDumpableError("ConcurrentGroupChat", "its speakers_func is a function")
+        return ConcurrentGroupChatConfig(
+            **common_config(self), has_aggregator=self._aggregator is not None, rounds=self._rounds
+        )
+
+    @classmethod
+    def _from_config(cls, config: ConcurrentGroupChatConfig) -> Self:
+        arguments = config.arguments()
+        if config.has_aggregator:
+            *arguments["participants"], arguments["aggregator"] = arguments["participants"]
+        return cls(**arguments, rounds=config.rounds)
 
     def new_selection(self) -> SpeakerSelection:
         """All at once, beginning with the first round."""

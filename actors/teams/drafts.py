@@ -33,6 +33,10 @@ class Drafts:
         run: Id of the run.
         turn: The turn, as a path.
         source: Who speaks.
+
+    Attributes:
+        attempt: Name of the attempt.
+        first: Number of the first draft in the stream; 0: there is none.
     """
 
     def __init__(self, runtime: AgentRuntime, run: str, turn: tuple[int, ...], source: str) -> None:
@@ -43,6 +47,7 @@ class Drafts:
         self._source = source
         self._waiting: list[Said] = []
         self._writing: asyncio.Task[None] | None = None
+        self.first = 0
 
     async def show(self, message: Said) -> None:
         """Lets readers see something.
@@ -73,4 +78,5 @@ class Drafts:
                 Shown(turn=self._turn, source=self._source, attempt=self.attempt, messages=part)
                 for part in parts_of(messages)
             ]
-            await self._runtime.write_run(self._run, shown, tag=tag_of(self._turn), now=True)
+            number = await self._runtime.write_run(self._run, shown, tag=tag_of(self._turn), now=True)
+            self.first = self.first or number

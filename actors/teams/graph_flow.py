@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from callboard.conditions.base import TerminationCondition
+from callboard.foundation.component import Component
 from callboard.messages.base import BaseAgentEvent, BaseChatMessage
 
+from .config import TeamConfig, common_config
 from .errors import TeamDeclarationError
 from .graph.digraph import DiGraph
 from .group_chat import BaseGroupChat
@@ -16,7 +18,13 @@ from .selection import SpeakerSelection
 from .selections.graph import GraphSelection
 
 
-class GraphFlow(BaseGroupChat):
+class GraphFlowConfig(TeamConfig):
+    """A GraphFlow as plain data."""
+
+    graph: DiGraph
+
+
+class GraphFlow(BaseGroupChat, Component[GraphFlowConfig]):
     """A team whose members follow each other as the edges of a graph say: one after the other, several at once, in loops.
 
     A member speaks when the edges to it have been taken: all of a group, or any. All who are ready speak at the same time,
@@ -38,6 +46,9 @@ class GraphFlow(BaseGroupChat):
     Raises:
         TeamDeclarationError: The graph can't be carried out, or it has loops and nothing limits them (a ValueError).
     """
+
+    component_config_schema = GraphFlowConfig
+    component_provider_override = "callboard.teams.GraphFlow"
 
     def __init__(
         self,
@@ -71,6 +82,16 @@ class GraphFlow(BaseGroupChat):
                 "A termination condition is required for cyclic graphs without a maximum turn limit."
             )
         self._graph = graph
+
+    def _to_config(self) -> GraphFlowConfig:
+        for node in self._graph.nodes.values():
+            for edge in node.edges:
+                edge.check_is_plain()
+        return GraphFlowConfig(**common_config(self), graph=self._graph)
+
+    @classmethod
+    def _from_config(cls, config: GraphFlowConfig) -> Self:
+        return cls(**config.arguments(), graph=config.graph)
 
     def new_selection(self) -> SpeakerSelection:
         """Along the edges, beginning with the start nodes."""

@@ -26,6 +26,7 @@ from .client import TeamClient
 from .errors import TeamDeclarationError, TeamNotRunError
 from .here import ConversationHere
 from .hosting import Declaring, host, hosted_types
+from .joining import introduce
 from .local import Participant
 from .loop import TeamPlan
 from .selection import Member, SpeakerSelection
@@ -80,6 +81,7 @@ class BaseGroupChat(Team):
         self._description = description
         self._participants = list(participants)
         self._termination = termination_condition
+        introduce(participants)
         members = [Member(participant.name, participant.description) for participant in participants]
         factory = _factory(participants, custom_message_types or (), output_content_type)
         self._plan = TeamPlan(manager_name, members, max_turns, emit_team_events, factory)

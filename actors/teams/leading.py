@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Coroutine, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from callboard.agents.task import Said
 from callboard.broker import AgentId
 from callboard.broker.outages import is_outage
 from callboard.messages.base import BaseChatMessage
 from callboard.messaging import Messaging
+from callboard.runtime.control import Control
 
 from .loop import Next, Spoken, TurnLoop
 from .manager_state import CurrentRun, ManagerState
@@ -29,14 +31,21 @@ class Leading:
 
     Args:
         manager: Tells members and larger teams what they are to know.
+        control: Interrupts and cancels members, past their queued messages.
         state: What is remembered.
         loop: The turn loop.
         teams: Names of the members that are teams.
     """
 
     def __init__(
-        self, manager: Messaging, state: ManagerState, loop: TurnLoop, teams: frozenset[str]
+        self,
+        manager: Messaging,
+        control: Control,
+        state: ManagerState,
+        loop: TurnLoop,
+        teams: frozenset[str],
     ) -> None:
+        self._control = control
         self._manager = manager
         self._state = state
         self._loop = loop
@@ -65,15 +74,16 @@ class Leading:
         await reached("run begins")
         return ""
 
-    async def hear(self, run: CurrentRun | None, spoken: Spoken, attempt: str) -> None:
+    async def hear(self, run: CurrentRun | None, member: str, answer: Answer) -> None:
         """A member has spoken."""
+        spoken = Spoken(member, answer.turn, answer.messages, answer.is_team)
         speaking = self._state.speaking.get(spoken.member)
         if run is None or speaking is None or speaking.turn != spoken.turn:
             self._hear_late(spoken)
             return
         self._loop.show = lambda event: self.stage.show(run, event)
-        self.stage.turn(run, spoken.turn, spoken.member, attempt, spoken.messages)
-        self._state.called_off.pop(spoken.member, None)
+        self.stage.turn(run, member, answer)
+        self._state.called_off.pop(member, None)
         await self._go_on(run, self._loop.hear(spoken))
         await reached("turn ends")
 
@@ -130,11 +140,18 @@ class Leading:
                 inside=run.inside,
                 told=told,
             )
-            await tell_all_of(self._manager, speak, self.address(name))
+            to, asking = self.address(name), self._asking(run, speaking.turn)
+            await tell_all_of(self._manager, speak, to, message_id=asking, cancellable=True)
 
     def _heard(self, name: str, speaking: Speaking) -> Sequence[BaseChatMessage]:
         """What is said to a member with a turn."""
         return heard_by(name, self._state.thread[self._state.heard.get(name, 0) : speaking.heard])
+
+    def _asking(self, run: CurrentRun, turn: int) -> str:
+        """Id of the message that asks for a turn: by it the turn is cancelled, wherever it is."""
+        # A hash: ids of conversations and runs may be long.
+        named = f"{self._manager.id}\0{run.run_id}\0{turn}".encode("utf-8", "surrogatepass")
+        return hashlib.sha256(named).hexdigest()[:32]
 
     async def _end(self, end: RunEnded) -> None:
         run = self._state.run
@@ -198,34 +215,37 @@ class Leading:
     # Orders
 
     async def pause(self, run: CurrentRun, now: bool) -> bool:
-        """Nobody begins to speak."""
-        if run.is_paused and not (now and not run.is_interrupted):
+        """Nobody begins to speak; `now`: who is speaking is interrupted as well."""
+        if run.is_paused and (run.is_interrupted or not now):
             return False
         run.is_paused = True
-        await self._tell_all("pause")
+        await self._tell_all(Told(what="pause", now=now))
         if now:
             run.is_interrupted = True
+            for agent in self._agents_speaking():
+                await self._control.pause(agent, by="team", now=True)
         return True
 
     async def resume(self, run: CurrentRun, now: bool) -> bool:
         """It goes on."""
         if not run.is_paused:
             return False
-        run.is_paused = run.is_interrupted = False
+        await self._let_go_on(run)
+        run.is_paused = False
         held, run.held = run.held, []
-        await self._tell_all("resume")
+        await self._tell_all(Told(what="resume"))
         await self._ask(run, held)
         return True
 
     async def stop(self, run: CurrentRun, now: bool) -> bool:
         """It ends when the turn under way has ended."""
         run.is_stopping = True
-        if not self._state.speaking or run.held:
+        if run.held or not self._state.speaking:
             await self._end(RunEnded(state="completed", stop_reason=STOPPED))
         return True
 
     async def abort(self, run: CurrentRun, now: bool) -> bool:
-        """It ends now. What members say from now on belongs to no turn."""
+        """It ends now. Whoever is speaking is cancelled, in whatever process; what they say all the same is not heard."""
         await self._end(RunEnded(state="cancelled"))
         return True
 
@@ -239,17 +259,31 @@ class Leading:
         return is_found
 
     async def _call_off(self, run: CurrentRun) -> None:
-        """Nobody waits any more for those who are speaking; a team passes it on to its members."""
+        """Nobody waits any more for those who are speaking: they are cancelled, and a team passes it on to its members."""
         for name, speaking in self._state.speaking.items():
             if name in run.held:
                 continue
             self._state.called_off[name] = [*self._state.called_off.get(name, ()), speaking]
             if name in self._teams:
                 await self._manager.tell(Told(what="abort"), self.address(name))
+            else:
+                await self._control.cancel(self._asking(run, speaking.turn))
+        await self._let_go_on(run)
 
-    async def _tell_all(self, what: Literal["pause", "resume"]) -> None:
+    async def _let_go_on(self, run: CurrentRun) -> None:
+        """Whoever was interrupted may speak again."""
+        if run.is_interrupted:
+            run.is_interrupted = False
+            for agent in self._agents_speaking():
+                await self._control.resume(agent, by="team")
+
+    async def _tell_all(self, told: Told) -> None:
         for member in self._loop.plan.members:
-            await self._manager.tell(Told(what=what), self.address(member.name))
+            await self._manager.tell(told, self.address(member.name))
+
+    def _agents_speaking(self) -> list[AgentId]:
+        """The members whose turn it is, but for teams: these interrupt their own members."""
+        return [self.address(name) for name in self._state.speaking if name not in self._teams]
 
     def address(self, member: str) -> AgentId:
         """Where a member lives: its type is behind that of its team, and its key is the conversation's id."""

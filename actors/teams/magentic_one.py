@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from callboard.conditions.base import TerminationCondition
+from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.messages.base import BaseAgentEvent, BaseChatMessage
 from callboard.models.base import ChatCompletionClient
 
+from .config import TeamConfig, common_config
 from .group_chat import BaseGroupChat
 from .local import Participant
 from .magentic.orchestrator import Orchestrator
@@ -18,7 +20,16 @@ from .selection import SpeakerSelection
 from .selections.magentic_one import MagenticOneSelection
 
 
-class MagenticOneGroupChat(BaseGroupChat):
+class MagenticOneGroupChatConfig(TeamConfig):
+    """A MagenticOneGroupChat as plain data."""
+
+    model_client: ComponentModel
+    max_turns: int | None = 20
+    max_stalls: int = 3
+    final_answer_prompt: str = FINAL_ANSWER
+
+
+class MagenticOneGroupChat(BaseGroupChat, Component[MagenticOneGroupChatConfig]):
     """A team whose work a model plans, directs and judges, as Magentic-One does.
 
     It writes down facts and a plan, and before each turn judges the work: done, then it gives the final answer, whose reason
@@ -43,6 +54,9 @@ class MagenticOneGroupChat(BaseGroupChat):
         emit_team_events: Whether readers see who is next.
         **options: See BaseGroupChat.
     """
+
+    component_config_schema = MagenticOneGroupChatConfig
+    component_provider_override = "callboard.teams.MagenticOneGroupChat"
 
     def __init__(
         self,
@@ -74,6 +88,23 @@ class MagenticOneGroupChat(BaseGroupChat):
         self._max_turns = max_turns
         self._max_stalls = max_stalls
         self._final_answer_prompt = final_answer_prompt
+
+    def _to_config(self) -> MagenticOneGroupChatConfig:
+        return MagenticOneGroupChatConfig(
+            **{**common_config(self), "max_turns": self._max_turns},
+            model_client=dumped(self._model_client, self),
+            max_stalls=self._max_stalls,
+            final_answer_prompt=self._final_answer_prompt,
+        )
+
+    @classmethod
+    def _from_config(cls, config: MagenticOneGroupChatConfig) -> Self:
+        return cls(
+            **config.arguments(),
+            model_client=ChatCompletionClient.load_component(config.model_client),
+            max_stalls=config.max_stalls,
+            final_answer_prompt=config.final_answer_prompt,
+        )
 
     def new_selection(self) -> SpeakerSelection:
         """The orchestrator, without a task."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from callboard.broker import AgentId
 from callboard.broker.buried import Buried
@@ -13,7 +13,7 @@ from callboard.routed import RoutedAgent
 
 from .leading import Leading
 from .led import LedTeam
-from .loop import Spoken, TurnLoop
+from .loop import TurnLoop
 from .manager_state import CurrentRun, ManagerState, Parent
 from .orders import (
     Accepted,
@@ -33,6 +33,9 @@ from .orders import (
 from .run_errors import failure_by
 from .saving import dump_team, load_team
 from .steps import reached
+
+if TYPE_CHECKING:
+    from callboard.runtime.runtime import RedisAgentRuntime
 
 RECENT: Final = 100  # runs whose ids are remembered
 BUSY: Final = "a run is under way"
@@ -200,7 +203,7 @@ class TeamManager(RoutedAgent[ManagerState]):
         if run is not None and run.parent is not None:
             leading = await self._leading()
             orders = {"pause": leading.pause, "resume": leading.resume, "abort": leading.abort}
-            await orders[message.what](run, False)
+            await orders[message.what](run, message.now)
             await self._keep(leading)
 
     # From members
@@ -211,8 +214,7 @@ class TeamManager(RoutedAgent[ManagerState]):
         await reached("answer heard")
         member = self._member(ctx.sender)
         leading = await self._leading()
-        spoken = Spoken(member, message.turn, message.messages, message.is_team)
-        await leading.hear(self.state.run, spoken, message.attempt)
+        await leading.hear(self.state.run, member, message)
         await self._keep(leading)
 
     @event
@@ -238,7 +240,8 @@ class TeamManager(RoutedAgent[ManagerState]):
     # Parts
 
     async def _leading(self) -> Leading:
-        return Leading(self, self.state, await self._turn_loop(), self._teams)
+        control = cast("RedisAgentRuntime", self.runtime).control
+        return Leading(self, control, self.state, await self._turn_loop(), self._teams)
 
     async def _turn_loop(self) -> TurnLoop:
         """The turn loop as the last commit left it, wherever that was."""
@@ -282,8 +285,10 @@ class TeamManager(RoutedAgent[ManagerState]):
         run, queued = self.state.run, len(self.state.queued)
         if run is None:
             return Accepted(run_id=run_id, queued=queued, done=done)
-        waiting = run.held if run.is_paused and run.held else list(self.state.speaking)
-        return Accepted(run_id=run_id, state=run.state, waiting=waiting, queued=queued, done=done)
+        waiting, is_held = list(self.state.speaking), set(run.held) == set(self.state.speaking)
+        return Accepted(
+            run_id=run_id, state=run.state, waiting=waiting, is_held=is_held, queued=queued, done=done
+        )
 
     def _address(self, member: str) -> AgentId:
         return AgentId(f"{self.id.type}.{member}", self.id.key)

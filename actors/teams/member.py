@@ -79,7 +79,9 @@ class MemberActor(RoutedAgent[MemberMemory]):
         await reached("member answers")
         self.state.asked = message.turn
         is_team = isinstance(agent, Team)
-        answer = Answer(turn=message.turn, attempt=drafts.attempt, messages=said, is_team=is_team)
+        answer = Answer(
+            turn=message.turn, attempt=drafts.attempt, messages=said, drafts=drafts.first, is_team=is_team
+        )
         await tell_all_of(self, answer, ctx.sender)
 
     @event

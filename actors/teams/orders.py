@@ -32,6 +32,7 @@ class Accepted(_Order):
         run_id: The run that it concerns; "": there is none.
         state: How that run stands.
         waiting: Who has not spoken yet, of those whose turn it is; with a paused run: who is to speak when it goes on.
+        is_held: Whether nobody is speaking, because the run is paused.
         queued: How many tasks wait.
         done: Whether something changed.
         problem: Why nothing was done, as text for people; "": something was, or nothing was left to do.
@@ -40,6 +41,7 @@ class Accepted(_Order):
     run_id: str = ""
     state: RunState = "idle"
     waiting: list[str] = Field(default_factory=list)
+    is_held: bool = False
     queued: int = 0
     done: bool = True
     problem: str = ""
@@ -160,12 +162,15 @@ class Answer(_Order):
         turn: The turn it was asked for.
         attempt: Tells this attempt at the turn from others, in what was shown on the way.
         messages: What happened on the way, and at last what it says.
+        drafts: Number of the first draft that this attempt has shown; 0: it has shown none. Those of attempts before it,
+            whose process died, stay until the stream is cut: readers are told that they are void.
         is_team: Whether it is a team: then others hear every chat message.
     """
 
     turn: int
     attempt: str
     messages: list[AnyMessage]
+    drafts: int = 0
     is_team: bool = False
 
 
@@ -198,6 +203,7 @@ class Told(_Order):
     """The team was paused, or goes on; or its run was cancelled, which concerns members that are teams."""
 
     what: Literal["pause", "resume", "abort"]
+    now: bool = False
 
 
 # In the run's stream

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from callboard.conditions.base import TerminationCondition
+from callboard.foundation.component import Component
 from callboard.messages.base import BaseAgentEvent, BaseChatMessage
 
+from .config import TeamConfig, common_config
 from .group_chat import BaseGroupChat
 from .local import Participant
 from .selection import SpeakerSelection
 from .selections.round_robin import RoundRobinSelection
 
 
-class RoundRobinGroupChat(BaseGroupChat):
+class RoundRobinGroupChatConfig(TeamConfig):
+    """A RoundRobinGroupChat as plain data."""
+
+
+class RoundRobinGroupChat(BaseGroupChat, Component[RoundRobinGroupChatConfig]):
     """A team whose members speak one after the other, again and again.
 
     Args:
@@ -25,6 +31,9 @@ class RoundRobinGroupChat(BaseGroupChat):
         max_turns: How many turns a run has at most.
         **options: See BaseGroupChat.
     """
+
+    component_config_schema = RoundRobinGroupChatConfig
+    component_provider_override = "callboard.teams.RoundRobinGroupChat"
 
     def __init__(
         self,
@@ -49,6 +58,13 @@ class RoundRobinGroupChat(BaseGroupChat):
             emit_team_events=emit_team_events,
             **options,
         )
+
+    def _to_config(self) -> RoundRobinGroupChatConfig:
+        return RoundRobinGroupChatConfig(**common_config(self))
+
+    @classmethod
+    def _from_config(cls, config: RoundRobinGroupChatConfig) -> Self:
+        return cls(**config.arguments())
 
     def new_selection(self) -> SpeakerSelection:
         """One after the other, beginning with the first."""

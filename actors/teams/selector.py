@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from callboard.agents.copying import copy_of
 from callboard.conditions.base import TerminationCondition
+from callboard.foundation.component import Component, ComponentModel, NotDumpableError, dumped
 from callboard.memory.contexts.base import ChatCompletionContext
 from callboard.memory.contexts.windows import UnboundedChatCompletionContext
 from callboard.messages.base import BaseAgentEvent, BaseChatMessage
 from callboard.models.base import ChatCompletionClient
 
+from .config import TeamConfig, common_config
 from .errors import TeamDeclarationError
 from .group_chat import BaseGroupChat
 from .local import Participant
@@ -30,7 +32,18 @@ Who of {participants} should speak next? Answer with that one name, and nothing 
 """
 
 
-class SelectorGroupChat(BaseGroupChat):
+class SelectorGroupChatConfig(TeamConfig):
+    """A SelectorGroupChat as plain data."""
+
+    model_client: ComponentModel
+    selector_prompt: str = SELECTOR_PROMPT
+    allow_repeated_speaker: bool = False
+    max_selector_attempts: int = 3
+    model_client_streaming: bool = False
+    model_context: ComponentModel | None = None
+
+
+class SelectorGroupChat(BaseGroupChat, Component[SelectorGroupChatConfig]):
     """A team in which a model reads along, and says after each turn who speaks next.
 
     The model has to mention exactly one name; else it is told so and asked again. When it has not done it after
@@ -57,6 +70,9 @@ class SelectorGroupChat(BaseGroupChat):
     Raises:
         TeamDeclarationError: There are fewer than two members, or the prompt has other fields (a ValueError).
     """
+
+    component_config_schema = SelectorGroupChatConfig
+    component_provider_override = "callboard.teams.SelectorGroupChat"
 
     def __init__(
         self,
@@ -104,6 +120,33 @@ class SelectorGroupChat(BaseGroupChat):
         )
         self._model_client = model_client
         self._model_context = model_context
+
+    def _to_config(self) -> SelectorGroupChatConfig:
+        setup, context = self._setup, self._model_context
+        if setup.selector_func is not None or setup.candidate_func is not None:
+            raise NotDumpableError("SelectorGroupChat", "its selector_func and candidate_func are functions")
+        return SelectorGroupChatConfig(
+            **common_config(self),
+            model_client=dumped(self._model_client, self),
+            selector_prompt=setup.prompt,
+            allow_repeated_speaker=setup.allow_repeated_speaker,
+            max_selector_attempts=setup.max_attempts,
+            model_client_streaming=setup.streaming,
+            model_context=None if context is None else dumped(context, self),
+        )
+
+    @classmethod
+    def _from_config(cls, config: SelectorGroupChatConfig) -> Self:
+        context = config.model_context
+        return cls(
+            **config.arguments(),
+            model_client=ChatCompletionClient.load_component(config.model_client),
+            selector_prompt=config.selector_prompt,
+            allow_repeated_speaker=config.allow_repeated_speaker,
+            max_selector_attempts=config.max_selector_attempts,
+            model_client_streaming=config.model_client_streaming,
+            model_context=None if context is None else ChatCompletionContext.load_component(context),
+        )
 
     def new_selection(self) -> SpeakerSelection:
         """The model, with a context of its own."""

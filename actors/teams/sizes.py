@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from callboard.agents.task import Said
@@ -30,9 +31,19 @@ def parts_of(messages: Sequence[Said]) -> Iterator[list[Said]]:
     yield part
 
 
-async def tell_all_of(agent: Messaging, message: Any, recipient: AgentId | str) -> None:
+async def tell_all_of(
+    agent: Messaging,
+    message: Any,
+    recipient: AgentId | str,
+    *,
+    message_id: str | None = None,
+    cancellable: bool = False,
+) -> None:
     """Tell something that grows with a conversation; where it is too large for an inbox, it is kept beside it."""
+    tell = partial(
+        agent.tell, message, recipient, message_id=message_id, if_buried=True, cancellable=cancellable
+    )
     try:
-        await agent.tell(message, recipient, if_buried=True)
+        await tell()
     except PayloadTooLargeError:
-        await agent.tell(message, recipient, if_buried=True, claim_check=True)
+        await tell(claim_check=True)

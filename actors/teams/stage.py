@@ -11,7 +11,7 @@ from callboard.messages.base import BaseAgentEvent
 
 from .drafts import Drafts, tag_of
 from .manager_state import CurrentRun
-from .orders import RunEnded, Shown
+from .orders import Answer, RunEnded, Shown
 from .sizes import parts_of
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class _Batch:
     stream: str
     tag: str
     settles: str
+    since: int
     events: list[Shown | RunEnded] = field(default_factory=list)
 
 
@@ -62,20 +63,22 @@ class Stage:
             run, Shown(turn=turn, source=self._name, attempt=attempt, messages=list(messages), is_final=True)
         )
 
-    def turn(self, run: CurrentRun, number: int, source: str, attempt: str, messages: Sequence[Said]) -> None:
-        """Something that a member has said. It takes the place of its drafts."""
-        turn = (*run.inside, number)
-        parts = list(parts_of(messages))
+    def turn(self, run: CurrentRun, member: str, answer: Answer) -> None:
+        """What a member has said, in parts that are small enough. It takes the place of its drafts."""
+        turn = (*run.inside, answer.turn)
+        has_drafts = (answer.drafts or answer.is_team) and not run.inside
+        parts = list(parts_of(answer.messages))
         for count, part in enumerate(parts, 1):
             shown = Shown(
                 turn=turn,
-                source=source,
-                attempt=attempt,
+                source=member,
+                attempt=answer.attempt,
                 messages=part,
                 is_final=True,
                 goes_on=count < len(parts),
             )
-            self._add(run, shown, "" if run.inside or count > 1 else tag_of(turn))
+            settles = tag_of(turn) if has_drafts and count == 1 else ""
+            self._add(run, shown, settles, answer.drafts)
 
     def ended(self, run: CurrentRun, end: RunEnded) -> None:
         """The end of a run."""
@@ -92,14 +95,17 @@ class Stage:
         if self._drafts is not None:
             await self._drafts.flush()
         for batch in self._batches:
-            await self._runtime.write_run(batch.stream, batch.events, tag=batch.tag, settles=batch.settles)
+            await self._runtime.write_run(
+                batch.stream, batch.events, tag=batch.tag, settles=batch.settles, since=batch.since
+            )
         self._batches.clear()
 
-    def _add(self, run: CurrentRun, entry: Shown | RunEnded, settles: str = "") -> None:
+    def _add(self, run: CurrentRun, entry: Shown | RunEnded, settles: str = "", since: int = 0) -> None:
         tag = tag_of(run.inside)
         last = self._batches[-1] if self._batches else None
         if last is None or (last.stream, last.tag) != (run.stream, tag) or (settles and last.settles):
-            last = _Batch(run.stream, tag, settles)
+            last = _Batch(run.stream, tag, settles, since)
             self._batches.append(last)
-        last.settles = last.settles or settles
+        if settles:
+            last.settles, last.since = settles, since
         last.events.append(entry)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from callboard.agents.chat_agent import ChatAgent
 from callboard.agents.team import Team
 from callboard.conditions.base import TerminationCondition
+from callboard.foundation.component import Component
 from callboard.messages.base import BaseAgentEvent, BaseChatMessage
 from callboard.messages.chat import HandoffMessage
 
+from .config import TeamConfig, common_config
 from .errors import ParticipantTypeError, TeamDeclarationError
 from .group_chat import BaseGroupChat
 from .selection import SpeakerSelection
 from .selections.swarm import SwarmSelection
 
 
-class Swarm(BaseGroupChat):
+class SwarmConfig(TeamConfig):
+    """A Swarm as plain data."""
+
+
+class Swarm(BaseGroupChat, Component[SwarmConfig]):
     """A team whose members hand over to each other: the target of the last HandoffMessage speaks.
 
     The first member begins, and whoever has not handed over speaks again. A run that ended because of a
@@ -38,6 +44,9 @@ class Swarm(BaseGroupChat):
         ParticipantTypeError: A member is a team (a TypeError).
         TeamDeclarationError: The first member does not produce HandoffMessages (a ValueError).
     """
+
+    component_config_schema = SwarmConfig
+    component_provider_override = "callboard.teams.Swarm"
 
     def __init__(
         self,
@@ -67,6 +76,13 @@ class Swarm(BaseGroupChat):
         )
         if HandoffMessage not in participants[0].produced_message_types:
             raise TeamDeclarationError("The first participant must be able to produce a handoff messages.")
+
+    def _to_config(self) -> SwarmConfig:
+        return SwarmConfig(**common_config(self))
+
+    @classmethod
+    def _from_config(cls, config: SwarmConfig) -> Self:
+        return cls(**config.arguments())
 
     def new_selection(self) -> SpeakerSelection:
         """Whoever is handed over to, beginning with the first."""

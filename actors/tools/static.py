@@ -72,6 +72,11 @@ class StaticWorkbench(CallingWorkbench, Component[StaticWorkbenchConfig]):
                 for name, tool in self._tools.items()
             }
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the tools, with overrides."""
+        return [self._overrides.shown(tool.schema)["name"] for tool in self._tools.values()]
+
     async def list_tools(self) -> list[ToolSchema]:
         """The schemas of the tools, with overrides."""
         return [self._overrides.shown(tool.schema) for tool in self._tools.values()]

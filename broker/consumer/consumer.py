@@ -229,6 +229,13 @@ class Consumer:
         if self._boxes.step_back(concerns):
             self._wake.set()
 
+    def interrupt(self, concerns: Callable[[Delivery], bool]) -> None:
+        """The same, and what runs of such a delivery is cancelled and goes back; no attempt is counted."""
+        running = [box for box in self._boxes if box.task is not None and concerns(box.queue[0])]
+        # guard: a pause at once ends what runs
+        self._runners.cancel(running, "interrupted")
+        self.step_back(concerns)
+
     def drain(self) -> None:
         """Takes nothing new; `run` ends when what runs has ended."""
         self._boxes.close_all()

@@ -168,6 +168,11 @@ class Runners:
         if mailbox.fenced:
             _forget_cancellations(task)
             return
+        # guard: a handler that ignores an interruption leaves none to the next
+        if mailbox.ended and not self._ending:
+            # It was interrupted and ended as if it had not been: neither is meant for the next one.
+            mailbox.ended = False
+            _forget_cancellations(task)
         if isinstance(outcome, Commit):
             mailbox.closing = mailbox.closing or outcome.alone
         elif not isinstance(outcome, DeadLetter):

@@ -132,11 +132,12 @@ def streaming(site: Site) -> dict[str, float]:
     with _workers(site, "streamed") as (namespace, _):
 
         async def work(runtime: RedisAgentRuntime) -> list[float]:
-            late = []
-            async for item in TeamClient(runtime, "streamed").run_stream(task="go"):
-                if isinstance(item, ModelClientStreamingChunkEvent):
-                    late.append(time.time() - float(item.content))
-            return late
+            stream = TeamClient(runtime, "streamed").run_stream(task="go")
+            return [
+                time.time() - float(item.content)
+                async for item in stream
+                if isinstance(item, ModelClientStreamingChunkEvent)
+            ]
 
         late = sorted(run(_with_client(site, namespace, work)))
         return {

@@ -80,14 +80,14 @@ async def test_it_goes_on_in_another_process(kind: str, runtimes: Runtimes) -> N
 
 async def test_a_task_that_the_strategy_refuses(runtime: RedisAgentRuntime) -> None:
     ends = HandoffTermination("user")
-    team = Swarm([Passer("ann", ["user"])], termination_condition=ends, runtime=runtime)
+    team = Swarm([Passer("ann", ["user", "user"])], termination_condition=ends, runtime=runtime)
     await team.run(task="Begin.")
     with pytest.raises(
         TeamTaskError, match="The existing handoff target user is not one of the participants"
     ):
         await team.run(task="Go on.")
     result = await team.run(task=HandoffMessage(content="Go.", target="ann", source="user"))
-    assert speakers_of(result) == "user ann ann" or speakers_of(result).startswith("user ann")
+    assert speakers_of(result) == "user ann"
 
 
 class Answer(BaseModel):

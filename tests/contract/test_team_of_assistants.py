@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ def counts(messages: Sequence[LLMMessage]) -> Answer:
     return f"I know {len(messages) - 1}"
 
 
-def a_team(runtime: RedisAgentRuntime, **options: str) -> RoundRobinGroupChat:
+def a_team(runtime: RedisAgentRuntime, **options: Any) -> RoundRobinGroupChat:
     ada = AssistantAgent(
         "ada", ReplayChatCompletionClient(default=looks_first), tools=[look], max_tool_iterations=2
     )

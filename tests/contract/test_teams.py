@@ -13,6 +13,7 @@ from callboard.cancellation import CancellationToken
 from callboard.conditions import MaxMessageTermination, TextMentionTermination
 from callboard.messages import ModelClientStreamingChunkEvent
 from callboard.runtime.runtime import RedisAgentRuntime
+from callboard.runtime.steps import running_context
 from callboard.teams import (
     Choice,
     Floor,
@@ -25,6 +26,7 @@ from callboard.teams import (
     TeamRunError,
     TeamStateError,
 )
+from callboard.teams.hosting import host
 from callboard.teams.selections.round_robin import RoundRobinSelection
 from tests.helpers.chat import Echo, Streamer, texts
 from tests.helpers.eventually import eventually
@@ -287,3 +289,79 @@ async def test_an_outage_in_the_middle_of_a_choice_is_waited_for(runtime: RedisA
     Unreachable.calls = -1  # the second choice, when an answer was heard
     team = UnreachableGroupChat([Echo("a")], max_turns=2, runtime=runtime)
     assert texts(await team.run(task="go")) == ["go", "a1:go", "a2:"]
+
+
+class Recording(Gated):
+    """Does something once before it waits at its gate, and counts how often it was cancelled."""
+
+    done: ClassVar[list[str]] = []
+    cancelled: ClassVar[list[str]] = []
+
+    async def on_messages_stream(
+        self, messages: Sequence[Any], cancellation_token: CancellationToken
+    ) -> AsyncGenerator[Any, None]:
+        ctx = running_context()
+        assert ctx is not None
+        await ctx.once("effect", self._effect)
+        try:
+            async for item in super().on_messages_stream(messages, cancellation_token):
+                yield item
+        except asyncio.CancelledError:
+            self.cancelled.append(self.name)
+            raise
+
+    async def _effect(self) -> str:
+        self.done.append(self.name)
+        return "done"
+
+
+@pytest.fixture
+def recording() -> Recording:
+    Recording.done.clear()
+    Recording.cancelled.clear()
+    return Recording("a")
+
+
+async def test_paused_now_a_turn_is_interrupted_and_goes_on_from_what_it_recorded(
+    runtimes: Runtimes, recording: Recording
+) -> None:
+    """Also in another process, after a restart of everything."""
+    first, second = runtimes.new(), runtimes.new()
+    for runtime in (first, second):
+        await host(RoundRobinGroupChat([recording, Echo("b")], max_turns=2), runtime, "team")
+    first.start()
+    client = TeamClient(runtimes.new(), "team")
+    reading = asyncio.ensure_future(client.run(task="go"))
+    await asyncio.wait_for(Gated.began["a"].wait(), 20)
+    assert await client.pause(now=True)
+    await eventually(lambda: Recording.cancelled == ["a"])
+    await first.stop()
+    Gated.gates["a"].set()
+    second.start()
+    assert await client.resume()
+    assert texts(await reading) == ["go", "a1:go", "b1:go,a1"]
+    assert Recording.done == ["a"]
+
+
+async def test_a_cancelled_run_cancels_who_is_speaking_and_a_paused_one_leaves_nobody_paused(
+    runtimes: Runtimes, recording: Recording
+) -> None:
+    runtime = runtimes.new()
+    await host(RoundRobinGroupChat([recording, Echo("b")], max_turns=2), runtime, "team")
+    runtime.start()
+    client = TeamClient(runtimes.new(), "team")
+    for pauses in (False, True):
+        Gated.began["a"].clear()
+        Recording.cancelled.clear()
+        running = asyncio.ensure_future(client.run(task="go"))
+        await asyncio.wait_for(Gated.began["a"].wait(), 20)
+        if pauses:
+            assert await client.pause(now=True)
+        assert await client.abort()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        await eventually(lambda: Recording.cancelled == ["a"])
+    assert not await runtime.control.paused()
+    Gated.gates["a"].set()
+    # Nothing of what was cancelled was said; what its speaker had heard for it is heard now.
+    assert texts(await client.run(task="more")) == ["more", "b2:more", "a1:go,go,b1,more,b2"]

@@ -63,7 +63,7 @@ def a_manager(chat: GroupChat, *answers: Any, **options: Any) -> GroupChatManage
 
 def a_group(names: Sequence[str] = "abc", **options: Any) -> GroupChat:
     """A group of agents who speak in turn."""
-    return GroupChat(agents(names), **{"speaker_selection_method": "round_robin", **options})  # type: ignore[arg-type]
+    return GroupChat(agents(names), **{"speaker_selection_method": "round_robin", **options})
 
 
 def said(messages: Sequence[dict[str, Any]]) -> list[tuple[str, Any]]:

@@ -31,4 +31,12 @@ AGENT_MUTATIONS: Final = (
             f"{HANDLERS}test_code_that_was_refused_is_refused_again_without_a_question",
         ),
     ),
+    Mutation(
+        "a handoff is not created again in the next attempt",
+        "what changes the agent itself is done again in every attempt",
+        becomes("pass"),
+        (
+            "unit/actors/dispatch/test_on_the_bus.py::test_an_attempt_that_comes_again_creates_the_handoff_again_and_asks_nobody_twice",
+        ),
+    ),
 )

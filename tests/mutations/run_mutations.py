@@ -1,4 +1,4 @@
-"""Ways to break the streams of runs, and what the sender of a buried message hears."""
+"""Ways to break the streams of runs, what the sender of a buried message hears, and interruptions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from .mutation import ON, Mutation
 STREAMS = "contract/test_runtime_run_streams.py::"
 WRITES = "contract/test_run_writes.py::"
 READER = "unit/broker/redis/client/test_run_reader.py::"
+INTERRUPT = "contract/test_runtime_interrupt.py::"
 TELLS = "contract/test_buried_tells.py::"
 
 RUN_MUTATIONS: Final = (
@@ -75,5 +76,19 @@ RUN_MUTATIONS: Final = (
         "who sent a message hears that it was buried",
         removed,
         (f"{TELLS}test_one_whose_process_died{ON}",),
+    ),
+    Mutation(
+        "what runs goes on although it is paused at once",
+        "a pause at once ends what runs",
+        removed,
+        (f"{INTERRUPT}test_what_runs_is_interrupted_and_runs_again{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "the next handler is taken for one that was interrupted",
+        "a handler that ignores an interruption leaves none to the next",
+        never,
+        (f"{INTERRUPT}test_a_handler_that_goes_on_all_the_same{ON}",),
+        quick=False,
     ),
 )

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from callboard.agents.base import BaseChatAgent
 from callboard.agents.chat_agent import Response
 from callboard.agents.errors import AssistantSettingError, NobodyToAskError, NoResponseError
+from callboard.agents.guardrails.chain import GuardrailChain
 from callboard.agents.guardrails.guardrail import Guardrail
-from callboard.agents.guardrails.guards import Guards
 from callboard.agents.guardrails.verdicts import Asks, Decision
 from callboard.agents.handoff import Handoff
 from callboard.agents.task import Said
@@ -179,16 +179,22 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
                     return item
         raise NoResponseError(self.name)
 
-    async def on_messages_stream(
+    def on_messages_stream(
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
     ) -> AsyncGenerator[Said | Response, None]:
         """The same; yields what happens as it happens, and at last the Response."""
+        return self._take_turn(self._setup, messages, cancellation_token)
+
+    async def _take_turn(
+        self, setup: Setup, messages: Sequence[BaseChatMessage], token: CancellationToken
+    ) -> AsyncGenerator[Said | Response, None]:
+        """Take a turn with settings that may be made for it."""
         if self._draft is not None:
             await self._draft.give_up()  # a turn whose reader has left without closing it
         self._draft = draft = Draft(self.name, self._model_context)
         async with draft:
-            guards = Guards(self._setup.guardrails, self.on_guardrail_asks)
-            turn = Turn(self._setup, guards, draft, messages, cancellation_token)
+            guardrails = GuardrailChain(setup.guardrails, self.on_guardrail_asks)
+            turn = Turn(setup, guardrails, draft, messages, token)
             async with aclosing(turn.run()) as items:
                 async for item in items:
                     yield item

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeAlias
 
 from pydantic import BaseModel
 
 from callboard.agents.guardrails.guardrail import Guardrail
 from callboard.agents.handoff import Handoff
 from callboard.memory.base import Memory
-from callboard.memory.llm_messages import SystemMessage
+from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult, SystemMessage
 from callboard.models.base import ChatCompletionClient
 from callboard.models.info import ModelInfo
 from callboard.tools.unknown import IfUnknown
 from callboard.tools.workbench import Workbench
 
 from .summary import ToolCallSummaryFormatter
+
+CallHere: TypeAlias = Callable[[FunctionCall], Awaitable[FunctionExecutionResult]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,9 @@ class Setup:
         max_answer_refusals: How often the model may write another answer in place of a refused one.
         if_unknown: By tool, what to do when its outcome is unknown after a crash.
         metadata: Anything about it.
+        here: By tool, what carries out a call that changes nothing but the agent itself. Such calls are carried out one
+            after the other before the others, in every attempt of a turn: they are not recorded, for a turn that is made
+            again in another process begins with the agent as it was before.
     """
 
     name: str
@@ -61,6 +66,7 @@ class Setup:
     max_answer_refusals: int
     if_unknown: Mapping[str, IfUnknown]
     metadata: Mapping[str, str]
+    here: Mapping[str, CallHere] = field(default_factory=dict)
 
     @property
     def model_info(self) -> ModelInfo:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from callboard.agents.chat_agent import Response
 from callboard.agents.errors import NoTextError
-from callboard.agents.guardrails.guards import Guards
+from callboard.agents.guardrails.chain import GuardrailChain
 from callboard.agents.guardrails.verdicts import Refused
 from callboard.agents.task import Said
 from callboard.cancellation import CancellationToken
@@ -60,7 +60,7 @@ class Turn:
 
     Args:
         setup: The assistant.
-        guards: Its guardrails.
+        guardrails: Its guardrails.
         draft: What the turn adds to its context.
         messages: What is new.
         token: Ends it.
@@ -69,13 +69,13 @@ class Turn:
     def __init__(
         self,
         setup: Setup,
-        guards: Guards,
+        guardrails: GuardrailChain,
         draft: Draft,
         messages: Sequence[BaseChatMessage],
         token: CancellationToken,
     ) -> None:
         self._setup = setup
-        self._guards = guards
+        self._guardrails = guardrails
         self._draft = draft
         self._heard = messages
         self._token = token
@@ -103,7 +103,7 @@ class Turn:
     # The steps
 
     async def _listen(self) -> Happening:
-        heard = await self._guards.task(self._heard) if self._heard else self._heard
+        heard = await self._guardrails.task(self._heard) if self._heard else self._heard
         if isinstance(heard, Refused):
             yield self._response(refusal(heard, self._setup.name))
             return
@@ -141,6 +141,10 @@ class Turn:
         yield self._noted(ToolCallRequestEvent(content=calls, source=setup.name, models_usage=usage))
         taken = first_handoff(calls, setup.handoffs, self._refused)
         known = {**settled(calls, setup.handoffs, taken), **self._refused}
+        for number, call in enumerate(calls):
+            if number not in known and call.name in setup.here:
+                # guard: what changes the agent itself is done again in every attempt
+                known[number] = await setup.here[call.name](call)
         to_run = [call for number, call in enumerate(calls) if number not in known]
         running = Calls(to_run, self._bench, self._draft, self._token, setup.if_unknown)
         self._draft.act(known)
@@ -171,7 +175,7 @@ class Turn:
     async def _say(self) -> Happening:
         answer, name = self._answered(), self._setup.name
         message = spoken(self._setup, answer, self._message_id)
-        passed = await self._guards.answer(message)
+        passed = await self._guardrails.answer(message)
         if isinstance(passed, Refused):
             self._next = partial(self._try_again, message, passed)
             return
@@ -184,7 +188,7 @@ class Turn:
     async def _summarise(self) -> Happening:
         setup = self._setup
         message = summary_of(self._calls, self._results, setup.formatter, setup.name)
-        passed = await self._guards.answer(message)
+        passed = await self._guardrails.answer(message)
         if isinstance(passed, Refused):
             self._next = partial(self._try_again, message, passed)
             return
@@ -217,7 +221,7 @@ class Turn:
         self._message_id = str(uuid.uuid4())
         self._answer = None
         self._seen = await self._draft.get_messages()
-        shows_pieces = self._setup.is_streamed and not self._guards.checks_answers
+        shows_pieces = self._setup.is_streamed and not self._guardrails.checks_answers
         prompt = Prompt(
             self._setup, [*self._seen, *self._aside], self._message_id, shows_pieces, self._token, **options
         )
@@ -236,7 +240,7 @@ class Turn:
         """Take over calls as the guardrails let them go on, and the results of those that they refuse."""
         self._calls, self._refused = [], {}
         for number, call in enumerate(calls):
-            passed = await self._guards.call(call)
+            passed = await self._guardrails.call(call)
             if isinstance(passed, Refused):
                 self._refused[number] = wording.refused_result(call, passed)
             self._calls.append(call if isinstance(passed, Refused) else passed)

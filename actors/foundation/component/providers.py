@@ -59,6 +59,7 @@ PROVIDERS: Final[Mapping[str, tuple[str, ...]]] = {
         "OpenAIChatCompletionClient",
     ),
     "callboard.teams": (
+        "ConcurrentGroupChat",
         "GraphFlow",
         "MagenticOneGroupChat",
         "RoundRobinGroupChat",

@@ -1,12 +1,13 @@
 -- What goes before all queued work: cancel a request, pause and resume, reset an agent. Workers hear of it on the
 -- stream `control`; what must hold for work that nobody has taken yet stands in keys of its own.
 --
--- control  stream  fields do, of: `cancel` <request id>; `pause` and `make way` <target>
+-- control  stream  fields do, of: `cancel` <message id>; `pause`, `interrupt` and `make way` <target>
 -- paused, cancelled: see exceptions.lua
 -- shelved:<type>, resumed, urgent: see parked.lua; urgent:<type>  stream  the resets of a type; no group reads it
 --
--- ARGV: 'cancel', request id, until (ms)
---     | 'pause' or 'resume', 'type', 'key' or 'topic', name (`type`, `type/key` or topic), by whom
+-- ARGV: 'cancel', message id, until (ms)
+--     | 'pause' or 'resume', 'type', 'key' or 'topic', name (`type`, `type/key` or topic), by whom, and for 'pause' 'now' where
+--       what runs is interrupted as well
 --     | 'reset', agent type, key, message id, sender
 -- Returns 1 when that changed something, else 0.
 
@@ -26,8 +27,9 @@ end
 
 local function pause()
   local target = ARGV[2] .. ' ' .. ARGV[3]
-  if call('HSETNX', P .. 'paused', target, now_as_text() .. ' ' .. ARGV[4]) == 0 then return 0 end
-  tell('pause', target)
+  local is_new = call('HSETNX', P .. 'paused', target, now_as_text() .. ' ' .. ARGV[4]) == 1
+  if ARGV[5] == 'now' then tell('interrupt', target) elseif is_new then tell('pause', target) end
+  if not is_new then return 0 end
   event('paused', target, ARGV[4])
   return 1
 end

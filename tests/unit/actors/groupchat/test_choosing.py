@@ -11,6 +11,7 @@ from callboard.groupchat import (
     GroupChat,
     NoEligibleSpeakerError,
     SelectionContext,
+    SpeakerSelectionError,
     UndefinedNextAgentError,
 )
 from callboard.models import AssistantMessage, ReplayChatCompletionClient, SystemMessage, UserMessage
@@ -58,8 +59,9 @@ async def test_nobody_ends_the_chat() -> None:
 
 @pytest.mark.parametrize("choice", [an_agent("outside"), 1, "sometimes"], ids=["outside", "number", "method"])
 async def test_what_a_function_may_not_return(choice: Any) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(SpeakerSelectionError) as caught:
         await chosen(a_group(speaker_selection_method=lambda last, chat: choice))
+    assert isinstance(caught.value, ValueError)
 
 
 async def test_a_function_may_name_a_method() -> None:
@@ -127,14 +129,13 @@ def test_next_agent_needs_somebody_of_the_group() -> None:
 
 def with_functions(**functions: str) -> GroupChat:
     group = [
-        an_agent(name, function_map={function: print for function in functions.get(name, "").split()})
-        for name in "abc"
+        an_agent(name, function_map=dict.fromkeys(functions.get(name, "").split(), print)) for name in "abc"
     ]
     return GroupChat(
         group,
         [{"role": "assistant", "content": "", "tool_calls": [CALL]}],
         speaker_selection_method="round_robin",
-    )  # type: ignore[arg-type]
+    )
 
 
 @pytest.mark.parametrize(
@@ -346,6 +347,28 @@ async def test_the_group_chat_may_have_a_model_of_its_own() -> None:
         speaker_selection_method="auto", select_speaker_auto_llm_config=ReplayChatCompletionClient(["c"])
     )
     assert await chosen(chat, "a", "b") == "c"
+
+
+async def test_such_a_model_is_made_once_and_counts_under_its_own_name() -> None:
+    config = {"config_list": [{"model": "small", "model_client_cls": "Counted"}]}
+    chat = a_group(
+        speaker_selection_method="auto",
+        select_speaker_auto_llm_config=config,
+        select_speaker_auto_model_client_cls=Counted,
+    )
+    manager = a_manager(chat, "b")
+    for _ in range(2):
+        await chat.a_select_speaker(chat.agents[0], manager)
+    assert Counted.made == 1
+    assert set(manager.usage.cached) == {"small"}
+
+
+class Counted(ReplayChatCompletionClient):
+    made = 0
+
+    def __init__(self, model: str) -> None:
+        super().__init__([], default="c", model=model)
+        Counted.made += 1
 
 
 class Custom(ReplayChatCompletionClient):

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from callboard.agents import AssistantAgent, Handoff, TaskGuardrail
 from callboard.foundation.component import ComponentConfigError, ComponentVersionError, NotDumpableError
@@ -19,10 +18,6 @@ from callboard.tools import FunctionTool, StaticStreamWorkbench
 from .talking import assistant, calls, said
 
 HERE = __name__
-
-
-class Out(BaseModel):
-    total: int
 
 
 def three() -> str:
@@ -104,11 +99,11 @@ AUTOGENS: dict[str, Any] = {
                 "json_schema": {
                     "properties": {"total": {"title": "Total", "type": "integer"}},
                     "required": ["total"],
-                    "title": "Sum",
+                    "title": "ConfigSum",
                     "type": "object",
                 },
                 "format_string": "{total}!",
-                "content_model_name": "Sum",
+                "content_model_name": "ConfigSum",
             },
         },
     },

@@ -27,7 +27,7 @@ NO_CALLS: ModelInfo = {
 }
 
 
-class Out(BaseModel):
+class SettingsOut(BaseModel):
     text: str
 
 
@@ -105,8 +105,8 @@ def test_the_name_has_to_be_an_identifier() -> None:
     [
         ({}, [TextMessage, ToolCallSummaryMessage, HandoffMessage]),
         (
-            {"output_content_type": Out},
-            [TextMessage, ToolCallSummaryMessage, HandoffMessage, StructuredMessage[Out]],
+            {"output_content_type": SettingsOut},
+            [TextMessage, ToolCallSummaryMessage, HandoffMessage, StructuredMessage[SettingsOut]],
         ),
     ],
 )

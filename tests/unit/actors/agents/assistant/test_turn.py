@@ -32,7 +32,7 @@ from callboard.models.errors import ModelConnectionError
 from .talking import assistant, call, calls, prompts, remembered, said, says, short
 
 
-class Review(BaseModel):
+class Rating(BaseModel):
     score: int
 
 
@@ -248,14 +248,14 @@ async def test_structured_answers(reflects: bool) -> None:
     """AutoGen forgets the format where the model puts results into words."""
     answers = [calls("one"), '{"score": 5}'] if reflects else ['{"score": 5}']
     agent, model = assistant(
-        *answers, tools=TOOLS, output_content_type=Review, output_content_type_format="{score} points"
+        *answers, tools=TOOLS, output_content_type=Rating, output_content_type_format="{score} points"
     )
     message = (await agent.run(task="go")).messages[-1]
     assert isinstance(message, StructuredMessage)
-    assert message.content == Review(score=5)
+    assert message.content == Rating(score=5)
     assert message.to_text() == "5 points"
-    assert all(one["json_output"] is Review for one in model.create_calls)
-    assert StructuredMessage[Review] in agent.produced_message_types
+    assert all(one["json_output"] is Rating for one in model.create_calls)
+    assert StructuredMessage[Rating] in agent.produced_message_types
 
 
 async def test_a_model_that_asks_for_tools_when_it_is_to_put_results_into_words_is_an_error() -> None:

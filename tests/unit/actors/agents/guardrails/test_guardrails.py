@@ -212,7 +212,7 @@ async def test_pieces_of_answers_that_are_checked_are_not_shown(
     assert [kind for kind, _ in await said(agent)] == [*["piece"] * pieces, "TextMessage", "result"]
 
 
-class Sum(BaseModel):
+class GuardedSum(BaseModel):
     total: int
 
 
@@ -222,11 +222,11 @@ async def test_structured_answers_are_checked() -> None:
         return Refused("too much") if answer.content.total > 5 else None
 
     agent, _ = assistant(
-        '{"total": 9}', '{"total": 1}', output_content_type=Sum, guardrails=[AnswerGuardrail(small)]
+        '{"total": 9}', '{"total": 1}', output_content_type=GuardedSum, guardrails=[AnswerGuardrail(small)]
     )
     message = (await agent.run(task="go")).messages[-1]
     assert isinstance(message, StructuredMessage)
-    assert message.content == Sum(total=1)
+    assert message.content == GuardedSum(total=1)
 
 
 # Who checks

@@ -18,7 +18,7 @@ Decide: TypeAlias = Callable[[Asks], Awaitable[Decision]]
 """Asks a person."""
 
 
-class Guards:
+class GuardrailChain:
     """Asks guardrails in their order; each sees what the one before it has made of the thing.
 
     Args:
