@@ -9,34 +9,19 @@ server with OpenAI's API; OPENAI_MODEL names it.
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 
 from callboard.models import (
-    ChatCompletionClient,
     CreateResult,
     LLMMessage,
-    ModelInfo,
-    ReplayChatCompletionClient,
     SystemMessage,
     UserMessage,
 )
-from callboard.models.info import known_model
-from callboard.models.openai import OpenAIChatCompletionClient
+
+from .models import make_model
 
 QUESTION = "What is an actor?"
 SCRIPTED = "An actor is an agent with an address, a mailbox and a state of its own."
-# What a model is taken to be able to do when it is not one of the well-known.
-MODEST = ModelInfo(
-    vision=False, function_calling=False, json_output=False, family="unknown", structured_output=False
-)
-
-
-def make_client() -> ChatCompletionClient:
-    if not (os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")):
-        return ReplayChatCompletionClient([SCRIPTED])
-    model = os.environ.get("OPENAI_MODEL", "gpt-4o-mini")
-    return OpenAIChatCompletionClient(model, model_info=None if known_model(model) else MODEST)
 
 
 async def ask(question: str) -> CreateResult:
@@ -44,7 +29,7 @@ async def ask(question: str) -> CreateResult:
         SystemMessage(content="You answer in one sentence."),
         UserMessage(content=question, source="user"),
     ]
-    async with make_client() as client:
+    async with make_model(SCRIPTED) as client:
         async for item in client.create_stream(messages):
             if isinstance(item, CreateResult):
                 return item

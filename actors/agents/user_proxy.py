@@ -113,7 +113,7 @@ class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
             back = HandoffMessage(content=answer, target=handoff.source, source=self.name)
             yield Response(chat_message=back)
 
-    async def on_reset(self, cancellation_token: CancellationToken) -> None:
+    async def on_reset(self, cancellation_token: CancellationToken | None = None) -> None:
         """Nothing to do: it remembers nothing."""
 
     def _handoff(self, messages: Sequence[BaseChatMessage]) -> HandoffMessage | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,8 @@ from .exits import FAILED, CommandFailed, bad_use
 from .output import print_json, remark
 
 if TYPE_CHECKING:
+    from callboard.app import App
+    from callboard.broker import AgentId
     from callboard.runtime.runtime import RedisAgentRuntime
     from callboard.teams.orders import IfBusy
 
@@ -44,7 +47,7 @@ async def ask_team(runtime: RedisAgentRuntime, asked: TeamTask, token: Cancellat
         token: Cancels the run.
     """
     from callboard.agents.errors import AgentError
-    from callboard.teams import TeamClient, TeamError
+    from callboard.teams import TeamBusyError, TeamClient, TeamError
     from callboard.ui import Console
 
     client = TeamClient(runtime, asked.team, asked.conversation)
@@ -54,6 +57,12 @@ async def ask_team(runtime: RedisAgentRuntime, asked: TeamTask, token: Cancellat
             await _print_lines(stream)
         else:
             await Console(stream, output_stats=True)
+    except TeamBusyError as error:
+        raise CommandFailed(
+            f"the conversation {asked.conversation!r} of {asked.team} has a run under way: wait for its end, "
+            "or say --if-busy enqueue or --if-busy interrupt",
+            FAILED,
+        ) from error
     except (TeamError, AgentError) as error:
         raise CommandFailed(str(error), FAILED) from error
     if not asked.as_json:
@@ -70,6 +79,21 @@ async def _print_lines(stream: Any) -> None:
                 print_json({"stop_reason": item.stop_reason}, indent=None)
             elif is_kept(item):
                 print_json(item.dump(), indent=None)
+
+
+def types_of(app: App, team: str) -> list[str]:
+    """The agent types of a team: its manager first, then its members."""
+    return [team, *(known.type for known in app.declarations if known.type.startswith(f"{team}."))]
+
+
+def check_is_no_team(recipient: AgentId, text: str, app: App) -> None:
+    """Refuses a task that is sent to an agent of a team: that takes messages of teams only."""
+    name = recipient.type.partition(".")[0]
+    if name not in app.teams or text in app.message_types():
+        return
+    what = "is a team" if recipient.type == name else f"belongs to the team {name}"
+    example = f'callboard ask MODULE:APP {name} "the task" --conversation {shlex.quote(recipient.key)}'
+    bad_use(f"{recipient.type} {what}, which is given a task: {example}")
 
 
 def what_if_busy(value: str) -> IfBusy:

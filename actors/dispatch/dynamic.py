@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
@@ -184,10 +185,15 @@ class DynamicDispatcher(AbstractDynamicDispatcher):
     # Told by agents that use it
 
     def join(self, members: Sequence[str]) -> None:
-        """Learn who is in the team; see `AbstractDispatcher.join`. Those of several teams are taken together."""
+        """Learn who is in the team; see `AbstractDispatcher.join`.
+
+        Those of several teams are taken together. Handoffs that models created earlier are not offered any more when their
+        targets are not in the team.
+        """
         self._authorization.join(members)
-        for handoff in self.handoffs:
-            self._authorization.check_member(handoff.target)
+        for entry in self._entries.values():
+            if entry.origin != "created":
+                self._authorization.check_member(entry.handoff.target)
 
     def begin_turn(self) -> list[Handoff]:
         """An agent begins a turn; see `AbstractDynamicDispatcher.begin_turn`."""
@@ -253,11 +259,10 @@ class DynamicDispatcher(AbstractDynamicDispatcher):
         self._turn = saved.turn
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        other = type(self).__new__(type(self))
-        memo[id(self)] = other
-        other.__dict__.update(self.__dict__)  # entries and rules are values
+        memo[id(self)] = other = copy.copy(self)  # entries and rules are values
         other._entries = dict(self._entries)
         other._deleted = set(self._deleted)
+        other._authorization = copy.copy(self._authorization)
         return other
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, Self
 
 from callboard.agents.handoff import Handoff
 
@@ -37,3 +38,6 @@ class Dispatcher(AbstractDispatcher):
     def handoffs(self) -> list[Handoff]:
         """All handoffs, in their order."""
         return list(self._handoffs.values())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # it never changes

@@ -31,8 +31,8 @@ class Selector(Protocol):
         """Its model; None: it has none."""
         ...
 
-    def note_answer(self, result: CreateResult) -> None:
-        """A model was asked for it, and this is paid."""
+    def note_answer(self, result: CreateResult, model: str | None = None) -> None:
+        """A model was asked for it, and this is paid; without a name it was its own."""
         ...
 
 
@@ -60,7 +60,7 @@ async def choose_by_model(
     prompt = _prompts(chat, messages, agents)
     for attempt in range(1, attempts + 1):
         result = await client.create(prompt)
-        selector.note_answer(result)
+        selector.note_answer(result, client.model)
         answer = result.content if isinstance(result.content, str) else ""
         mentions = mentioned_agents(answer.strip(), agents)
         if chat.select_speaker_auto_verbose:
@@ -77,8 +77,10 @@ async def choose_by_model(
 
 
 def _client(chat: Group, selector: Selector) -> ChatCompletionClient:
-    config, classes = chat.select_speaker_auto_llm_config, chat.select_speaker_auto_model_client_cls
-    client = client_of(config, classes) if config else selector.client
+    if chat.selector_client is None:
+        config, classes = chat.select_speaker_auto_llm_config, chat.select_speaker_auto_model_client_cls
+        chat.selector_client = client_of(config, classes)
+    client = chat.selector_client or selector.client
     if client is None:
         raise SpeakerSelectionError(
             "No model can choose the next speaker: give the GroupChatManager a model (llm_config), "

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias, cast
 
-from .agent import Message
+from .agent import Agent, Message
 from .content import text_of
 from .model_client import recorded
 from .model_messages import to_model
@@ -24,6 +24,11 @@ SUMMARISE: Final = "Summarize the conversation above. Leave out introductions, a
 
 class Chatting(Peer):
     """The part of a `ConversableAgent` that begins chats."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._answers_to: dict[Agent, bool] = {}
+        self.human_inputs = []
 
     async def a_initiate_chat(
         self,
@@ -74,6 +79,29 @@ class Chatting(Peer):
     def initiate_chat(self, recipient: Peer, *args: Any, **kwargs: Any) -> ChatResult:
         """Chat with another agent; see `a_initiate_chat`."""
         return wait_for(self.a_initiate_chat(recipient, *args, **kwargs))
+
+    def who_pays(self) -> Sequence[Peer]:
+        """The agents that a chat with this one is paid for: itself."""
+        return [self]
+
+    def prepare_chat(
+        self, other: Peer, clear_history: bool, *, both: bool = True, answers: bool = True
+    ) -> None:
+        """A chat begins.
+
+        Args:
+            other: With whom.
+            clear_history: Whether what they have said to each other is forgotten.
+            both: Whether the other one prepares as well.
+            answers: Whether each answers what the other says.
+        """
+        self.reset_consecutive_auto_reply_counter(other)
+        self._answers_to[other] = answers
+        if clear_history:
+            self.clear_history(other)
+            self.human_inputs.clear()
+        if both:
+            other.prepare_chat(self, clear_history, both=False, answers=answers)
 
 
 async def _first(me: Peer, recipient: Peer, message: Opening, context: dict[str, Any]) -> str | Message:

@@ -13,14 +13,15 @@ from .chatting import Chatting
 from .content import text_of
 from .context_variables import ContextVariables
 from .counting import Counting
-from .errors import GroupChatDeclarationError, MessageError
+from .errors import GroupChatDeclarationError
 from .events import TextEvent
 from .functions import FunctionMap, execute
-from .histories import Histories, kept_message
+from .histories import Histories
 from .membership import Membership
 from .model_client import LLMConfig, client_of
 from .offering import Offering
 from .peer import HumanInputMode, Peer, Reply
+from .remembering import Remembering
 from .replies import Answered, by_functions, by_model, human_input, termination_or_human
 from .rules import ReplyRule, check_trigger, is_triggered
 from .stream import IOStream
@@ -33,7 +34,7 @@ SYSTEM_MESSAGE: Final = "You are a helpful AI assistant."
 TERMINATE: Final = "TERMINATE"
 
 
-class ConversableAgent(Membership, Chatting, Counting, Offering):
+class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
     """An agent that chats with other agents, with AG2's names. Whatever waits has an async twin, whose name begins with a_.
 
     It answers a message by the first of its reply functions that has an answer: those that were registered, the last one
@@ -105,9 +106,6 @@ class ConversableAgent(Membership, Chatting, Counting, Offering):
         self._default_auto_reply = default_auto_reply
         if max_consecutive_auto_reply is not None:
             self.update_max_consecutive_auto_reply(max_consecutive_auto_reply)
-        self._histories = Histories()
-        self._answers_to: dict[Agent, bool] = {}
-        self.human_inputs: list[str] = []
         self._rules = [
             ReplyRule([Agent, None], function) for function in (termination_or_human, by_functions, by_model)
         ]
@@ -123,45 +121,9 @@ class ConversableAgent(Membership, Chatting, Counting, Offering):
     def description(self, description: str) -> None:
         self._description = description
 
-    @property
-    def chat_messages(self) -> Histories:
-        """The messages of its conversations, by the agent at the other end."""
-        return self._histories
-
     def update_system_message(self, system_message: str) -> None:
         """Tell its model something else."""
         self.system_message = system_message
-
-    def last_message(self, agent: Agent | None = None) -> Message | None:
-        """The last message of a conversation.
-
-        Args:
-            agent: With whom; None: the only one it talked to.
-
-        Returns:
-            None: there is none.
-
-        Raises:
-            MessageError: It talked to several, or never to this one (a ValueError).
-        """
-        if agent is None:
-            if len(self._histories) > 1:
-                raise MessageError(self.name, "it has several conversations: say which one.")
-            agent = next(iter(self._histories), None)
-            return None if agent is None else self._histories[agent][-1]
-        if not self._histories[agent]:
-            raise MessageError(self.name, f"it has no conversation with {agent.name!r}.")
-        return self._histories[agent][-1]
-
-    def chat_messages_for_summary(self, agent: Agent) -> list[Message]:
-        """The messages that a summary of the conversation with an agent is made of."""
-        return self._histories[agent]
-
-    def clear_history(
-        self, recipient: Agent | None = None, nr_messages_to_preserve: int | None = None
-    ) -> None:
-        """Forget messages; see `Histories.clear`."""
-        self._histories.clear(recipient, nr_messages_to_preserve or 0)
 
     def reset(self) -> None:
         """Forget all conversations and counts."""
@@ -169,28 +131,10 @@ class ConversableAgent(Membership, Chatting, Counting, Offering):
         self.reset_consecutive_auto_reply_counter()
         self._answers_to.clear()
 
-    def who_pays(self) -> Sequence[Peer]:
-        """The agents that a chat with this one is paid for: itself."""
-        return [self]
-
-    def prepare_chat(
-        self, other: Peer, clear_history: bool, *, both: bool = True, answers: bool = True
-    ) -> None:
-        """A chat begins.
-
-        Args:
-            other: With whom.
-            clear_history: Whether what they have said to each other is forgotten.
-            both: Whether the other one prepares as well.
-            answers: Whether each answers what the other says.
-        """
-        self.reset_consecutive_auto_reply_counter(other)
-        self._answers_to[other] = answers
-        if clear_history:
-            self.clear_history(other)
-            self.human_inputs.clear()
-        if both:
-            other.prepare_chat(self, clear_history, both=False, answers=answers)
+    def begin_anew(self) -> None:
+        """Remember nothing; what was remembered so far stays as it is with whoever shares it."""
+        self._histories, self._answers_to, self.human_inputs = Histories(), {}, []
+        self._replies_to, self._most_replies_to = {}, {}
 
     # Automatic answers
 
@@ -198,9 +142,9 @@ class ConversableAgent(Membership, Chatting, Counting, Offering):
         """Whether a message ends the chat."""
         return bool(self._is_termination_msg(message))
 
-    def note_answer(self, result: CreateResult) -> None:
+    def note_answer(self, result: CreateResult, model: str | None = None) -> None:
         """Its model, or one that was asked for it, has answered."""
-        self.usage.add("model" if self.client is None else self.client.model, result)
+        self.usage.add(model or ("model" if self.client is None else self.client.model), result)
 
     def register_reply(
         self,
@@ -325,13 +269,6 @@ class ConversableAgent(Membership, Chatting, Counting, Offering):
     ) -> None:
         """Hear something; see `a_send`."""
         wait_for(self.a_receive(message, sender, request_reply, silent))
-
-    def _keep(self, message: str | Message, role: str, author: Agent, other: Agent) -> Message:
-        kept = kept_message(message, role, author.name)
-        if kept is None:
-            raise MessageError(author.name, "it has neither a content nor a call.")
-        self._histories[other].append(kept)
-        return kept
 
     async def a_execute_function(self, func_call: Mapping[str, Any]) -> tuple[bool, Message]:
         """Execute a function of its `function_map`; whether that succeeded, and the message that says so."""

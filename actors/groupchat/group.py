@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from callboard.models.base import ChatCompletionClient
+
 from . import templates
 from .agent import Agent, Message, names_of
 from .errors import AgentNameConflictError, UndefinedNextAgentError
@@ -45,6 +47,7 @@ class Group:
     eligibility_policies: Sequence[AgentEligibilityPolicy] = field(default_factory=list)
 
     allowed_speaker_transitions_dict: Graph = field(init=False)
+    selector_client: ChatCompletionClient | None = field(init=False, default=None, repr=False)
 
     # Messages
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from copy import copy
+from typing import Any, Final, Self
 
 from callboard.agents.base import BaseChatAgent
 from callboard.agents.chat_agent import Response
+from callboard.agents.copying import copy_of
 from callboard.cancellation import CancellationToken
 from callboard.memory.contexts.conversation import Conversation
 from callboard.memory.llm_messages import UserMessage
@@ -62,6 +64,13 @@ class Membership(Peer):
         if self._log is not None:
             self._log.append(UserMessage(content=json.dumps(kept), source=author))
         return kept
+
+    def for_conversation(self) -> Self:
+        """An agent like this one that remembers nothing; reply functions, models and tools are shared."""
+        bare = copy(self)
+        bare.begin_anew()
+        bare._group = bare._log = None
+        return copy_of(bare)
 
     async def on_reset(self, cancellation_token: CancellationToken) -> None:
         """Forget all conversations and counts."""

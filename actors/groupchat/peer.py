@@ -95,8 +95,8 @@ class Peer(BaseChatAgent, ABC):
         ...
 
     @abstractmethod
-    def note_answer(self, result: CreateResult) -> None:
-        """A model has answered for it."""
+    def note_answer(self, result: CreateResult, model: str | None = None) -> None:
+        """A model has answered for it; without a name, its own."""
         ...
 
     @abstractmethod
@@ -109,6 +109,18 @@ class Peer(BaseChatAgent, ABC):
         self, other: Peer, clear_history: bool, *, both: bool = True, answers: bool = True
     ) -> None:
         """A chat begins."""
+        ...
+
+    @abstractmethod
+    def clear_history(
+        self, recipient: Agent | None = None, nr_messages_to_preserve: int | None = None
+    ) -> None:
+        """Forget messages."""
+        ...
+
+    @abstractmethod
+    def begin_anew(self) -> None:
+        """Remember nothing; what was remembered so far stays as it is with whoever shares it."""
         ...
 
     @abstractmethod

@@ -27,6 +27,10 @@ class ReplyRule:
     function: Callable[..., Any]
     config: Any = None
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> ReplyRule:
+        """For another conversation: it is shared, as the agents that it names are."""
+        return self
+
 
 def check_trigger(trigger: Any) -> None:
     """Refuse what is no trigger.

@@ -96,7 +96,7 @@ class _Noting:
     def client(self) -> ChatCompletionClient | None:
         return self._selector.client
 
-    def note_answer(self, result: CreateResult) -> None:
-        self._selector.note_answer(result)
+    def note_answer(self, result: CreateResult, model: str | None = None) -> None:
+        self._selector.note_answer(result, model)
         text = result.content if isinstance(result.content, str) else ""
         self.events.append(SelectorEvent(content=text, source=self._source, models_usage=result.usage))

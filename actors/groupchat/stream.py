@@ -47,4 +47,5 @@ class IOStream:
 
 async def ask_person(prompt: str) -> str:
     """What a person answers; also where `input` of a stream is no async function."""
-    return await value_of(IOStream.get_default().input(prompt))
+    answer: str = await value_of(IOStream.get_default().input(prompt))
+    return answer

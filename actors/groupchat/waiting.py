@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -27,6 +27,6 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
         return pool.submit(context.run, asyncio.run, work).result()
 
 
-async def value_of(answer: T | Awaitable[T]) -> T:
+async def value_of(answer: Any) -> Any:
     """What a function returned that may be async."""
     return await answer if inspect.isawaitable(answer) else answer

@@ -31,7 +31,10 @@ from .events import (
     UserInputRequestedEvent as UserInputRequestedEvent,
 )
 from .factory import MessageFactory as MessageFactory
-from .structured import StructuredMessage as StructuredMessage
+from .structured import (
+    StructuredContentType as StructuredContentType,
+    StructuredMessage as StructuredMessage,
+)
 from .structured_factory import (
     StructuredMessageConfig as StructuredMessageConfig,
     StructuredMessageFactory as StructuredMessageFactory,

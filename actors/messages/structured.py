@@ -10,10 +10,10 @@ from callboard.memory.llm_messages import UserMessage
 
 from .base import BaseChatMessage
 
-ContentT_co = TypeVar("ContentT_co", bound=BaseModel, covariant=True)
+StructuredContentType = TypeVar("StructuredContentType", bound=BaseModel, covariant=True)  # noqa: PLC0105 - AutoGen's name
 
 
-class StructuredMessage(BaseChatMessage, Generic[ContentT_co]):
+class StructuredMessage(BaseChatMessage, Generic[StructuredContentType]):
     """A message whose content is a pydantic model.
 
     ``StructuredMessage[Review](content=Review(...), source="critic")``. A process knows such a message by the name of its
@@ -24,7 +24,7 @@ class StructuredMessage(BaseChatMessage, Generic[ContentT_co]):
         format_string: How people and prompts see it, with the names of its fields in braces; None: as JSON.
     """
 
-    content: ContentT_co
+    content: StructuredContentType
     format_string: str | None = None
 
     @computed_field  # type: ignore[prop-decorator]  # mypy has no computed properties

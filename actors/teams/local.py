@@ -79,12 +79,14 @@ class LocalRun:
 
     async def _run(self, task: Sequence[BaseChatMessage] | None, output_task_messages: bool) -> TaskResult:
         await self._loop.check(task)
-        following = await self._loop.start(task)
         if output_task_messages:
             for message in task or ():
                 self._show(message)
+        following = await self._loop.start(task)
         while following.stop is None:
             await self._say(following)
+            # Members that wait for nothing would let nobody read, pause or cancel before the end of the run.
+            await asyncio.sleep(0)
             await self._gate.wait()
             following = await self._round(following.asks)
         await self._say(following)

@@ -15,6 +15,7 @@ MODULES: Final = (
     "callboard.teams",
     "callboard.groupchat",
     "callboard.conditions",
+    "callboard.dispatch",
     "callboard.messages",
     "callboard.ui",
     "callboard.base",

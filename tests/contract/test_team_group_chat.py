@@ -104,6 +104,15 @@ async def test_conversations_do_not_mix(runtime: RedisAgentRuntime) -> None:
     assert [said(result) for result in results] == [expected] * 3
 
 
+async def test_what_agents_remember_here_is_no_part_of_it(runtime: RedisAgentRuntime) -> None:
+    manager = a_manager("auto")
+    expected = await said_here(manager)
+    assert said(await manager.team(runtime=runtime).run(task="hi")) == expected
+    first = manager.groupchat.agents[0]
+    assert isinstance(first, ConversableAgent)
+    assert len(first.chat_messages[manager]) == len(manager.groupchat.messages) == 5
+
+
 async def test_a_function_chooses_and_ends_it(runtime: RedisAgentRuntime) -> None:
     def choose(last: Any, chat: GroupChat) -> Any:
         return chat.agent_by_name("c") if len(chat.messages) < 3 else None
@@ -143,6 +152,44 @@ async def test_saved_it_goes_on_here(runtime: RedisAgentRuntime) -> None:
     here = a_manager("auto").team()
     await here.load_state(state)
     assert said(await here.run(task="more")) == said(await there.run(task="more"))
+
+
+@pytest.mark.parametrize(
+    ("module", "step"),
+    [("member", "member answers"), ("leading", "turn ends")],
+)
+async def test_what_was_paid_is_not_paid_again(
+    module: str, step: str, runtime: RedisAgentRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: list[str] = []
+
+    async def fail_once(reached: str) -> None:
+        if reached == step and not failed:
+            failed.append(reached)
+            raise ConnectionError("the process would have died here")
+
+    executed: list[int] = []
+
+    def add(x: int) -> int:
+        executed.append(x)
+        return x + 1
+
+    call = {"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"x": 1}'}}
+    manager = a_manager("auto", max_round=4)
+    first, second, third = manager.groupchat.agents
+    for agent in (first, second, third):
+        assert isinstance(agent, ConversableAgent)
+        agent.register_function({"add": add})
+    task = ConversationMessage(data={"role": "assistant", "content": "", "tool_calls": [call]}, source="user")
+    monkeypatch.setattr(f"callboard.teams.{module}.reached", fail_once)
+    result = await manager.team(runtime=runtime).run(task=task)
+    assert failed == [step]
+    assert said(result)[1] == ("a", "2")
+    assert executed == [1]
+    model = manager.client
+    assert isinstance(model, ReplayChatCompletionClient)
+    asked = [str(call["messages"]) for call in model.create_calls]
+    assert len(asked) == len(set(asked)) == 3
 
 
 async def test_a_set_up_that_cannot_work_fails_the_run(runtime: RedisAgentRuntime) -> None:

@@ -20,7 +20,9 @@ from starlette.responses import Response
 from callboard.agents import TaskResult
 from callboard.messages import AttemptEndedEvent, BaseChatMessage, ModelClientStreamingChunkEvent
 from callboard.runtime.runtime import RedisAgentRuntime
+from callboard.teams import TeamClient
 from callboard.teams.steps import STEPS
+from tests.helpers.eventually import eventually
 from tests.helpers.openai_server import Answer, Asked, Call, OpenAIServer
 from tests.helpers.processes import ROOT, Process, python
 from tests.helpers.research_team import TURNS, app, team
@@ -96,6 +98,7 @@ class Fleet:
     def kill_all(self) -> None:
         for process in self._processes.values():
             process.kill()
+            self._dead.append(process)
 
     def output(self) -> str:
         return "\n".join(process.output() for process in (*self._dead, *self._processes.values()))
@@ -150,12 +153,13 @@ async def read(fleet: Fleet, url: str, **options: Any) -> list[Any]:
         return [item async for item in stream]
 
 
-def check(shown: list[Any], fleet: Fleet, model: Model) -> None:
+def check(shown: list[Any], fleet: Fleet, model: Model, cut_off: int = 0) -> None:
+    """What was said, and that nothing was paid twice but for requests that were cut off before their answer."""
     result = shown[-1]
     assert isinstance(result, TaskResult)
     assert transcript(result) == expected(), fleet.output()
     twice = [request[-300:] for request, count in model.requests.items() if count > 1]
-    assert not twice, "an answer was paid for twice, though nothing had died in a request"
+    assert len(twice) <= cut_off, "an answer was paid for twice, though nothing had died in its request"
     assert len(model.requests) == 2 * TURNS
     notes = fleet.notes.read_text().splitlines()
     assert len(notes) == len(set(notes)) == TURNS
@@ -182,3 +186,34 @@ async def test_manager_and_members_are_killed_once_at_every_step(
         alive.cancel()
     assert len(list(fleet.deaths.iterdir())) == len(DEATHS), "somebody was not killed"
     check(shown, fleet, model)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("now", [False, True], ids=["after-the-turn", "now"])
+async def test_paused_and_with_everything_restarted_it_says_the_same(
+    fleet: Fleet, model: Model, shared_server: ServerProcess, now: bool
+) -> None:
+    """The reader's process is another one afterwards as well."""
+    fleet.start([])
+    url, namespace = shared_server.url, fleet.namespace
+    async with RedisAgentRuntime.from_app(app, url, namespace=namespace, types=()) as runtime:
+        client = team.on(runtime, "c1")
+        async for item in client.run_stream(task="go", run_id="run"):
+            if isinstance(item, BaseChatMessage) and item.source == "writer":
+                break
+        assert await client.pause(now=now)
+        await eventually(lambda: is_quiet(client, now), 20)
+    fleet.kill_all()
+    fleet.start([])
+    async with RedisAgentRuntime.from_app(app, url, namespace=namespace, types=()) as runtime:
+        client = team.on(runtime, "c1")
+        assert (await client.status()).state == "paused"
+        assert await client.resume()
+        shown = [item async for item in client.follow("run")]
+    check(shown, fleet, model, cut_off=int(now))
+
+
+async def is_quiet(client: TeamClient, now: bool) -> bool:
+    """Nobody is speaking any more: interrupted, or heard to the end."""
+    status = await client.status()
+    return status.state == "paused" and (now or status.is_held)

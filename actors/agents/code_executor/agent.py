@@ -19,7 +19,7 @@ from callboard.agents.prompts import unrecorded
 from callboard.agents.responding import response_of
 from callboard.agents.task import Said
 from callboard.cancellation import CancellationToken
-from callboard.code import CodeBlock, CodeExecutor
+from callboard.code import CodeBlock, CodeExecutor, CodeResult
 from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.memory.contexts.base import ChatCompletionContext
 from callboard.memory.contexts.conversation import Conversation
@@ -200,6 +200,14 @@ class CodeExecutorAgent(BaseChatAgent, Component[CodeExecutorAgentConfig]):
             for block in code_blocks_in(message.content, self._languages)
         ]
 
+    async def execute_code_block(
+        self, code_blocks: list[CodeBlock], cancellation_token: CancellationToken
+    ) -> CodeResult:
+        """Run code once it is approved; the output is in words for a model. Exit code 1: it was not approved, or failed."""
+        return await self._runner.run(
+            code_blocks, await self._model_context.get_messages(), cancellation_token
+        )
+
     async def on_reset(self, cancellation_token: CancellationToken) -> None:
         """Forget the conversation, and begin with a fresh executor, unless it belongs to several conversations."""
         await self._model_context.clear()
@@ -242,7 +250,7 @@ class CodeExecutorAgent(BaseChatAgent, Component[CodeExecutorAgentConfig]):
         blocks = await self.extract_code_blocks_from_messages(messages)
         if not blocks:
             return Response(chat_message=TextMessage(content=NO_CODE, source=self.name))
-        result = await self._runner.run(blocks, await self._model_context.get_messages(), token)
+        result = await self.execute_code_block(blocks, token)
         return Response(chat_message=TextMessage(content=result.output, source=self.name))
 
     def _to_config(self) -> CodeExecutorAgentConfig:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from callboard.cli.asking_teams import TeamTask, ask_team, what_if_busy
+from callboard.cli.asking_teams import TeamTask, ask_team, check_is_no_team, types_of, what_if_busy
 from callboard.cli.exits import FAILED, INTERRUPTED, CommandFailed, bad_use
 from callboard.cli.interrupting import interruptible
 from callboard.cli.messages import MessageForm
@@ -84,7 +84,8 @@ def ask(
     if recipient in app.teams:
         if fields or body is not None or timeout is not None:
             bad_use(
-                f"{recipient} is a team: give it a task as one text, without fields, --body and --timeout"
+                f"{recipient} is a team: give it a task as one text in quotes, "
+                "without fields, --body and --timeout"
             )
         key = conversation or uuid.uuid4().hex[:12]
         asked = TeamTask(recipient, key, message_type, what_if_busy(if_busy), as_json)
@@ -92,6 +93,9 @@ def ask(
         return
     agent_id = AgentId.from_str(recipient if "/" in recipient else f"{recipient}/default")
     check_types(app, [agent_id.type])
+    check_is_no_team(agent_id, message_type, app)
+    if conversation is not None or if_busy != "reject":
+        bad_use(f"{recipient} is no team: --conversation and --if-busy are for teams")
 
     async def work() -> Any:
         token = CancellationToken()
@@ -119,7 +123,9 @@ def _ask_team(app: App, target: str, asked: TeamTask, url: str | None, namespace
         token = CancellationToken()
         with interruptible(_call_off(token)):
             async with publisher(app, url, namespace) as runtime:
-                await _say_what_is_missing(runtime, target, asked.team)
+                for agent_type in types_of(app, asked.team):
+                    if await _say_what_is_missing(runtime, target, agent_type):
+                        break
                 await ask_team(runtime, asked, token)
 
     with unhindered():
@@ -145,7 +151,7 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
         raise CommandFailed("the request was cancelled", INTERRUPTED) from None
 
 
-async def _say_what_is_missing(runtime: RedisAgentRuntime, target: str, agent_type: str) -> None:
+async def _say_what_is_missing(runtime: RedisAgentRuntime, target: str, agent_type: str) -> bool:
     """Says why there may be no answer: no worker runs the type."""
     from callboard.broker.errors import CommandError
     from callboard.broker.redis.operations.inspect import has_worker
@@ -156,6 +162,8 @@ async def _say_what_is_missing(runtime: RedisAgentRuntime, target: str, agent_ty
                 f"no worker runs {agent_type!r} now; the request waits for one: `callboard up {target}`, "
                 f"or `callboard worker {target} --type {agent_type}`"
             )
+            return True
+    return False
 
 
 async def _reply(asking: Any, recipient: str) -> Any:

@@ -8,26 +8,26 @@ from typing import Final
 PROVIDERS: Final[Mapping[str, tuple[str, ...]]] = {
     "callboard": ("InMemoryStore",),
     "callboard.agents": (
-        "AgentTool",
         "AssistantAgent",
         "CodeExecutorAgent",
         "MessageFilterAgent",
         "SocietyOfMindAgent",
-        "TeamTool",
         "UserProxyAgent",
+    ),
+    "callboard.base": (
+        "AndTerminationCondition",
+        "OrTerminationCondition",
     ),
     "callboard.code": (
         "LocalCommandLineCodeExecutor",
         "PythonCodeExecutionTool",
     ),
     "callboard.conditions": (
-        "AndTerminationCondition",
         "ExternalTermination",
         "FunctionCallTermination",
         "FunctionalTermination",
         "HandoffTermination",
         "MaxMessageTermination",
-        "OrTerminationCondition",
         "SourceMatchTermination",
         "StopMessageTermination",
         "TextMentionTermination",
@@ -67,22 +67,24 @@ PROVIDERS: Final[Mapping[str, tuple[str, ...]]] = {
         "Swarm",
     ),
     "callboard.tools": (
+        "AgentTool",
         "FunctionTool",
         "HttpTool",
         "McpWorkbench",
         "StaticStreamWorkbench",
         "StaticWorkbench",
+        "TeamTool",
     ),
 }
 
 # AutoGen's packages, and where we have what is in them by the same name.
 AUTOGEN_PACKAGES: Final[Mapping[str, str]] = {
     "autogen_agentchat.agents": "callboard.agents",
-    "autogen_agentchat.base": "callboard.conditions",
+    "autogen_agentchat.base": "callboard.base",
     "autogen_agentchat.conditions": "callboard.conditions",
     "autogen_agentchat.messages": "callboard.messages",
     "autogen_agentchat.teams": "callboard.teams",
-    "autogen_agentchat.tools": "callboard.agents",
+    "autogen_agentchat.tools": "callboard.tools",
     "autogen_core": "callboard",
     "autogen_core.memory": "callboard.memory",
     "autogen_core.model_context": "callboard.memory.contexts",

@@ -63,6 +63,10 @@ class DiGraph(BaseModel):
         """
         return has_cycles(self.nodes)
 
+    def has_cycles_with_exit(self) -> bool:
+        """The same as `get_has_cycles`, under its other name in AutoGen."""
+        return self.get_has_cycles()
+
     def graph_validate(self) -> None:
         """Check that it begins and ends somewhere, and that each cycle can be left.
 

@@ -184,6 +184,20 @@ async def test_code_that_is_not_approved_does_not_run(approval_func: Callable[..
     assert executor.ran == []
 
 
+async def test_blocks_can_be_run_by_hand() -> None:
+    blocks = [CodeBlock(code="print('hello')", language="python")]
+
+    ran = await terminal().execute_code_block(blocks, CancellationToken())
+    refused = await terminal(approval_func=no_at_all).execute_code_block(blocks, CancellationToken())
+
+    assert (ran.exit_code, ran.output) == (0, "hello\n")
+    assert (refused.exit_code, refused.output) == (1, "Code execution was not approved. Reason: never")
+
+
+def no_at_all(_: ApprovalRequest) -> ApprovalResponse:
+    return ApprovalResponse(approved=False, reason="never")
+
+
 async def test_who_approves_sees_what_the_model_was_told() -> None:
     asked: list[ApprovalRequest] = []
 

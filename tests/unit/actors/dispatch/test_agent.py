@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from callboard.agents import AgentError, AssistantAgent, Handoff, MessageFilterAgent, TaskResult
+from callboard.agents import (
+    AgentError,
+    AssistantAgent,
+    CallGuardrail,
+    Handoff,
+    MessageFilterAgent,
+    Refused,
+    TaskResult,
+)
 from callboard.agents.message_filter import MessageFilterConfig
 from callboard.conditions import TextMentionTermination
 from callboard.dispatch import (
@@ -148,6 +156,14 @@ async def test_two_with_one_name_in_one_answer_are_one() -> None:
     told = await script.told()
     assert [text.startswith("!") for text in told] == [False, True]
     assert [handoff.message for handoff in script.dispatcher.handoffs] == ["Two prices, please."]
+
+
+async def test_a_guardrail_may_refuse_that_a_handoff_is_created() -> None:
+    guard = CallGuardrail(lambda _: Refused("not today"), tools=["create_handoff"])
+    script = Script([creates()], "Well.", guardrails=[guard])
+    await script.result()
+    assert await script.told() == ["!Refused: not today"]
+    assert script.dispatcher.handoffs == []
 
 
 async def test_nothing_is_left_of_a_turn_that_fails() -> None:

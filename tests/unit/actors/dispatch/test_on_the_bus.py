@@ -68,7 +68,8 @@ async def test_an_attempt_that_comes_again_creates_the_handoff_again_and_asks_no
 def script(messages: Sequence[LLMMessage]) -> str | list[FunctionCall]:
     """Creates a handoff in the first turn, and uses it in the second."""
     answers = [one for one in messages if isinstance(one, AssistantMessage)]
-    return [[CREATE], "Later. BREAK", [ASK]][len(answers)]
+    script: list[str | list[FunctionCall]] = [[CREATE], "Later. BREAK", [ASK]]
+    return script[len(answers)]
 
 
 def a_team(runtime: RedisAgentRuntime) -> Swarm:

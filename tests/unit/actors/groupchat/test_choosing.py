@@ -349,6 +349,28 @@ async def test_the_group_chat_may_have_a_model_of_its_own() -> None:
     assert await chosen(chat, "a", "b") == "c"
 
 
+async def test_such_a_model_is_made_once_and_counts_under_its_own_name() -> None:
+    config = {"config_list": [{"model": "small", "model_client_cls": "Counted"}]}
+    chat = a_group(
+        speaker_selection_method="auto",
+        select_speaker_auto_llm_config=config,
+        select_speaker_auto_model_client_cls=Counted,
+    )
+    manager = a_manager(chat, "b")
+    for _ in range(2):
+        await chat.a_select_speaker(chat.agents[0], manager)
+    assert Counted.made == 1
+    assert set(manager.usage.cached) == {"small"}
+
+
+class Counted(ReplayChatCompletionClient):
+    made = 0
+
+    def __init__(self, model: str) -> None:
+        super().__init__([], default="c", model=model)
+        Counted.made += 1
+
+
 class Custom(ReplayChatCompletionClient):
     def __init__(self, model: str) -> None:
         super().__init__(["c"], model=model)

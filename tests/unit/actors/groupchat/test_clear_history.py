@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callboard.groupchat import GroupChat, GroupChatManager
+from callboard.groupchat import ConversableAgent, GroupChat, GroupChatManager
 from tests.helpers.group_chats import Scripted, a_manager, agents, an_agent
 
 NAMES = ("alice", "bob", "carol")
@@ -25,7 +25,7 @@ def a_long_chat() -> GroupChatManager:
 
 def left(manager: GroupChatManager) -> list[int]:
     """How many messages the group, and each agent, have left."""
-    agents = [agent for agent in manager.groupchat.agents if hasattr(agent, "chat_messages")]
+    agents = [agent for agent in manager.groupchat.agents if isinstance(agent, ConversableAgent)]
     return [len(manager.groupchat.messages), *(len(agent.chat_messages[manager]) for agent in agents)]
 
 

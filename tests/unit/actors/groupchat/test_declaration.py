@@ -54,7 +54,7 @@ def test_defaults() -> None:
         {"select_speaker_transform_messages": MessageHistoryLimiter(1)},
         {"eligibility_policies": [object()]},
     ],
-    ids=str,
+    ids=" ".join,
 )
 def test_what_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(GroupChatDeclarationError) as caught:
@@ -74,7 +74,7 @@ def test_what_is_refused(options: dict[str, Any]) -> None:
         {"select_speaker_prompt_template": None},
         {"select_speaker_transform_messages": TransformMessages()},
     ],
-    ids=str,
+    ids=" ".join,
 )
 def test_what_is_accepted(options: dict[str, Any]) -> None:
     GroupChat(agents(), **options)

@@ -86,6 +86,7 @@ def test_a_graph_that_cannot_be_carried_out_is_refused(made: Callable[[], DiGrap
 def test_cycles_are_found(made: Callable[[], DiGraph], has_cycles: bool) -> None:
     made().graph_validate()
     assert made().get_has_cycles() is has_cycles
+    assert made().has_cycles_with_exit() is has_cycles
 
 
 def test_a_long_graph_is_checked() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from callboard.agents import TaskResult
 from callboard.cancellation import CancellationToken
-from callboard.conditions import MaxMessageTermination, TextMentionTermination
+from callboard.conditions import ExternalTermination, MaxMessageTermination, TextMentionTermination
 from callboard.messages import ModelClientStreamingChunkEvent, SelectSpeakerEvent, TextMessage
 from callboard.teams import RoundRobinGroupChat, TeamBusyError, TeamNotRunError, TeamRunError, TeamStateError
 from tests.helpers.chat import Echo, Streamer, texts
@@ -128,6 +128,30 @@ class Waiting(Echo):
         self.began.set()
         await self.may_end.wait()
         yield await self.on_messages(messages, cancellation_token)
+
+
+async def test_cancelled_while_nobody_waits_for_anything() -> None:
+    """Members that answer at once leave room between their turns for whoever cancels."""
+    token = CancellationToken()
+    team = a_team(max_turns=1000)
+    running = asyncio.ensure_future(team.run(task="go", cancellation_token=token))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    token.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_who_reads_can_end_a_run_in_which_nobody_waits_for_anything() -> None:
+    stop = ExternalTermination()
+    team = a_team(max_turns=1000, termination_condition=stop)
+    shown = []
+    async for item in team.run_stream(task="go"):
+        shown.append(item)
+        stop.set()
+    result = shown[-1]
+    assert isinstance(result, TaskResult)
+    assert result.stop_reason == "External termination requested"
 
 
 async def test_paused_nobody_begins_to_speak() -> None:

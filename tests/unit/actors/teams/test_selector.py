@@ -282,6 +282,17 @@ async def test_conversations_have_contexts_of_their_own() -> None:
 # What readers see
 
 
+async def test_the_task_comes_before_the_choice_of_who_works_on_it() -> None:
+    team = team_of(replies("bob"), max_turns=1, emit_team_events=True, model_client_streaming=True)
+    result = await team.run(task="Begin.")
+    assert [type(message) for message in result.messages] == [
+        TextMessage,
+        SelectorEvent,
+        SelectSpeakerEvent,
+        TextMessage,
+    ]
+
+
 async def test_readers_see_the_choice_as_it_is_made() -> None:
     team = team_of(replies("bob it is"), max_turns=1, emit_team_events=True, model_client_streaming=True)
     shown = [

@@ -1,0 +1,7 @@
+from __future__ import annotations
+
+import asyncio
+
+from .app import main
+
+asyncio.run(main())
