@@ -81,6 +81,11 @@ async def _print_lines(stream: Any) -> None:
                 print_json(item.dump(), indent=None)
 
 
+def types_of(app: App, team: str) -> list[str]:
+    """The agent types of a team: its manager first, then its members."""
+    return [team, *(known.type for known in app.declarations if known.type.startswith(f"{team}."))]
+
+
 def check_is_no_team(recipient: AgentId, text: str, app: App) -> None:
     """Refuses a task that is sent to an agent of a team: that takes messages of teams only."""
     name = recipient.type.partition(".")[0]

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,7 @@ class FleetPlan:
         grace: Seconds that running handlers get.
         policy: When to restart.
         options: Further options of `callboard worker`.
+        environ: Added to the environment of the processes.
     """
 
     target: str
@@ -46,6 +47,7 @@ class FleetPlan:
     grace: float
     policy: RestartPolicy
     options: tuple[str, ...] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
 
     def plans(self) -> list[ProcessPlan]:
         """One per process; several of a type are numbered."""
@@ -89,7 +91,7 @@ class Fleet:
             release=self._release,
             grace=plan.grace,
             policy=plan.policy,
-            environ=environment(plan.url),
+            environ={**environment(plan.url), **plan.environ},
             patience=transport.settings.lease,
             # A worker may wait so long for an answer until it notices that the server it asked is gone.
             patience_after_loss=transport.settings.lease + transport.settings.socket_timeout,

@@ -12,6 +12,7 @@ from .errors import (
     TeamNotRunError as TeamNotRunError,
     TeamOutputError as TeamOutputError,
     TeamRunError as TeamRunError,
+    TeamRunUnknownError as TeamRunUnknownError,
     TeamStateError as TeamStateError,
     TeamTaskError as TeamTaskError,
 )

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from callboard.agents.task import Said, Task, TaskResult, task_messages
@@ -14,7 +15,8 @@ from callboard.broker.encoding.remote_errors import register_error
 from callboard.cancellation import CancellationToken
 from callboard.models.usage import usage_run
 
-from .errors import TeamBusyError, TeamNotRunError, TeamStateError, TeamTaskError
+from .cancelling import Cancelling
+from .errors import TeamBusyError, TeamNotRunError, TeamRunUnknownError, TeamStateError, TeamTaskError
 from .orders import (
     ANSWERS,
     Accepted,
@@ -28,6 +30,7 @@ from .orders import (
     Saved,
     Shown,
     StartRun,
+    stream_of,
 )
 from .output import with_output
 from .reading import RunReading
@@ -110,14 +113,14 @@ class TeamClient:
             TeamOutputError: The last message is not what the team was to answer with (a ValueError).
             asyncio.CancelledError: The run was cancelled.
         """
-        run_id = run_id or uuid.uuid4().hex
+        is_own_id, run_id = run_id is not None, run_id or uuid.uuid4().hex
         order = StartRun(run_id=run_id, task=list(task_messages(task)), if_busy=if_busy)
-        async with self.runtime.read_run(run_id) as entries:
+        async with self.runtime.read_run(stream_of(self._address, run_id)) as events:
             with usage_run(run_id):
-                accepted: Accepted = await self.runtime.send_message(
-                    order, self._address, message_id=f"start:{run_id}"
-                )
+                accepted = await self._start(order, is_own_id, cancellation_token)
             self._check(accepted, run_id)
+            # One with an id of the user's may have ended long ago.
+            entries = self._entries(run_id) if is_own_id else aiter(events)
             async with aclosing(
                 self._read(entries, run_id, cancellation_token, output_task_messages)
             ) as items:
@@ -131,12 +134,11 @@ class TeamClient:
 
         Raises:
             TeamRunError: It has failed (a RuntimeError).
+            TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
             asyncio.CancelledError: It was cancelled.
         """
-        async with (
-            self.runtime.read_run(run_id) as entries,
-            aclosing(self._read(entries, run_id, None, output_task_messages)) as items,
-        ):
+        reading = self._read(self._entries(run_id), run_id, None, output_task_messages)
+        async with aclosing(reading) as items:
             async for item in items:
                 yield item
 
@@ -163,9 +165,16 @@ class TeamClient:
         """End the run after the turn under way, as an ExternalTermination does."""
         return await self._control(Control(what="stop"))
 
-    async def abort(self) -> bool:
-        """Cancel the run now. What was said is kept; who is speaking is not heard any more."""
-        return await self._control(Control(what="abort"))
+    async def abort(self, run_id: str = "") -> bool:
+        """Cancel a run now. What was said is kept; who is speaking is not heard any more.
+
+        Args:
+            run_id: The run: the one under way, or one that waits for its turn; "": the one under way.
+
+        Raises:
+            TeamNotRunError: There is no such run (a RuntimeError).
+        """
+        return await self._control(Control(what="abort", run_id=run_id))
 
     async def reset(self) -> None:
         """Forget the conversation.
@@ -193,11 +202,39 @@ class TeamClient:
         """Id and state of the run under way; its state is "idle" when there is none."""
         return await self.runtime.send_message(Describe(), self._address)
 
+    async def _start(self, order: StartRun, is_own_id: bool, token: CancellationToken | None) -> Accepted:
+        send, name = self.runtime.send_message, f"start:{self._address}:{order.run_id}"
+        accepted: Accepted = await send(order, self._address, cancellation_token=token, message_id=name)
+        if is_own_id and not accepted.done and accepted.run_id != order.run_id:
+            # This may be what was answered to the same id some time ago. The manager knows whether it has begun since.
+            accepted = await send(order, self._address)
+        return accepted
+
+    async def _entries(self, run_id: str) -> AsyncGenerator[Any, None]:
+        """The events of a run that may have ended: what is there, and if it goes on, what comes."""
+        number, stream, live = 0, stream_of(self._address, run_id), False
+        for is_known in (False, True):
+            async with self.runtime.read_run(stream, after=number, live=live) as entries:
+                async for entry in entries:
+                    number = entry.number
+                    yield entry
+            if not is_known:
+                described = await self.runtime.send_message(Describe(run_id=run_id), self._address)
+                live = described.state != "idle"
+        if not live:
+            raise TeamRunUnknownError(self.team, self.conversation, run_id)
+
     async def _read(
-        self, entries: Any, run_id: str, token: CancellationToken | None, shows_task: bool
+        self,
+        entries: AsyncGenerator[Any, None],
+        run_id: str,
+        token: CancellationToken | None,
+        shows_task: bool,
     ) -> AsyncGenerator[Said | TaskResult, None]:
         reading = RunReading(shows_task)
-        cancelling = None if token is None else _Cancelling(self, token)
+        cancelling = None if token is None else Cancelling(token, partial(self.abort, run_id))
+        if cancelling is not None:
+            entries = cancelling.watched(entries)
         try:
             async for entry in entries:
                 if isinstance(entry.event, Shown):
@@ -207,6 +244,7 @@ class TeamClient:
                     yield self._result(reading, entry.event, run_id)
                     return
         finally:
+            await entries.aclose()
             if cancelling is not None:
                 await cancelling.close()
 
@@ -232,29 +270,6 @@ class TeamClient:
     def _refused(self, accepted: Accepted) -> None:
         if accepted.problem:
             raise TeamNotRunError(self.team, f"can't do that: {accepted.problem}")
-
-
-class _Cancelling:
-    """Cancels a run when a token is cancelled."""
-
-    def __init__(self, client: TeamClient, token: CancellationToken) -> None:
-        self._client = client
-        self._loop = asyncio.get_running_loop()
-        self._order: asyncio.Task[bool] | None = None
-        self._is_open = True
-        token.add_callback(self._wake)
-
-    def _wake(self) -> None:
-        self._loop.call_soon_threadsafe(self._cancel)
-
-    def _cancel(self) -> None:
-        if self._is_open:
-            self._order = asyncio.ensure_future(self._client.abort())
-
-    async def close(self) -> None:
-        self._is_open = False
-        if self._order is not None:
-            await asyncio.gather(self._order, return_exceptions=True)
 
 
 async def _result_of(stream: AsyncGenerator[Said | TaskResult, None], team: str) -> TaskResult:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 from callboard.agents.task import Said
 
 from .orders import Shown
+from .sizes import parts_of
 
 if TYPE_CHECKING:
     from callboard.protocol import AgentRuntime
 
 ATTEMPT_BYTES: Final = 8  # of the name of an attempt
+MOST_WAITING: Final = 1000  # pieces of a member that is faster than the server
 
 
 def tag_of(turn: tuple[int, ...]) -> str:
@@ -54,7 +56,7 @@ class Drafts:
             FencedError: Another worker has the turn.
         """
         self._waiting.append(message)
-        if self._writing is None or self._writing.done():
+        if self._writing is None or self._writing.done() or len(self._waiting) > MOST_WAITING:
             await self.flush()
             self._writing = asyncio.ensure_future(self._write())
 
@@ -72,6 +74,9 @@ class Drafts:
     async def _write(self) -> None:
         while self._waiting:
             messages, self._waiting = self._waiting, []
-            shown = Shown(turn=self._turn, source=self._source, attempt=self.attempt, messages=messages)
-            number = await self._runtime.write_run(self._run, [shown], tag=tag_of(self._turn), now=True)
+            shown = [
+                Shown(turn=self._turn, source=self._source, attempt=self.attempt, messages=part)
+                for part in parts_of(messages)
+            ]
+            number = await self._runtime.write_run(self._run, shown, tag=tag_of(self._turn), now=True)
             self.first = self.first or number

@@ -109,6 +109,19 @@ class TeamNotRunError(TeamError, RuntimeError):
     reason: str
 
 
+class TeamRunUnknownError(TeamError, LookupError):
+    """A run that nobody can read: the conversation never had it, or its events are not kept any more."""
+
+    template = (
+        "The team {team!r} has no run {run_id!r} in the conversation {conversation!r}, or not any more: "
+        "events are kept for the time of `run_retention`."
+    )
+
+    team: str
+    conversation: str
+    run_id: str
+
+
 class TeamRunError(TeamError, RuntimeError):
     """A run failed; RuntimeError, as in AutoGen.
 

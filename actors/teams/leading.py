@@ -15,9 +15,11 @@ from callboard.runtime.control import Control
 
 from .loop import Next, Spoken, TurnLoop
 from .manager_state import CurrentRun, ManagerState
-from .orders import Answer, Forget, RunEnded, Speak, StartRun, Told, TurnFailed
+from .orders import Answer, Forget, RunEnded, Speak, StartRun, Told, TurnFailed, stream_of
 from .run_errors import failure_of
+from .sizes import tell_all_of
 from .stage import Stage
+from .state import Speaking
 from .steps import reached
 from .thread import heard_by
 
@@ -81,15 +83,17 @@ class Leading:
             return
         self._loop.show = lambda event: self.stage.show(run, event)
         self.stage.turn(run, member, answer)
+        self._state.called_off.pop(member, None)
         await self._go_on(run, self._loop.hear(spoken))
         await reached("turn ends")
 
     def _hear_late(self, spoken: Spoken) -> None:
         """Who had begun to speak before the run was cancelled has heard what it was told, and is not told again."""
-        late = self._state.late.get(spoken.member)
-        if late is not None and late.turn == spoken.turn:
-            self._state.heard[spoken.member] = late.heard
-            del self._state.late[spoken.member]
+        called_off = self._state.called_off.get(spoken.member, [])
+        for late in called_off:
+            if late.turn == spoken.turn:
+                self._state.heard[spoken.member] = late.heard
+                self._state.called_off[spoken.member] = [one for one in called_off if one.turn > late.turn]
 
     async def fail(self, failed: TurnFailed) -> None:
         """The run under way has failed."""
@@ -126,11 +130,22 @@ class Leading:
     async def _ask(self, run: CurrentRun, members: Sequence[str]) -> None:
         for name in members:
             speaking = self._state.speaking[name]
-            unheard = self._state.thread[self._state.heard.get(name, 0) : speaking.heard]
-            heard = list(heard_by(name, unheard))
-            speak = Speak(run=run.stream, turn=speaking.turn, messages=heard, inside=run.inside)
+            called_off = self._state.called_off.get(name, ())
+            # guard: what came with a turn that was called off is not heard twice
+            told = {late.turn: len(self._heard(name, late)) for late in called_off}
+            speak = Speak(
+                run=run.stream,
+                turn=speaking.turn,
+                messages=list(self._heard(name, speaking)),
+                inside=run.inside,
+                told=told,
+            )
             to, asking = self.address(name), self._asking(run, speaking.turn)
-            await self._manager.tell(speak, to, message_id=asking, if_buried=True, cancellable=True)
+            await tell_all_of(self._manager, speak, to, message_id=asking, cancellable=True)
+
+    def _heard(self, name: str, speaking: Speaking) -> Sequence[BaseChatMessage]:
+        """What is said to a member with a turn."""
+        return heard_by(name, self._state.thread[self._state.heard.get(name, 0) : speaking.heard])
 
     def _asking(self, run: CurrentRun, turn: int) -> str:
         """Id of the message that asks for a turn: by it the turn is cancelled, wherever it is."""
@@ -142,6 +157,7 @@ class Leading:
         run = self._state.run
         if run is None:
             return
+        await self._call_off(run)
         self._state.run = None
         self._state.speaking.clear()
         if run.parent is None:
@@ -161,7 +177,7 @@ class Leading:
             answer = Answer(turn=parent.turn, attempt="", messages=said, is_team=True)
         else:
             answer = end.error.model_copy(update={"turn": parent.turn})
-        await self._manager.tell(answer, parent.manager, if_buried=True)
+        await tell_all_of(self._manager, answer, parent.manager)
 
     async def _begin_queued(self) -> None:
         while self._state.run is None and self._state.queued:
@@ -170,12 +186,15 @@ class Leading:
 
     async def start(self, order: StartRun) -> str:
         """A client's run begins; where the strategy refuses it, that is its end. Returns why."""
-        run = CurrentRun(run_id=order.run_id, stream=order.run_id)
+        run = self._run_of(order.run_id)
         problem = await self.begin(run, order.task)
         if problem:
             failed = TurnFailed(turn=0, error_type="ValueError", text=problem, where=self._loop.plan.name)
             self.stage.ended(run, RunEnded(state="failed", error=failed))
         return problem
+
+    def _run_of(self, run_id: str) -> CurrentRun:
+        return CurrentRun(run_id=run_id, stream=stream_of(self._manager.id, run_id))
 
     async def take_turn(self, run: CurrentRun, heard: Sequence[Said]) -> None:
         """A run begins because it is this team's turn in a larger one; where the strategy refuses it, the turn fails."""
@@ -184,6 +203,8 @@ class Leading:
             self._state.run = run
             error = TurnFailed(turn=0, error_type="ValueError", text=problem, where=self._loop.plan.name)
             await self.fail(error)
+        elif run.parent is not None:
+            self._state.asked = run.parent.turn
 
     async def interrupt_for(self, order: StartRun) -> None:
         """The run under way is cancelled, and this one begins before those that wait."""
@@ -225,15 +246,29 @@ class Leading:
 
     async def abort(self, run: CurrentRun, now: bool) -> bool:
         """It ends now. Whoever is speaking is cancelled, in whatever process; what they say all the same is not heard."""
-        for name, speaking in self._state.speaking.items():
-            self._state.late[name] = speaking
-            if name in self._teams:
-                await self._manager.tell(Told(what="abort"), self.address(name))
-            elif name not in run.held:
-                await self._control.cancel(self._asking(run, speaking.turn))
-        await self._let_go_on(run)
         await self._end(RunEnded(state="cancelled"))
         return True
+
+    async def abort_queued(self, run_id: str) -> bool:
+        """A task that waits is not carried out."""
+        waiting = [order for order in self._state.queued if order.run_id != run_id]
+        is_found = len(waiting) < len(self._state.queued)
+        if is_found:
+            self._state.queued = waiting
+            self.stage.ended(self._run_of(run_id), RunEnded(state="cancelled"))
+        return is_found
+
+    async def _call_off(self, run: CurrentRun) -> None:
+        """Nobody waits any more for those who are speaking: they are cancelled, and a team passes it on to its members."""
+        for name, speaking in self._state.speaking.items():
+            if name in run.held:
+                continue
+            self._state.called_off[name] = [*self._state.called_off.get(name, ()), speaking]
+            if name in self._teams:
+                await self._manager.tell(Told(what="abort"), self.address(name))
+            else:
+                await self._control.cancel(self._asking(run, speaking.turn))
+        await self._let_go_on(run)
 
     async def _let_go_on(self, run: CurrentRun) -> None:
         """Whoever was interrupted may speak again."""

@@ -64,6 +64,7 @@ class TeamManager(RoutedAgent[ManagerState]):
     async def on_start(self, message: StartRun, ctx: MessageContext) -> Accepted:
         """A task."""
         await reached("run asked for")
+        await self._miss_members()
         run_id, run = message.run_id, self.state.run
         if run_id in self.state.recent:
             return Accepted(run_id=run_id, state="working")
@@ -85,7 +86,10 @@ class TeamManager(RoutedAgent[ManagerState]):
     @rpc
     async def on_control(self, message: Control, ctx: MessageContext) -> Accepted:
         """Pause, resume, stop, abort."""
+        await self._miss_members()
         run = self.state.run
+        if message.run_id and (run is None or run.run_id != message.run_id):
+            return await self._control_waiting(message)
         if run is None:
             return Accepted(done=False, problem=IDLE)
         leading = await self._leading()
@@ -102,12 +106,37 @@ class TeamManager(RoutedAgent[ManagerState]):
     @rpc
     async def on_describe(self, message: Describe, ctx: MessageContext) -> Accepted:
         """How the conversation stands."""
-        run = self.state.run
+        await self._miss_members()
+        run, asked = self.state.run, message.run_id
+        if asked and (run is None or run.run_id != asked):
+            is_queued = any(order.run_id == asked for order in self.state.queued)
+            return Accepted(run_id=asked, state="queued" if is_queued else "idle")
         return self._accepted("" if run is None else run.run_id, True)
+
+    async def _control_waiting(self, message: Control) -> Accepted:
+        """An order to a run that is not under way: it waits, or has ended."""
+        is_waiting = any(order.run_id == message.run_id for order in self.state.queued)
+        if not is_waiting or message.what != "abort":
+            return Accepted(run_id=message.run_id, done=False, problem="" if is_waiting else IDLE)
+        leading = await self._leading()
+        await leading.abort_queued(message.run_id)
+        await self._keep(leading)
+        return Accepted(run_id=message.run_id)
+
+    async def _miss_members(self) -> None:
+        """A run in which somebody is to speak who is no member any more has failed: the team was changed meanwhile."""
+        names = {member.name for member in self._team.plan.members}
+        for name in self.state.speaking.keys() - names:
+            text = f"{name!r} was asked to speak, and is no member of the team any more"
+            leading = await self._leading()
+            await leading.fail(TurnFailed(turn=0, error_type="TeamDeclarationError", text=text, where=name))
+            await self._keep(leading)
+            return
 
     @rpc
     async def on_reset(self, message: ResetConversation, ctx: MessageContext) -> Accepted:
         """Forget the conversation, members included."""
+        await self._miss_members()
         run = self.state.run
         if run is not None:
             return Accepted(run_id=run.run_id, done=False, problem=BUSY)
@@ -139,6 +168,7 @@ class TeamManager(RoutedAgent[ManagerState]):
         states = await load_team(plan, self.state, loop.selection, loop.termination, state)
         for name, saved in states.items():
             await self.send_message(Load(state=saved), self._address(name))
+        self._forget_turns()
         await self._keep()
         return Accepted()
 
@@ -154,7 +184,7 @@ class TeamManager(RoutedAgent[ManagerState]):
         if self.state.run is not None:
             await leading.abort(self.state.run, True)
         run = CurrentRun(run_id=ctx.message_id, stream=message.run, parent=parent)
-        await leading.take_turn(run, message.messages)
+        await leading.take_turn(run, message.unheard_after(self.state.asked))
         await self._keep(leading)
 
     @event
@@ -243,7 +273,13 @@ class TeamManager(RoutedAgent[ManagerState]):
         await (await self._turn_loop()).reset()
         for member in self._team.plan.members:
             await self.tell(Forget(), self._address(member.name))
+        self._forget_turns()
         await self._keep()
+
+    def _forget_turns(self) -> None:
+        """What comes late of turns before belongs to another conversation, as it were."""
+        self.state.called_off.clear()
+        self.state.asked = 0
 
     def _accepted(self, run_id: str, done: bool) -> Accepted:
         run, queued = self.state.run, len(self.state.queued)

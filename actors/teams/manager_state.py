@@ -64,11 +64,14 @@ class ManagerState(ConversationState):
     Attributes:
         run: The run under way.
         queued: Tasks that wait for its end.
-        late: Who was speaking when a run was cancelled, by name.
+        called_off: Turns that were under way when their run was cancelled or failed, by the member's name. Whether the
+            member took them only it knows.
+        asked: Number of the turn of a larger team that this one took last.
         recent: Ids of the last runs: a task that is sent again is not carried out again.
     """
 
     run: CurrentRun | None = None
     queued: list[StartRun] = Field(default_factory=list)
-    late: dict[str, Speaking] = Field(default_factory=dict)
+    called_off: dict[str, list[Speaking]] = Field(default_factory=dict)
+    asked: int = 0
     recent: list[str] = Field(default_factory=list)

@@ -24,6 +24,7 @@ from .errors import TeamNotRunError
 from .local import Participant, reset_participant, speak
 from .orders import Accepted, Answer, Forget, Load, Save, Saved, Speak, Told
 from .run_errors import failure_by
+from .sizes import tell_all_of
 from .steps import reached
 
 
@@ -33,7 +34,7 @@ class MemberMemory(BaseModel):
     Attributes:
         saved: What its agent's `save_beside_context` returned; None: nothing yet.
         context: The messages of its model context.
-        asked: Number of the turn that it was asked for last.
+        asked: Number of the turn that it took last; 0: none since it was reset or loaded.
     """
 
     saved: dict[str, Any] | None = None
@@ -64,7 +65,8 @@ class MemberActor(RoutedAgent[MemberMemory]):
         await reached("member asked")
         agent = await self._current()
         drafts = Drafts(self.runtime, message.run, (*message.inside, message.turn), agent.name)
-        heard = [said for said in message.messages if isinstance(said, BaseChatMessage)]
+        unheard = message.unheard_after(self.state.asked)
+        heard = [said for said in unheard if isinstance(said, BaseChatMessage)]
         try:
             said = await speak(agent, heard, ctx.cancellation_token, drafts.show)
             await drafts.flush()
@@ -80,13 +82,14 @@ class MemberActor(RoutedAgent[MemberMemory]):
         answer = Answer(
             turn=message.turn, attempt=drafts.attempt, messages=said, drafts=drafts.first, is_team=is_team
         )
-        await self.tell(answer, ctx.sender, if_buried=True)
+        await tell_all_of(self, answer, ctx.sender)
 
     @event
     async def on_forget(self, message: Forget, ctx: MessageContext) -> None:
         """Be as in the beginning."""
         agent = await self._current()
         await reset_participant(agent, ctx.cancellation_token)
+        self.state.asked = 0
         await self._remember(agent)
 
     @event
@@ -106,6 +109,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
         """Take over a state."""
         agent = await self._current()
         await agent.load_state(message.state)
+        self.state.asked = 0
         await self._remember(agent)
         return Accepted()
 

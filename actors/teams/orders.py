@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from hashlib import blake2s
 from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from callboard.broker import AgentId
 from callboard.broker.encoding.registry import message
 from callboard.messages.unions import AnyMessage
 from callboard.requests import Request
+
+STREAM_DIGEST: Final = 8  # bytes that tell a run's conversation from others in the name of its stream
 
 IfBusy: TypeAlias = Literal["reject", "enqueue", "interrupt"]
 """What happens to a task while a run is under way: a TeamBusyError, it waits, or that run is cancelled."""
@@ -43,6 +47,17 @@ class Accepted(_Order):
     problem: str = ""
 
 
+def stream_of(team: AgentId, run_id: str) -> str:
+    """Name of the stream that shows a run: with the same id in two conversations it is another.
+
+    Args:
+        team: Address of the team's manager in the conversation.
+        run_id: Id of the run.
+    """
+    digest = blake2s(str(team).encode(), digest_size=STREAM_DIGEST).hexdigest()
+    return f"{run_id}@{digest}"
+
+
 # Client to manager
 
 
@@ -68,15 +83,23 @@ class Control(_Order, Request[Accepted]):
     Attributes:
         what: "pause": nobody begins to speak until "resume". "stop": it ends after this turn. "abort": it ends now.
         now: With "pause": who is speaking is interrupted as well, and begins again from its last recorded step.
+        run_id: The run that is meant, which may also wait for its turn when it is to be aborted; "": the one under way.
     """
 
     what: Literal["pause", "resume", "stop", "abort"]
     now: bool = False
+    run_id: str = ""
 
 
 @message(name="callboard.team.Describe")
 class Describe(_Order, Request[Accepted]):
-    """How does the conversation stand?"""
+    """How does the conversation stand?
+
+    Attributes:
+        run_id: The run that is meant; "": the one under way.
+    """
+
+    run_id: str = ""
 
 
 @message(name="callboard.team.ResetConversation")
@@ -116,12 +139,19 @@ class Speak(_Order):
         turn: Number of the turn; the answer names it.
         messages: What was said since your last turn.
         inside: Turns of larger teams that this one is a part of, the outermost first.
+        told: By the number of a turn that was called off: how many of `messages`, from the first, came with it already. Who
+            took that turn last has heard them.
     """
 
     run: str
     turn: int
     messages: list[AnyMessage]
     inside: tuple[int, ...] = ()
+    told: dict[int, int] = Field(default_factory=dict)
+
+    def unheard_after(self, turn: int) -> list[AnyMessage]:
+        """What is new for a member whose last turn was this one."""
+        return self.messages[self.told.get(turn, 0) :]
 
 
 @message(name="callboard.team.Answer")
@@ -190,6 +220,7 @@ class Shown(_Order):
         messages: What was said or happened.
         is_final: Whether it is committed; else it is shown while the turn is under way, and void when its attempt ends.
         is_task: Whether it is the task of the run.
+        goes_on: Whether the next entry of the same turn is a part of it: it was too large for one.
     """
 
     turn: tuple[int, ...]
@@ -198,6 +229,7 @@ class Shown(_Order):
     messages: list[AnyMessage]
     is_final: bool = False
     is_task: bool = False
+    goes_on: bool = False
 
 
 @message(name="callboard.team.RunEnded")

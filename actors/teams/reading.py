@@ -77,4 +77,6 @@ class RunReading:
         """A turn of the outermost team has ended: that is what counts."""
         if len(shown.turn) == 1:
             self._kept.extend(filter(is_kept, shown.messages))
+            if shown.goes_on:
+                return
             self._attempts = {path: a for path, a in self._attempts.items() if path[0] != shown.turn[0]}

@@ -12,6 +12,7 @@ from callboard.messages.base import BaseAgentEvent
 from .drafts import Drafts, tag_of
 from .manager_state import CurrentRun
 from .orders import Answer, RunEnded, Shown
+from .sizes import parts_of
 
 if TYPE_CHECKING:
     from callboard.protocol import AgentRuntime
@@ -63,13 +64,21 @@ class Stage:
         )
 
     def turn(self, run: CurrentRun, member: str, answer: Answer) -> None:
-        """What a member has said. It takes the place of its drafts."""
+        """What a member has said, in parts that are small enough. It takes the place of its drafts."""
         turn = (*run.inside, answer.turn)
-        shown = Shown(
-            turn=turn, source=member, attempt=answer.attempt, messages=answer.messages, is_final=True
-        )
         has_drafts = (answer.drafts or answer.is_team) and not run.inside
-        self._add(run, shown, tag_of(turn) if has_drafts else "", answer.drafts)
+        parts = list(parts_of(answer.messages))
+        for count, part in enumerate(parts, 1):
+            shown = Shown(
+                turn=turn,
+                source=member,
+                attempt=answer.attempt,
+                messages=part,
+                is_final=True,
+                goes_on=count < len(parts),
+            )
+            settles = tag_of(turn) if has_drafts and count == 1 else ""
+            self._add(run, shown, settles, answer.drafts)
 
     def ended(self, run: CurrentRun, end: RunEnded) -> None:
         """The end of a run."""

@@ -13,6 +13,9 @@ callboard tail examples.digest:app results
 | `documents` | files and folders into documents that fit a message |
 | `markdown` | a document into sections of plain sentences |
 | `text` | sentences, words and terms of any language |
+| `model` | the model that words the digest, when one is chosen |
+| `model_options` | the options of the demo that choose it |
+| `wording` | what the model is asked, and how its answers are read |
 | `scoring` | which sentences matter, and the best of them within a budget |
 | `result` | the ten results into one readable digest |
 | `demo` | runs the job in processes of its own and kills one of them, for `callboard demo` |

@@ -9,7 +9,7 @@
 
 One run handles exactly 1 + 30 + 30 + 30 messages and leaves 10 on the topic `results`. Every handler is a
 function of its message and its state, so the digest is the same whatever processes there are and whatever
-happens to them.
+happens to them. With a model (see `model`) the worker's sentences and the reviewer's notes are in its words.
 """
 
 import asyncio
@@ -22,9 +22,10 @@ from callboard.context import MessageContext
 from callboard.handlers import event
 from callboard.routed import RoutedAgent
 
-from . import steps
+from . import steps, wording
 from .errors import StraySubtaskError
 from .messages import ROUNDS, Compiled, Draft, Feedback, Requirements, Result, Subtask, Verdict
+from .model import shared_client
 
 app = App("digest")
 # No agent subscribes to the results: the process that started the job reads them.
@@ -65,6 +66,10 @@ class Worker(RoutedAgent):
     async def _publish_draft(self, subtask: Subtask, feedback: Feedback | None) -> None:
         await asyncio.sleep(subtask.pace)
         draft = await asyncio.to_thread(steps.write, subtask, feedback)
+        model = shared_client()
+        if model is not None and draft.picks:
+            answer = await model.create(wording.ask_writer(draft, feedback))
+            draft = wording.reworded(draft, str(answer.content))
         if draft.round == ROUNDS:
             self.state.subtask = None
         await self.publish_message(draft, TopicId("drafts", draft.job))
@@ -107,6 +112,10 @@ class Reviewer(RoutedAgent):
             await self.publish_message(result, TopicId("results", message.key))
             return
         feedback = steps.review(message, state.cover, state.drop)
+        model = shared_client()
+        if model is not None and message.draft.picks:
+            answer = await model.create(wording.ask_reviewer(message.draft))
+            feedback = wording.annotated(feedback, str(answer.content))
         state.verdicts.append(feedback.verdict)
         state.cover, state.drop = feedback.cover, feedback.drop
         await self.publish_message(feedback, TopicId("feedback", message.key))

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from callboard.broker import BrokerSettings, TopicId
 from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.redis.operations.deadletters import list_letters
 from callboard.broker.redis.operations.inspect import Overview, recent
+from callboard.broker.redis.store import RedisStore
 from callboard.cli.board import Board, board
 from callboard.cli.exits import INTERRUPTED, CommandFailed
 from callboard.cli.fleet import Fleet, FleetPlan
@@ -25,6 +27,8 @@ from callboard.runtime.runtime import RedisAgentRuntime
 from .app import app
 from .documents import prepare
 from .messages import PARTS, Requirements, Result
+from .model import MODEL, ModelChoice
+from .model_options import chosen_model, try_model
 from .report import EXPECTED, Report, lines_of, pending_in, server_cli, type_reports
 from .result import render
 
@@ -41,7 +45,16 @@ PACE, KILL_PACE = 0.3, 0.6
 
 
 def run_demo(
-    path: Path | None, *, kill: bool, words: int, pace: float | None, url: str | None, as_json: bool
+    path: Path | None,
+    *,
+    kill: bool,
+    words: int,
+    pace: float | None,
+    url: str | None,
+    as_json: bool,
+    model: str | None = None,
+    tokens: int | None = None,
+    price: str | None = None,
 ) -> int:
     """Runs the job, prints the digest and the report, and gives the exit code.
 
@@ -52,14 +65,18 @@ def run_demo(
         pace: Seconds that a worker waits before each draft; None: long enough to watch.
         url: Of the server; None: the embedded one.
         as_json: Print JSON.
+        model: That words the digest; None: none.
+        tokens: Most tokens that it may use; None: no limit.
+        price: USD for a million tokens, read and written, such as `0.15/0.60`; None: not known.
     """
+    choice = chosen_model(model, tokens, price)
     prepared = prepare([path] if path is not None else own_documents())
     for note in prepared.left_out:
         remark(f"left out: {note}")
-    chosen_pace = pace if pace is not None else (KILL_PACE if kill else PACE)
+    chosen_pace = pace if pace is not None else _usual_pace(kill, choice)
     requirements = prepared.requirements("digest", words=words, pace=chosen_pace)
     with unhindered():
-        report = asyncio.run(_run(DemoPlan(requirements, url, kill)))
+        report = asyncio.run(_run(DemoPlan(requirements, url, kill, choice)))
     if as_json:
         print_json(report.as_data())
     else:
@@ -67,6 +84,12 @@ def run_demo(
         for line in lines_of(report, server_cli(url)):
             say(line)
     return 1 if report.problems else 0
+
+
+def _usual_pace(kill: bool, choice: ModelChoice | None) -> float:
+    if choice is not None:
+        return 0.0  # a model is slow enough to watch
+    return KILL_PACE if kill else PACE
 
 
 def own_documents() -> list[Path]:
@@ -92,11 +115,13 @@ class DemoPlan:
         requirements: The job.
         url: Of the server; None: the embedded one.
         kill: Kill a worker process with -9 in the middle.
+        model: That words the digest; None: none.
     """
 
     requirements: Requirements
     url: str | None
     kill: bool
+    model: ModelChoice | None = None
 
     @property
     def processes(self) -> Mapping[str, int]:
@@ -147,14 +172,18 @@ class DemoRun:
         self._board = board
         self._finished: dict[str, float] = {}
         self._killed: list[int] = []
+        self._store = RedisStore(transport.admin)
 
     async def run(self) -> Report:
         """Runs the job to its end.
 
         Raises:
-            CommandFailed: It was interrupted, or does not go on.
+            CommandFailed: It was interrupted, or does not go on, or the model can't be used.
             GaveUpError: A process died too often.
         """
+        if self._plan.model is not None:
+            await try_model(self._plan.model, self._store)
+            self._board.notice(f"{self._plan.model.name} answers")
         settings = self._transport.settings
         runtime = RedisAgentRuntime.from_app(
             app, settings.url, namespace=settings.namespace, settings=settings, types=()
@@ -181,6 +210,8 @@ class DemoRun:
             grace=self._transport.settings.drain_grace,
             policy=RestartPolicy(),
             options=("--folder", str(FOLDER.parent)),
+            # Without --model none is used, whatever the environment says.
+            environ={MODEL: ""} if self._plan.model is None else self._plan.model.environ,
         )
 
     async def _start(self, runtime: RedisAgentRuntime, fleet: Fleet, running: asyncio.Task[object]) -> float:
@@ -200,6 +231,8 @@ class DemoRun:
             self._note(view, elapsed)
             if self._is_done(view):
                 return elapsed
+            if self._plan.model is not None and view.totals.dead:
+                raise CommandFailed(await self._why_dead())
             if view.totals.done != last:
                 progress, last = loop.time(), view.totals.done
             elif loop.time() - progress > PATIENCE:
@@ -211,6 +244,10 @@ class DemoRun:
         if running.done():
             running.result()
             raise CommandFailed("the demo was interrupted before its end", INTERRUPTED)
+
+    async def _why_dead(self) -> str:
+        letter, *_ = await list_letters(self._transport, limit=1)
+        return f"the demo stopped, because {letter.agent_type}/{letter.key} failed for good: {letter.error}"
 
     def _note(self, view: Overview, elapsed: float) -> None:
         for one in view.types:
@@ -248,4 +285,6 @@ class DemoRun:
             dead=view.totals.dead,
             killed=tuple(self._killed),
             seconds=round(seconds, 2),
+            model=None if self._plan.model is None else self._plan.model.name,
+            spent=None if self._plan.model is None else await self._plan.model.ledger(self._store).spent(),
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 from callboard.broker.redis.operations.inspect import Overview
 from callboard.cli.output import columns, duration
+from callboard.models import Spent
 
 from .messages import PARTS, ROUNDS
 
@@ -65,6 +66,8 @@ class Report:
         dead: Dead letters.
         killed: Pids of workers killed on purpose.
         seconds: From the publication of the requirements to the last result.
+        model: The model that was used; None: none was.
+        spent: What it used.
     """
 
     namespace: str
@@ -75,6 +78,8 @@ class Report:
     dead: int
     killed: tuple[int, ...]
     seconds: float
+    model: str | None = None
+    spent: Spent | None = None
 
     @property
     def problems(self) -> list[str]:
@@ -91,7 +96,9 @@ class Report:
 
     def as_data(self) -> dict[str, Any]:
         """For programs."""
-        return {**asdict(self), "exact": not self.problems}
+        data = {**asdict(self), "exact": not self.problems}
+        without_model = () if self.model else ("model", "spent")
+        return {name: value for name, value in data.items() if name not in without_model}
 
 
 def type_reports(
@@ -144,10 +151,17 @@ def lines_of(report: Report, command: str) -> list[str]:
         *columns(header, rows),
         "",
         f"{counts}, in {duration(report.seconds)}{killed}: {verdict}.",
+        *([f"{report.model}: {_bill(report.spent)}."] if report.spent else []),
         "",
         "To look at what happened (these start the server again from its file):",
         *(f"  {command} {line}" for line in looks(report.namespace)),
     ]
+
+
+def _bill(spent: Spent) -> str:
+    cost = "no price is known (--price)" if spent.unpriced else f"{spent.usd:.4f} USD"
+    tokens = f"{spent.prompt_tokens:,} tokens read, {spent.completion_tokens:,} written"
+    return f"{spent.requests} answers, {tokens}, {cost}"
 
 
 def looks(namespace: str) -> list[str]:

@@ -42,8 +42,10 @@ async def test_what_commits_send_to_a_topic_that_nobody_takes_is_cut(server_url:
     for turn in range(3):
         await driver.note("topic:visits", "a", str(turn))
         (one,) = await worker.take()
-        sent = [("topic:unread", 0, f"{turn}-{n}", "Note", "a", "counter/a", b"", b"") for n in range(300)]
-        await worker.turn(Done(one, Mark.COMMIT + Mark.OUTGOING, (len(sent), *chain(*sent))))
+        sent: list[tuple[str | int | bytes, ...]] = [
+            ("topic:unread", 0, f"{turn}-{n}", "Note", "a", "counter/a", b"", b"") for n in range(300)
+        ]
+        await worker.turn(Done(one, Mark.COMMIT + Mark.OUTGOING, (len(sent), *chain.from_iterable(sent))))
     assert await driver.command("XLEN", "topic:unread") <= 300 + 2 * 100
     await driver.close()
 

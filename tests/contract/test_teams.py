@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from callboard import App
 from callboard.agents import TaskResult
 from callboard.cancellation import CancellationToken
 from callboard.conditions import MaxMessageTermination, TextMentionTermination
@@ -188,6 +189,27 @@ async def test_a_token_cancels_the_run(runtime: RedisAgentRuntime) -> None:
     assert (await team.on(runtime).status()).state == "idle"
     Gated.gates["a"].set()
     assert texts(await team.run(task="again"))[0] == "again"
+
+
+async def test_a_task_that_is_given_up_before_it_was_taken_is_never_carried_out(runtimes: Runtimes) -> None:
+    """No process runs the team yet: when one does, it finds nothing to do, and no model is paid."""
+    app = App("early")
+    team = app.team(RoundRobinGroupChat([Echo("a")], name="team", max_turns=1))
+    asking = runtimes.of(app, types=())
+    await asking.open()
+    client, token = team.on(asking), CancellationToken()
+    given_up = asyncio.ensure_future(client.run(task="never", cancellation_token=token))
+    await eventually(lambda: waits_in_inbox(asking, "team"))
+    token.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await given_up
+    runtimes.of(app).start()
+    assert texts(await client.run(task="next")) == ["next", "a1:next"]
+
+
+async def waits_in_inbox(runtime: RedisAgentRuntime, agent_type: str) -> bool:
+    transport = runtime.transport
+    return bool(await transport.admin.command("XLEN", transport.keys.of(f"inbox:{agent_type}")))
 
 
 async def test_paused_nobody_begins_to_speak(runtime: RedisAgentRuntime) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
+import httpx2
 from starlette.responses import Response, StreamingResponse
 
 from .openai_server import Asked, OpenAIServer
@@ -70,9 +70,9 @@ class ModelProxy:
                     await server.wait_for_release()
         exchange.is_whole = True
 
-    async def _lines(self, body: Any) -> AsyncIterator[str]:
+    async def _lines(self, body: Any) -> AsyncGenerator[str, None]:
         async with (
-            httpx.AsyncClient(timeout=LONGEST) as client,
+            httpx2.AsyncClient(timeout=LONGEST) as client,
             client.stream("POST", f"{self._url}/chat/completions", json=body) as response,
         ):
             async for line in response.aiter_lines():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .change import when
+from .change import becomes, when
 from .mutation import ON, Mutation
 
 TEAMS = "contract/test_teams.py::"
@@ -34,6 +34,12 @@ TEAM_MUTATIONS: Final = (
         "a member goes on from what its last turn left",
         when("self._agent is None"),
         (GOES_ON,),
+    ),
+    Mutation(
+        "a member is told again what came with a turn that was called off",
+        "what came with a turn that was called off is not heard twice",
+        becomes("told = dict[int, int]()"),
+        (f"contract/test_teams_attacked.py::test_what_a_cancelled_turn_heard_is_not_heard_again{ON}",),
     ),
     Mutation(
         "what a dead process has said counts",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from callboard.cli.asking_teams import TeamTask, ask_team, check_is_no_team, what_if_busy
+from callboard.cli.asking_teams import TeamTask, ask_team, check_is_no_team, types_of, what_if_busy
 from callboard.cli.exits import FAILED, INTERRUPTED, CommandFailed, bad_use
 from callboard.cli.interrupting import interruptible
 from callboard.cli.messages import MessageForm
@@ -123,7 +123,9 @@ def _ask_team(app: App, target: str, asked: TeamTask, url: str | None, namespace
         token = CancellationToken()
         with interruptible(_call_off(token)):
             async with publisher(app, url, namespace) as runtime:
-                await _say_what_is_missing(runtime, target, asked.team)
+                for agent_type in types_of(app, asked.team):
+                    if await _say_what_is_missing(runtime, target, agent_type):
+                        break
                 await ask_team(runtime, asked, token)
 
     with unhindered():
@@ -149,7 +151,7 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
         raise CommandFailed("the request was cancelled", INTERRUPTED) from None
 
 
-async def _say_what_is_missing(runtime: RedisAgentRuntime, target: str, agent_type: str) -> None:
+async def _say_what_is_missing(runtime: RedisAgentRuntime, target: str, agent_type: str) -> bool:
     """Says why there may be no answer: no worker runs the type."""
     from callboard.broker.errors import CommandError
     from callboard.broker.redis.operations.inspect import has_worker
@@ -160,6 +162,8 @@ async def _say_what_is_missing(runtime: RedisAgentRuntime, target: str, agent_ty
                 f"no worker runs {agent_type!r} now; the request waits for one: `callboard up {target}`, "
                 f"or `callboard worker {target} --type {agent_type}`"
             )
+            return True
+    return False
 
 
 async def _reply(asking: Any, recipient: str) -> Any:

@@ -36,6 +36,23 @@ def demo(
             help="Pause before each draft, a minute at most. Default: 300ms; 600ms if --kill.",
         ),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="A model that words the digest (OPENAI_API_KEY or OPENAI_BASE_URL). Default: none.",
+        ),
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="With --model: most tokens that it may use.")
+    ] = None,
+    price: Annotated[
+        str | None,
+        typer.Option(
+            metavar="READ/WRITTEN", help="With --model: USD for a million tokens, such as 0.15/0.60."
+        ),
+    ] = None,
     url: Url = None,
     as_json: AsJson = False,
 ) -> int:
@@ -46,15 +63,31 @@ def demo(
     30 for D, 10 results, nothing pending and nothing dead, whatever was killed on the way. It needs no model
     and no key, and runs on a server of its own in .callboard/ unless --url is given.
 
+    With --model a model puts B's sentences into plain words and writes D's remarks; its answers are recorded, so that
+    a worker that dies pays for none of them twice. Tokens and costs are said at the end.
+
       callboard demo
       callboard demo docs --kill
       callboard demo notes.md --words 200 --json
+      callboard demo --model gpt-4o-mini --price 0.15/0.60 --tokens 200000
 
     Exit codes: 0 every count is exact, 1 one of them is not, 2 wrong use, 3 no server, 130 interrupted.
     """
     if pace is not None and pace > LONGEST_PACE:
         bad_use(f"--pace {pace:g} is too long: {LONGEST_PACE} seconds at most")
-    return int(_demo_module().run_demo(path, kill=kill, words=words, pace=pace, url=url, as_json=as_json))
+    return int(
+        _demo_module().run_demo(
+            path,
+            kill=kill,
+            words=words,
+            pace=pace,
+            url=url,
+            as_json=as_json,
+            model=model,
+            tokens=tokens,
+            price=price,
+        )
+    )
 
 
 def _demo_module() -> ModuleType:

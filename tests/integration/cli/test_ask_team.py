@@ -57,3 +57,10 @@ def test_a_conversation_with_a_run_says_which_options_there_are(poets: ShopFolde
     assert second.returncode == 1
     assert "the conversation 'sea' of poets has a run under way" in second.stderr
     assert "--if-busy enqueue" in second.stderr
+
+
+def test_a_member_without_a_worker_is_named(poets: ShopFolder) -> None:
+    with poets.started("worker", "poets:app", "--type", "poets") as manager:
+        manager.shows("works as")
+        with poets.started("ask", "poets:app", "poets", "A line") as asking:
+            asking.shows("no worker runs 'poets.writer' now")

@@ -29,7 +29,6 @@ from callboard.foundation.component import (
     ComponentLoader,
     ComponentNotAllowedError,
     NotDumpableError,
-    dumped,
 )
 from callboard.memory.contexts import BufferedChatCompletionContext
 from callboard.models import ReplayChatCompletionClient
@@ -38,24 +37,6 @@ from callboard.teams import RoundRobinGroupChat
 from .talkers import Talker
 
 HERE = __name__
-
-
-class PairConfig(BaseModel):
-    first: ComponentModel
-
-
-class Pair(RoundRobinGroupChat, Component[PairConfig]):
-    """A team that can be written down."""
-
-    component_config_schema = PairConfig
-    component_provider_override = f"{__name__}.Pair"
-
-    def _to_config(self) -> PairConfig:
-        return PairConfig(first=dumped(self.participants[0], self))
-
-    @classmethod
-    def _from_config(cls, config: PairConfig) -> Self:
-        return cls([BaseChatAgent.load_component(config.first)], max_turns=1)
 
 
 class Nothing(BaseModel):
@@ -112,7 +93,7 @@ PARTS = [
     ),
     SocietyOfMindAgent(
         "society",
-        Pair([human()], max_turns=1),
+        RoundRobinGroupChat([human()], max_turns=1),
         replay("The answer."),
         description="thinks",
         instruction="",
@@ -130,7 +111,7 @@ PARTS = [
         supported_languages=["lua"],
     ),
     AgentTool(human(), return_value_as_last_message=True),
-    TeamTool(Pair([human()], max_turns=1), "ask_human", "Asks."),
+    TeamTool(RoundRobinGroupChat([human()], max_turns=1), "ask_human", "Asks."),
 ]
 
 
@@ -138,7 +119,7 @@ PARTS = [
 def test_a_part_becomes_plain_data_and_is_made_again(part: Any) -> None:
     dump = part.dump_component()
     again = ComponentLoader.load_component(
-        json.loads(dump.model_dump_json()), type(part), modules=[HERE], providers=[Pair, Executor]
+        json.loads(dump.model_dump_json()), type(part), modules=[HERE], providers=[Executor]
     )
 
     assert dump.component_type == ("tool" if "Tool" in type(part).__name__ else "agent")
@@ -146,9 +127,11 @@ def test_a_part_becomes_plain_data_and_is_made_again(part: Any) -> None:
 
 
 async def test_what_was_made_works() -> None:
-    society = SocietyOfMindAgent("society", Pair([human(input_func=ask)]), replay("The answer."))
+    society = SocietyOfMindAgent(
+        "society", RoundRobinGroupChat([human(input_func=ask)]), replay("The answer.")
+    )
 
-    again = BaseChatAgent.load_component(society.dump_component(), modules=[HERE], providers=[Pair])
+    again = BaseChatAgent.load_component(society.dump_component(), modules=[HERE])
 
     messages = (await again.run(task="Go")).messages
     assert [message.to_text() for message in messages] == ["Go", "The answer."]
