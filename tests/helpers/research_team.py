@@ -52,7 +52,7 @@ app.team(team)
 async def die(step: str) -> None:
     mine = sys.argv[sys.argv.index("--type") + 1]
     death = f"{mine} {step}"
-    if death not in os.environ.get("DIES_AT", "").split(","):
+    if death not in os.environ["DIES_AT"].split(","):
         return
     mark = Path(os.environ["DEATHS"]) / death.replace(" ", "-")
     if not mark.exists():
@@ -60,4 +60,5 @@ async def die(step: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-watch_steps(die)
+if "DIES_AT" in os.environ:  # not in the process of a test that imports the team
+    watch_steps(die)
