@@ -60,4 +60,5 @@ async def die(step: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-watch_steps(die)
+if "DIES_AT" in os.environ:  # not in the process of a test that imports the team
+    watch_steps(die)

@@ -128,7 +128,7 @@ def test_a_part_becomes_plain_data_and_is_made_again(part: Any) -> None:
 
 async def test_what_was_made_works() -> None:
     society = SocietyOfMindAgent(
-        "society", RoundRobinGroupChat([human(input_func=ask)]), replay("The answer.")
+        "society", RoundRobinGroupChat([human(input_func=ask)], max_turns=1), replay("The answer.")
     )
 
     again = BaseChatAgent.load_component(society.dump_component(), modules=[HERE])
