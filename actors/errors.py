@@ -14,6 +14,7 @@ CallboardError
     ├── AgentAttributeError              an agent has no id, runtime or state (AttributeError)
     ├── MisuseError                      an object is used in a way that it is not made for (RuntimeError)
     ├── OutsideContextError              something is asked for where it does not exist (RuntimeError)
+    ├── NobodyAnswersError               a person is to be asked where nobody can be (RuntimeError)
     └── DeclarationError                 an App or a registration can't work
         ├── DuplicateAgentTypeError      (ValueError)
         ├── UnknownAgentTypeError        (LookupError)
@@ -143,6 +144,22 @@ class OutsideContextError(ActorError, RuntimeError):
 
     what: str
     where: str
+
+
+class NobodyAnswersError(ActorError, RuntimeError):
+    """A person is to be asked, and there is neither a handler of the bus, which could wait, nor a function that asks.
+
+    Attributes:
+        question: What was to be asked.
+    """
+
+    template = (
+        "Nobody can be asked here: {question} Give the agent or the team a function that asks, `on_input=`, or run it on "
+        "the bus, where the question waits until somebody answers it."
+    )
+    permanent = True
+
+    question: str
 
 
 class DeclarationError(ActorError):

@@ -1,5 +1,10 @@
 import callboard.agents
 
+from .approval import (
+    Approval as Approval,
+    ApprovalRule as ApprovalRule,
+    NeedsApproval as NeedsApproval,
+)
 from .base import (
     BaseStreamTool as BaseStreamTool,
     BaseTool as BaseTool,

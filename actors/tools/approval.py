@@ -1,0 +1,157 @@
+"""Calls that a person has to allow before they are made."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from callboard.asking import NO_DEFAULT, Question, ask_person
+from callboard.cancellation import CancellationToken
+from callboard.context import MessageContext
+
+from .asked import AskedCall
+from .errors import ApprovalRuleError, CallRefusedError
+
+YES: Final = frozenset({"yes", "y"})
+NO: Final = frozenset({"no", "n"})
+SHOWN: Final = 500  # characters of the arguments in the text of a question; its details have all of them
+KIND: Final = "tool_approval"
+
+
+class Approval(BaseModel):
+    """What a person says about a call.
+
+    As a text it is "yes", "no", "no: the reason", or the arguments with which the call is to be made, as a JSON object.
+
+    Attributes:
+        approved: Whether the call is made.
+        reason: Why not; the model reads it as the result of the call.
+        arguments: The call is made with these instead of the model's; None: with the model's.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    approved: bool
+    reason: str = ""
+    arguments: dict[str, Any] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, given: Any) -> Any:
+        if isinstance(given, bool):
+            return {"approved": given}
+        return _read(given) if isinstance(given, str) else given
+
+
+def _read(text: str) -> dict[str, Any]:
+    word, _, rest = text.strip().partition(":")
+    if text.strip().lower() in YES:
+        return {"approved": True}
+    if word.strip().lower() in NO:
+        return {"approved": False, "reason": rest.strip()}
+    try:
+        arguments = json.loads(text)
+    except ValueError:
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise ValueError("say yes, or no, or no: and the reason, or the arguments as a JSON object")
+    return {"approved": True, "arguments": arguments}
+
+
+When: TypeAlias = Callable[[Mapping[str, Any]], bool | Awaitable[bool]]
+"""Whether a call has to be allowed: of its arguments as the model wrote them, which may not fit the tool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRule:
+    """When a tool's calls have to be allowed, and by whom.
+
+    Attributes:
+        when: Always or never, or a function of the arguments. One that fails is an error that the model reads, and the
+            call is not made.
+        by: Who may allow it; empty: anybody who may answer questions.
+        timeout: Seconds after which a call that nobody has answered is refused; None: it waits.
+    """
+
+    when: bool | When = True
+    by: str | Sequence[str] = ()
+    timeout: float | None = None
+
+    @property
+    def people(self) -> tuple[str, ...]:
+        """Who may allow it."""
+        return (self.by,) if isinstance(self.by, str) else tuple(self.by)
+
+    async def applies_to(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether a call with these arguments has to be allowed."""
+        if isinstance(self.when, bool):
+            return self.when
+        applies = self.when(arguments)
+        return bool(await applies if inspect.isawaitable(applies) else applies)
+
+
+NeedsApproval: TypeAlias = bool | When | ApprovalRule
+"""Which calls of a tool a person has to allow: none (False), all (True), those for which a function of their arguments,
+async or not, says so; or a rule that also says by whom."""
+
+
+def rule_of(needs_approval: NeedsApproval) -> ApprovalRule:
+    """What is given, as a rule."""
+    return needs_approval if isinstance(needs_approval, ApprovalRule) else ApprovalRule(when=needs_approval)
+
+
+async def allowed(
+    asked: AskedCall,
+    needs_approval: NeedsApproval,
+    name: str,
+    context: MessageContext | None,
+    token: CancellationToken | None,
+) -> AskedCall:
+    """A call as a person allows it: what the person was shown, or what the person has made of it.
+
+    Args:
+        asked: The call.
+        needs_approval: Which calls of the tool have to be allowed.
+        name: Of the question; the same in every attempt.
+        context: Of the message that is handled; None: there is none.
+        token: Ends the wait.
+
+    Raises:
+        CallRefusedError: It is not allowed; the model reads why.
+        ApprovalRuleError: The rule failed, so that it is not known whether it has to be allowed.
+        NobodyAnswersError: Nobody can be asked here (a RuntimeError).
+    """
+    rule, arguments = rule_of(needs_approval), dict(asked.arguments or {})
+    try:
+        applies = await rule.applies_to(arguments)
+    except Exception as error:
+        # guard: a call is not made where it is not known whether it has to be allowed
+        raise ApprovalRuleError(asked.name, f"{type(error).__name__}: {error}") from error
+    if not applies:
+        return asked
+    answer = await ask_person(_question(rule, asked.name, arguments, name), context, token)
+    if not answer.approved:
+        raise CallRefusedError(asked.name, answer.reason)
+    # guard: what runs is what a person was shown, or wrote
+    return replace(asked, arguments=arguments if answer.arguments is None else answer.arguments)
+
+
+def _question(rule: ApprovalRule, tool: str, arguments: dict[str, Any], name: str) -> Question:
+    shown = json.dumps(arguments, ensure_ascii=False)
+    if len(shown) > SHOWN:
+        shown = f"{shown[:SHOWN]}…"
+    late = Approval(approved=False, reason="nobody has answered in time")
+    return Question(
+        text=f"May {tool} be called with {shown}?",
+        name=name,
+        answer_type=Approval,
+        to=rule.people,
+        timeout=rule.timeout,
+        default=NO_DEFAULT if rule.timeout is None else late,
+        details={"kind": KIND, "tool": tool, "arguments": arguments},
+    )
