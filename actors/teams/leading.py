@@ -51,7 +51,7 @@ class Leading:
         self._state = state
         self._loop = loop
         self._teams = teams
-        self.stage = Stage(manager.runtime, loop.plan.name)
+        self.stage = Stage(manager.runtime, manager.id, loop.plan.name)
 
     # A run begins, goes on, ends
 
@@ -70,8 +70,7 @@ class Leading:
         except ValueError as error:
             return str(error)
         self._state.run = run
-        if messages:
-            self.stage.task(run, messages)
+        self.stage.task(run, messages)
         await self._go_on(run, self._loop.start(messages or None))
         await reached("run begins")
         return ""
@@ -193,6 +192,7 @@ class Leading:
         problem = await self.begin(run, order.task)
         if problem:
             failed = TurnFailed(turn=0, error_type="ValueError", text=problem, where=self._loop.plan.name)
+            self.stage.task(run, order.task)
             self.stage.ended(run, RunEnded(state="failed", error=failed))
         return problem
 
@@ -259,7 +259,9 @@ class Leading:
         found = [order for order in queued if order.run_id == run_id]
         if found:
             self._state.queued = [order for order in queued if order.run_id != run_id]
-            self.stage.ended(self._run_of(found[0]), RunEnded(state="cancelled"))
+            run = self._run_of(found[0])
+            self.stage.task(run, found[0].task)
+            self.stage.ended(run, RunEnded(state="cancelled"))
         return bool(found)
 
     async def _call_off(self, run: CurrentRun) -> None:
