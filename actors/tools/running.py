@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 from callboard.broker.errors import EncodeError, PayloadTooLargeError
 from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext, OnceRecorder
+from callboard.errors import CannotAskError
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
+from callboard.questions import Asking, Question
 from callboard.runtime.steps import NumberedStep, running_context
 
 from .approval import NeedsApproval, allowed
@@ -280,6 +282,11 @@ class _RecorderOfCall:
 
     async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         return await self.recorder(self.prefix + name, call)
+
+    async def ask(self, question: Question[T], prefix: str = "") -> T:
+        if not isinstance(self.recorder, Asking):
+            raise CannotAskError("nothing records what this tool does; ask in a handler of an agent")
+        return await self.recorder.ask(question, self.prefix + prefix)
 
 
 async def _same(value: T) -> T:
