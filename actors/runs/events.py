@@ -334,6 +334,7 @@ AnyEvent: TypeAlias = Annotated[
 ]
 """Any event."""
 
+
 @cache
 def _adapter() -> TypeAdapter[AnyEvent]:
     return TypeAdapter(AnyEvent)

@@ -57,7 +57,9 @@ class Projection:
         self._digest = blake2s(run_id.encode("utf-8", "surrogatepass"), digest_size=RUN_BITS // 8).digest()
         self._base = int.from_bytes(self._digest, "big") << RUN_BITS
 
-    def make(self, kind: type[Event], number: int, at: datetime, is_draft: bool = False, **fields: Any) -> Event:
+    def make(
+        self, kind: type[Event], number: int, at: datetime, is_draft: bool = False, **fields: Any
+    ) -> Event:
         """One event.
 
         Args:
@@ -178,9 +180,7 @@ def _results(said: ToolCallExecutionEvent) -> Iterator[Make]:
 
 
 def _piece(said: ModelClientStreamingChunkEvent) -> Iterator[Make]:
-    yield _event(
-        StreamEvent, source=said.source, content=said.content, message_id=said.full_message_id or ""
-    )
+    yield _event(StreamEvent, source=said.source, content=said.content, message_id=said.full_message_id or "")
 
 
 def _speakers(said: SelectSpeakerEvent) -> Iterator[Make]:

@@ -3,197 +3,170 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 from uuid import uuid4
 
-from callboard.groupchat.waiting import value_of
+from pydantic import TypeAdapter, ValidationError
 
-from .errors import (
+from callboard.asking import NO_DEFAULT, Question, ask_person
+from callboard.errors import (
     InputAnsweredError,
     InputExpiredError,
     InputRequestUnknownError,
     InputValueError,
-    NobodyToAskError,
+    InputWithdrawnError,
+    NotAllowedToAnswerError,
 )
+from callboard.runtime.steps import running_context
 
-Validator = Callable[[Any], Any]
-
-UNSET: Final = object()
-
-_asking: Final[ContextVar[Questions | None]] = ContextVar("callboard_questions", default=None)
+Status: TypeAlias = Literal["open", "answered", "expired", "withdrawn"]
 
 
 @dataclass(slots=True)
-class Question:
-    """A question, open or not.
+class Asked:
+    """A question of a run.
 
     Attributes:
-        request_id: Its id.
-        prompt: Its text.
-        source: Who asks.
-        choices: What may be answered; nothing: anything.
-        details: More about it.
+        id: Its id.
+        question: What is asked.
         expires: Until when it can be answered; None: always.
-        validator: Called with an answer; raises ValueError, or returns False, for one that is refused.
+        answer: The answer, once there is one.
         status: How it stands.
-        answer: Set once it is over.
     """
 
-    request_id: str
-    prompt: str
-    source: str
-    choices: Sequence[str]
-    details: Mapping[str, Any]
+    id: str
+    question: Question
     expires: datetime | None
-    validator: Validator | None
     answer: asyncio.Future[Any]
-    status: Literal["open", "answered", "expired", "withdrawn"] = "open"
+    status: Status = "open"
 
 
 class Questions:
     """The questions of one run.
 
     Args:
-        asked: Called with each question when it is asked.
-        ended: Called when it is over: the question, the answer, who answered.
+        begun: Called with each question when it is asked.
+        ended: Called when it is over, with the answer, and who gave it.
     """
 
-    def __init__(self, asked: Callable[[Question], None], ended: Callable[[Question, Any, str], None]) -> None:
-        self._asked = asked
+    def __init__(self, begun: Callable[[Asked], None], ended: Callable[[Asked, Any, str], None]) -> None:
+        self._begun = begun
         self._ended = ended
-        self._questions: dict[str, Question] = {}
+        self._asked: dict[str, Asked] = {}
+        self._loop = asyncio.get_running_loop()
 
     @property
-    def open(self) -> list[Question]:
-        """Those that wait for an answer."""
-        return [question for question in self._questions.values() if question.status == "open"]
+    def is_waiting(self) -> bool:
+        """Whether one of them waits for its answer."""
+        return any(asked.status == "open" for asked in self._asked.values())
 
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        source: str = "",
-        choices: Sequence[str] = (),
-        details: Mapping[str, Any] | None = None,
-        timeout: float | None = None,
-        default: Any = UNSET,
-        validator: Validator | None = None,
-    ) -> Any:
-        """Ask, and wait for the answer; see `ask_user`."""
+    async def ask(self, question: Question) -> Any:
+        """Ask, and wait for the answer.
+
+        Raises:
+            InputExpiredError: The time is over, and there is no default (a TimeoutError).
+        """
+        timeout = question.timeout
         expires = None if timeout is None else datetime.now(UTC) + timedelta(seconds=timeout)
-        answer = asyncio.get_running_loop().create_future()
-        question = Question(
-            uuid4().hex, prompt, source, tuple(choices), dict(details or {}), expires, validator, answer
-        )
-        self._questions[question.request_id] = question
-        self._asked(question)
+        await asyncio.sleep(0)  # what was shown before comes before it
+        asked = Asked(uuid4().hex, question, expires, asyncio.get_running_loop().create_future())
+        self._asked[asked.id] = asked
+        self._begun(asked)
         try:
             async with asyncio.timeout(timeout):
-                return await answer
+                return await asked.answer
         except TimeoutError:
-            self._end(question, "expired")
-            if default is UNSET:
-                raise InputExpiredError(question.request_id, prompt) from None
-            return default
+            self._end(asked, "expired")
+            if question.default is NO_DEFAULT:
+                raise InputExpiredError(asked.id) from None
+            return question.default
         except asyncio.CancelledError:
-            self._end(question, "withdrawn")
+            self._end(asked, "withdrawn")
             raise
 
-    async def answer(self, request_id: str, value: Any, by: str = "") -> None:
-        """The first answer counts.
+    def answer(self, input_id: str, value: Any, by: str = "") -> None:
+        """Answer; the first answer counts.
 
         Raises:
             InputRequestUnknownError: There is no such question (a LookupError).
-            InputAnsweredError: It was answered already (a RuntimeError).
-            InputExpiredError: It is over (a RuntimeError).
+            InputAnsweredError: It was answered before.
+            InputExpiredError: Its time is over (a TimeoutError).
+            InputWithdrawnError: Nobody waits for it any more.
+            NotAllowedToAnswerError: It was put to somebody else (a PermissionError).
             InputValueError: It can't be answered with this (a ValueError); it stays open.
         """
-        question = self._question(request_id)
-        _check_open(question)
-        await _check(question, value)
-        # guard: the first answer counts, also where a validator took its time
-        _check_open(question)
-        self._end(question, "answered", value, by)
-        question.answer.set_result(value)
+        asked = self._asked.get(input_id)
+        if asked is None:
+            raise InputRequestUnknownError(input_id)
+        # guard: the first answer counts
+        if asked.status != "open":
+            raise _OVER[asked.status](input_id)
+        if asked.question.to and by not in asked.question.to:
+            raise NotAllowedToAnswerError(input_id, by, asked.question.to)
+        read = _checked(asked, value)
+        self._end(asked, "answered", value, by)
+        asked.answer.set_result(read)
 
-    def _question(self, request_id: str) -> Question:
-        question = self._questions.get(request_id)
-        if question is None:
-            raise InputRequestUnknownError(request_id)
-        return question
-
-    def _end(
-        self, question: Question, status: Literal["answered", "expired", "withdrawn"], value: Any = None, by: str = ""
-    ) -> None:
-        if question.status == "open":
-            question.status = status
-            self._ended(question, value, by)
-
-    def in_force(self) -> None:
-        """From here on, whatever this task calls asks these questions."""
-        _asking.set(self)
+    def _end(self, asked: Asked, status: Status, value: Any = None, by: str = "") -> None:
+        if asked.status == "open":
+            asked.status = status
+            self._ended(asked, value, by)
 
 
-def _check_open(question: Question) -> None:
-    if question.status == "answered":
-        raise InputAnsweredError(question.request_id)
-    if question.status != "open":
-        raise InputExpiredError(question.request_id, question.prompt)
+_OVER: Final = {
+    "answered": InputAnsweredError,
+    "expired": InputExpiredError,
+    "withdrawn": InputWithdrawnError,
+}
 
 
-async def _check(question: Question, value: Any) -> None:
-    if question.choices and value not in question.choices:
-        raise InputValueError(question.request_id, f"it can be one of {list(question.choices)}")
-    if question.validator is None:
-        return
+def _checked(asked: Asked, value: Any) -> Any:
+    question = asked.question
+    if question.choices is not None and value not in question.choices:
+        raise InputValueError(asked.id, f"it has to be one of {', '.join(question.choices)}")
     try:
-        is_good = await value_of(question.validator(value))
-    except ValueError as error:
-        raise InputValueError(question.request_id, str(error)) from error
-    if is_good is False:
-        raise InputValueError(question.request_id, "the validator refuses it")
+        return TypeAdapter(question.answer_type).validate_python(value)
+    except ValidationError as error:
+        problem = "; ".join(one["msg"] for one in error.errors(include_input=False))
+        raise InputValueError(asked.id, problem) from error
 
 
 async def ask_user(
     prompt: str,
     *,
-    source: str = "",
-    choices: Sequence[str] = (),
-    details: Mapping[str, Any] | None = None,
+    choices: Sequence[str] | None = None,
+    answer_type: Any = str,
     timeout: float | None = None,
-    default: Any = UNSET,
-    validator: Validator | None = None,
+    default: Any = NO_DEFAULT,
+    **details: Any,
 ) -> Any:
-    """Ask whoever follows the run, from a function that one of its agents calls; waits for the answer.
+    """Ask whoever follows the run, from a function that one of its agents calls.
+
+    In this process the function waits for the answer. On the bus it ends, and is called again when there is one
+    (`MessageContext.ask`).
 
     Args:
         prompt: The question.
-        source: Who asks.
-        choices: What may be answered; nothing: anything.
-        details: More about it, as plain data.
-        timeout: Seconds until it is over; None: it waits for ever.
+        choices: What may be answered; None: anything that fits `answer_type`.
+        answer_type: What an answer is read as; with `Annotated` and a validator of pydantic it can be checked further.
+        timeout: Seconds until it is over; None: never.
         default: The answer when it is over; without one that is an error.
-        validator: Called with each answer; raises ValueError, or returns False, for one that is refused.
+        **details: More about it, as plain data.
 
     Raises:
-        NobodyToAskError: There is no run here (a RuntimeError).
-        InputExpiredError: The time is over (a RuntimeError).
+        NobodyAnswersError: There is no run here (a RuntimeError).
+        InputExpiredError: The time is over (a TimeoutError).
     """
-    questions = _asking.get()
-    if questions is None:
-        raise NobodyToAskError(prompt)
-    return await questions.ask(
-        prompt,
-        source=source,
-        choices=choices,
-        details=details,
+    question = Question(
+        text=prompt,
+        name=prompt,
+        choices=None if choices is None else tuple(choices),
+        answer_type=answer_type,
         timeout=timeout,
         default=default,
-        validator=validator,
+        details=details,
     )
-
-
+    return await ask_person(question, running_context())

@@ -101,7 +101,8 @@ class Seat(BaseChatAgent):
         with variables.in_force(self._agent.context_variables):
             response = await self._agent.on_messages(heard, token)
         said = response.chat_message
-        used = self._agent.usage.minus(before).paid
+        new = self._agent.usage.minus(before)
+        used = {**new.cached, **new.paid}
         if used:
             said.models_usage = sum(used.values(), RequestUsage(0, 0))
             said.metadata[MODEL] = next(iter(used))
@@ -153,11 +154,11 @@ def _calls_of(said: BaseChatMessage, functions: Functions) -> list[FunctionCall]
     return calls if all(one.name in functions for one in calls) else []
 
 
-def _executed(source: str, calls: Sequence[FunctionCall], answers: Sequence[Called]) -> ToolCallExecutionEvent:
+def _executed(
+    source: str, calls: Sequence[FunctionCall], answers: Sequence[Called]
+) -> ToolCallExecutionEvent:
     results = [
-        FunctionExecutionResult(
-            content=answer.text, name=one.name, call_id=one.id, is_error=answer.is_error
-        )
+        FunctionExecutionResult(content=answer.text, name=one.name, call_id=one.id, is_error=answer.is_error)
         for one, answer in zip(calls, answers, strict=True)
     ]
     return ToolCallExecutionEvent(content=results, source=source)

@@ -107,7 +107,9 @@ def run_team(
         manager=manager,
         name=name or _name_of(agents),
         max_turns=max_turns,
-        termination_condition=_ending(agents, members, manager, max_turns, termination, is_termination_message),
+        termination_condition=_ending(
+            agents, members, manager, max_turns, termination, is_termination_message
+        ),
     )
 
 
@@ -126,7 +128,9 @@ def _members(
         agent = waiting.pop(0)
         known = found.setdefault(agent.name, agent)
         if known is not agent:
-            raise RunDeclarationError(f"Two agents have the name {agent.name!r}: give one of them another name.")
+            raise RunDeclarationError(
+                f"Two agents have the name {agent.name!r}: give one of them another name."
+            )
         if isinstance(agent, Peer):
             waiting += [other for other in agents_named_in(agent) if found.get(other.name) is not other]
     if not found:
@@ -172,7 +176,9 @@ def _ending(
     termination: TerminationCondition | None,
     is_termination_message: Callable[[str], Any] | None,
 ) -> TerminationCondition:
-    rules = [_rule_of(member, len(members) == 1) for member in members if isinstance(member, ConversableAgent)]
+    rules = [
+        _rule_of(member, len(members) == 1) for member in members if isinstance(member, ConversableAgent)
+    ]
     if is_termination_message is not None:
         rules.append(EndRule("the run", is_termination_message, takes_text=True))
     own = None if isinstance(manager, GroupChatManager) else getattr(manager, "is_termination_msg", None)
@@ -206,5 +212,3 @@ def _of_group(manager: ChatManagerProtocol | GroupChatManager) -> TerminationCon
 def _name_of(agents: Sequence[Participant]) -> str:
     names = "_".join(agent.name for agent in agents)
     return f"{NAME_OF_RUN}_{names}"[:LONGEST_NAME]
-
-
