@@ -1,3 +1,4 @@
+from .beginning_on_bus import attach as attach
 from .chat_managers import (
     ChatManager as ChatManager,
     ChatManagerProtocol as ChatManagerProtocol,

@@ -6,11 +6,10 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final, Unpack
 
-from callboard.agents.task import Task, task_messages
-from callboard.messages.base import BaseChatMessage
 from callboard.teams.local import Participant
 
-from . import variables
+from .beginning import task_with, team_of
+from .beginning_on_bus import begin_on_bus
 from .continuing import continued
 from .errors import RunDeclarationError, RunUnknownError
 from .local import LocalRun, run_here
@@ -19,9 +18,8 @@ from .options import Previous, RunOptions
 from .response import AsyncRunResponse
 from .steps import Steps, stepped
 from .sync_response import RunResponse
-from .team import run_team
 
-OF_TEAM: Final = ("chat_manager", "max_turns", "termination", "tools", "is_termination_message", "name")
+ON_BUS: Final = ("conversation", "if_busy")
 
 
 def run(*agents: Participant, **options: Unpack[RunOptions]) -> RunResponse:
@@ -58,12 +56,16 @@ async def _begin(agents: tuple[Participant, ...], options: RunOptions, *, is_asy
         raise RunDeclarationError(
             f"run() has no argument {min(unknown)!r}; it takes {sorted(RunOptions.__annotations__)}."
         )
+    if options.get("runtime") is not None:
+        return AsyncRunResponse(await begin_on_bus(agents, options))
+    for key in ON_BUS:
+        if options.get(key) is not None:
+            raise RunDeclarationError(f"{key!r} is for runs on the bus: give run() a runtime as well.")
     return AsyncRunResponse(await _here(agents, options, is_async))
 
 
 async def _here(agents: tuple[Participant, ...], options: RunOptions, is_async: bool) -> LocalRun:
-    of_team: Any = {key: options[key] for key in OF_TEAM if key in options}  # type: ignore[literal-required]
-    team = run_team(*agents, **of_team).for_conversation()
+    team = team_of(agents, options).for_conversation()
     previous = _previous(options.get("previous_run"))
     known: Mapping[str, Any] = {}
     if previous is not None:
@@ -72,7 +74,7 @@ async def _here(agents: tuple[Participant, ...], options: RunOptions, is_async: 
     steps = Steps() if options.get("step") else None
     if steps is not None:
         stepped(team, steps)
-    task = _task(options.get("message"), {**known, **(options.get("context_variables") or {})})
+    task = task_with(options.get("message"), {**known, **(options.get("context_variables") or {})})
     return LocalRun(options.get("run_id") or uuid.uuid4().hex, team, task, steps=steps, is_async=is_async)
 
 
@@ -92,15 +94,3 @@ def _previous(given: Previous | None) -> LocalRun | None:
             "The previous run was on the bus: give run() the runtime, so that it goes on there."
         )
     return source
-
-
-def _task(message: Task, known: Mapping[str, Any]) -> list[BaseChatMessage] | None:
-    """The task with what is known besides."""
-    messages = task_messages(message)
-    if not known:
-        return messages or None
-    if not messages:
-        raise RunDeclarationError("Context variables go with a message: give run() a message as well.")
-    first = messages[0].model_copy(deep=True)
-    first.metadata.update(variables.written(known))
-    return [first, *messages[1:]]

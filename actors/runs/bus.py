@@ -1,0 +1,173 @@
+"""A run on the bus: it goes on whoever reads and whoever dies, and may be read from any process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+
+from callboard.agents.task import Said, TaskResult
+from callboard.broker import AgentId
+from callboard.models.run_usage import RunUsage, UsagePart
+from callboard.runtime.run_reading import RunEntry
+from callboard.teams.client import TeamClient
+from callboard.teams.errors import TeamNotRunError
+from callboard.teams.loop import is_kept
+from callboard.teams.orders import RunEnded, Shown, stream_of
+from callboard.teams.run_errors import error_of
+
+from .errors import RunCancelledError
+from .event import Event
+from .events import CompletedEvent, ErrorEvent
+from .projection import Projection
+from .source import RunSource, RunState
+
+ROOM: Final = 1_000_000
+"""Numbers for the events of one entry of the stream: event `n * ROOM + i` comes from entry `n`."""
+
+
+class BusRun(RunSource):
+    """One run of a team on the bus.
+
+    Args:
+        team: The conversation.
+        run_id: Its id.
+    """
+
+    def __init__(self, team: TeamClient, run_id: str) -> None:
+        self.team = team
+        self._id = run_id
+        self._projection = Projection(run_id)
+        self._end: RunEnded | None = None
+
+    @property
+    def run_id(self) -> str:
+        """Its id."""
+        return self._id
+
+    # For readers
+
+    async def read(self, after: int, drafts: bool) -> AsyncGenerator[Sequence[Event], None]:
+        """Its events; see RunSource."""
+        entry_known, known = divmod(after, ROOM)
+        # An entry of which only some events are known is read again.
+        place = entry_known - 1 if known else entry_known
+        async with aclosing(self.team.entries(self._id, after=max(place, 0))) as entries:
+            async for entry in entries:
+                events = self._events_of(entry, drafts)
+                if entry.number == entry_known:
+                    events = [event for event in events if event.number > after]
+                if events:
+                    yield events
+                if isinstance(entry.event, RunEnded):
+                    return
+
+    def _events_of(self, entry: RunEntry, drafts: bool) -> list[Event]:
+        is_draft = bool(entry.tag)
+        if isinstance(entry.event, RunEnded):
+            return [self._last(entry, entry.event)]
+        if not isinstance(entry.event, Shown) or (is_draft and not drafts):
+            return []
+        events: list[Event] = []
+        for said in entry.event.messages:
+            number = entry.number * ROOM + len(events) + 1
+            events += self._projection.of(said, number, entry.at, is_draft=is_draft)
+        return events
+
+    def _last(self, entry: RunEntry, end: RunEnded) -> Event:
+        number, make = entry.number * ROOM + 1, self._projection.make
+        error = end.error
+        if error is not None:
+            return make(
+                ErrorEvent,
+                number,
+                entry.at,
+                source=error.where,
+                error_type=error.error_type,
+                content=error.text,
+                where=error.where,
+            )
+        state = "cancelled" if end.state == "cancelled" else "completed"
+        return make(CompletedEvent, number, entry.at, state=state, stop_reason=end.stop_reason)
+
+    async def state(self) -> RunState:
+        """How it stands."""
+        if self._end is not None:
+            return self._end.state
+        described = await self.team.describe(self._id)
+        if described.state == "paused":
+            return "paused"
+        if described.state in ("working", "queued"):
+            return "input_required" if await self.team.runtime.inputs.list(run=self._id) else "working"
+        await self.wait()
+        return "failed" if self._end is None else self._end.state
+
+    async def wait(self) -> None:
+        """Until it has ended, however."""
+        if self._end is None:
+            async with aclosing(self.team.entries(self._id)) as entries:
+                async for entry in entries:
+                    if isinstance(entry.event, RunEnded):
+                        self._end = entry.event
+                        return
+
+    async def result(self) -> TaskResult:
+        """What came of it; waits for the end."""
+        await self.wait()
+        end = self._end
+        if end is None or end.state == "cancelled":
+            raise RunCancelledError(self._id)
+        if end.error is not None:
+            raise error_of(end.error)
+        result = TaskResult(messages=await self.said(), stop_reason=end.stop_reason)
+        return self.team.with_output(result)
+
+    async def said(self) -> Sequence[Said]:
+        """Everything that was said and happened until now."""
+        stream = stream_of(AgentId(self.team.team, self.team.conversation), self._id)
+        said: list[Said] = []
+        async with self.team.runtime.read_run(stream, live=False) as entries:
+            async for entry in entries:
+                if isinstance(entry.event, Shown) and not entry.tag:
+                    said += filter(is_kept, entry.event.messages)
+        return said
+
+    async def cost(self) -> RunUsage:
+        """What its models used until now."""
+        usage = await self.team.usage(self._id)
+        prefix = f"{self.team.team}."
+        parts = tuple(
+            UsagePart(part.agent.removeprefix(prefix), part.model, part.spent) for part in usage.parts
+        )
+        return RunUsage(usage.total, parts, usage.limit_tokens, usage.limit_usd)
+
+    # Orders
+
+    async def answer(self, request_id: str, value: Any, by: str) -> None:
+        """Answer a question."""
+        await self.team.runtime.inputs.answer(request_id, value, by=by)
+
+    async def cancel(self) -> None:
+        """End it now, and wait until it has ended."""
+        if (await self.team.describe(self._id)).state != "idle":
+            try:
+                await self.team.abort(self._id)
+            except TeamNotRunError:
+                pass  # it has ended meanwhile
+        await self.wait()
+
+    async def pause(self) -> bool:
+        """Let nobody begin to speak."""
+        return await self._told(self.team.pause)
+
+    async def resume(self) -> bool:
+        """Let it go on."""
+        return await self._told(self.team.resume)
+
+    async def _told(self, order: Any) -> bool:
+        if (await self.team.describe(self._id)).state == "idle":
+            return False
+        try:
+            return bool(await order(run_id=self._id))
+        except TeamNotRunError:
+            return False  # it has ended, or has not begun
