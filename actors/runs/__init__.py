@@ -1,4 +1,7 @@
-"""The global `run`: agents carry out a task, and whoever wants reads what happens. Everything is loaded when it is first used."""
+"""The global `run`: agents carry out a task, and whoever wants reads what happens.
+
+Everything is loaded when it is first used.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from .chat_managers import (
     RoundRobinChatManager as RoundRobinChatManager,
     SelectorChatManager as SelectorChatManager,
 )
+from .console import ConsoleProcessor as ConsoleProcessor
 from .errors import (
     EventTypeError as EventTypeError,
     LoopError as LoopError,
@@ -57,6 +58,10 @@ from .predicates import (
     is_tool_call as is_tool_call,
     is_tool_result as is_tool_result,
     is_usage as is_usage,
+)
+from .processing import (
+    a_process_run_response as a_process_run_response,
+    process_run_response as process_run_response,
 )
 from .questions import ask_user as ask_user
 from .response import (

@@ -27,13 +27,18 @@ async def begin_on_bus(agents: Sequence[Participant], options: RunOptions) -> Bu
     """
     runtime = options["runtime"]
     if runtime is None or options.get("step"):
-        raise RunDeclarationError("A run on the bus goes on whoever reads: `step` is for runs of this process.")
+        raise RunDeclarationError(
+            "A run on the bus goes on whoever reads: `step` is for runs of this process."
+        )
     team = team_of(agents, options)
     if not (len(agents) == 1 and team is agents[0]):
         await host(team, runtime, team.name)
     previous = await _previous(runtime, options.get("previous_run"))
     client = team.on(runtime, _conversation(team, previous, options))
-    run_id, task = options.get("run_id"), task_with(options.get("message"), options.get("context_variables") or {})
+    run_id, task = (
+        options.get("run_id"),
+        task_with(options.get("message"), options.get("context_variables") or {}),
+    )
     run_id = await client.start(task=task, if_busy=options.get("if_busy", "reject"), run_id=run_id)
     return BusRun(client, run_id)
 
@@ -74,7 +79,9 @@ async def _previous(runtime: RedisAgentRuntime, given: Previous | None) -> BusRu
         return await _found(runtime, given)
     source = given.source if isinstance(given, AsyncRunResponse) else given.response.source
     if not isinstance(source, BusRun):
-        raise RunDeclarationError("The previous run was in a process: leave the runtime out, so that it goes on there.")
+        raise RunDeclarationError(
+            "The previous run was in a process: leave the runtime out, so that it goes on there."
+        )
     return source
 
 
@@ -85,8 +92,8 @@ def _conversation(team: BaseGroupChat, previous: BusRun | None, options: RunOpti
         return given or uuid.uuid4().hex
     if previous.team.team != team.name:
         raise RunDeclarationError(
-            f"The previous run was one of the team {previous.team.team!r}, and this one is of {team.name!r}: on the bus a run "
-            "goes on with the same team; `name=` names it."
+            f"The previous run was one of the team {previous.team.team!r}, and this one is of {team.name!r}: "
+            "on the bus a run goes on with the same team; `name=` names it."
         )
     if given not in (None, previous.team.conversation):
         raise RunDeclarationError(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 from callboard.agents.task import Said, TaskResult
 from callboard.broker import AgentId
 from callboard.models.run_usage import RunUsage, UsagePart
+from callboard.runtime.run_paths import names_in
 from callboard.runtime.run_reading import RunEntry
 from callboard.teams.client import TeamClient
 from callboard.teams.errors import TeamNotRunError
@@ -37,6 +38,7 @@ class BusRun(RunSource):
     def __init__(self, team: TeamClient, run_id: str) -> None:
         self.team = team
         self._id = run_id
+        self._address = AgentId(team.team, team.conversation)
         self._projection = Projection(run_id)
         self._end: RunEnded | None = None
 
@@ -98,9 +100,13 @@ class BusRun(RunSource):
         if described.state == "paused":
             return "paused"
         if described.state in ("working", "queued"):
-            return "input_required" if await self.team.runtime.inputs.list(run=self._id) else "working"
+            return "input_required" if await self._is_asking() else "working"
         await self.wait()
         return "failed" if self._end is None else self._end.state
+
+    async def _is_asking(self) -> bool:
+        stream = stream_of(self._address, self._id)
+        return any(stream in names_in(asked.run_id or "") for asked in await self.team.runtime.inputs.list())
 
     async def wait(self) -> None:
         """Until it has ended, however."""
@@ -124,7 +130,7 @@ class BusRun(RunSource):
 
     async def said(self) -> Sequence[Said]:
         """Everything that was said and happened until now."""
-        stream = stream_of(AgentId(self.team.team, self.team.conversation), self._id)
+        stream = stream_of(self._address, self._id)
         said: list[Said] = []
         async with self.team.runtime.read_run(stream, live=False) as entries:
             async for entry in entries:
@@ -150,10 +156,8 @@ class BusRun(RunSource):
     async def cancel(self) -> None:
         """End it now, and wait until it has ended."""
         if (await self.team.describe(self._id)).state != "idle":
-            try:
+            with suppress(TeamNotRunError):  # it has ended meanwhile
                 await self.team.abort(self._id)
-            except TeamNotRunError:
-                pass  # it has ended meanwhile
         await self.wait()
 
     async def pause(self) -> bool:

@@ -32,7 +32,7 @@ class ChatManagerProtocol(Protocol):
         """Take an agent in, or several."""
         ...
 
-    def get_next_agent(self, response: Any) -> Agent | None | Awaitable[Agent | None]:
+    def get_next_agent(self, response: Any) -> Agent | Awaitable[Agent | None] | None:
         """Who speaks next.
 
         Args:
@@ -139,7 +139,8 @@ class HandoffChatManager(ChatManager):
         found = self.agent_named(target or response.last_speaker)
         if target and found is None:
             raise RunDeclarationError(
-                f"The conversation was handed over to {target!r}, who is none of {self.agent_names}: give it to run() as well."
+                f"The conversation was handed over to {target!r}, who is none of {self.agent_names}: "
+                "give it to run() as well."
             )
         return found or self.agents[0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
+
 from callboard.teams.group_chat import BaseGroupChat
 
 from .local import LocalRun

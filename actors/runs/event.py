@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from uuid import UUID, uuid4
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, Protocol, TypeAlias
+from uuid import UUID, uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -101,9 +101,9 @@ class FurtherEvent(Event, ABC):
         return self.text
 
     def _method_of(self, processor: object, pattern: str) -> Callable[[Event], Any]:
-        own = getattr(processor, pattern.format(type=self.type), None)
-        found: Callable[[Event], Any] = own or getattr(processor, pattern.format(type="system"), _pass_over)
-        return found
+        own: Callable[[Event], Any] | None = getattr(processor, pattern.format(type=self.type), None)
+        usual: Callable[[Event], Any] = getattr(processor, pattern.format(type="system"), _pass_over)
+        return usual if own is None else own
 
 
 def _pass_over(event: Event) -> None:

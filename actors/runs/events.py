@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
 from abc import ABC
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
+from uuid import uuid4
 
 from pydantic import Field, JsonValue, PrivateAttr, TypeAdapter
 

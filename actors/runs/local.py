@@ -1,4 +1,4 @@
-"""A run in this process. It goes on by itself, whoever reads; everything that happens in it is kept as long as it is held."""
+"""A run in this process. It goes on by itself, whoever reads; what happens in it is kept as long as somebody holds it."""
 
 from __future__ import annotations
 
@@ -147,8 +147,8 @@ class LocalRun(RunSource):
         if not self._is_over:  # it was cancelled before its first step
             self._end("cancelled", CompletedEvent, state="cancelled")
 
-    def _end(self, state: RunState, kind: type[Event], **fields: Any) -> None:
-        self._state = state
+    def _end(self, became: RunState, kind: type[Event], **fields: Any) -> None:
+        self._state = became
         self._add(kind, **fields)
 
     def _add(self, kind: type[Event], **fields: Any) -> None:

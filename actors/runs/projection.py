@@ -130,9 +130,8 @@ def _conversation(said: ConversationMessage) -> Iterator[Make]:
     data, source = said.data, said.source
     calls: list[Mapping[str, Any]] = list(data.get("tool_calls") or ())
     answers: list[Mapping[str, Any]] = list(data.get("tool_responses") or ())
-    if said.to_text() or not (calls or answers):
-        if not answers:
-            yield from _message(said)
+    if not answers and (said.to_text() or not calls):
+        yield from _message(said)
     for call in calls:
         function = call.get("function", {})
         yield _event(

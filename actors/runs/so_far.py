@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TypeGuard
 
 from callboard.agents.task import Said
 from callboard.groupchat.context_variables import ContextVariables
@@ -61,6 +62,6 @@ class SoFar:
         return events
 
 
-def is_message(said: Said) -> bool:
+def is_message(said: Said) -> TypeGuard[BaseChatMessage]:
     """Whether something is one of the messages of a run: no handoff, and no word of the end."""
     return isinstance(said, BaseChatMessage) and not isinstance(said, HandoffMessage | StopMessage)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Generator, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from callboard.agents.task import TaskResult
@@ -40,9 +40,10 @@ class RunResponseProtocol(Protocol):
 class RunResponse:
     """A run. It goes on by itself in a thread of its own, whoever reads its events, and whether anybody does.
 
-    `events` may be read by any number, each from the start, while it goes on or when it is over; all see the same. Who leaves
-    a loop only stops reading: `cancel` ends the run. `messages`, `summary`, `last_speaker`, `context_variables` and `cost`
-    wait for its end, however it ends. Ctrl-C while this program waits ends a run of this process, and leaves one on the bus alone.
+    `events` may be read by any number, each from the start, while it goes on or when it is over; all see the same. Who
+    leaves a loop only stops reading: `cancel` ends the run. `messages`, `summary`, `last_speaker`, `context_variables` and
+    `cost` wait for its end, however it ends. Ctrl-C while this program waits ends a run of this process, and leaves one
+    on the bus alone.
 
     Args:
         response: The same run for async programs.
@@ -162,7 +163,7 @@ async def _next(portions: Any) -> Sequence[Event] | None:
     return await anext(portions, None)
 
 
-async def _awaited(value: Any) -> Any:
+async def _awaited(value: Awaitable[T]) -> T:
     return await value
 
 

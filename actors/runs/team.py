@@ -85,7 +85,11 @@ def run_team(
     Args:
         *agents: See `run`.
         name: Of the team; None: made of the names of the agents.
-        chat_manager, max_turns, termination, tools, is_termination_message: See `run`.
+        chat_manager: Decides who speaks next; None: round robin, or whom the agents hand over to.
+        max_turns: How many turns a run has at most.
+        termination: What else ends it.
+        tools: Tools and functions that its ConversableAgents may call besides their own.
+        is_termination_message: Whether a text that is said is the last one.
 
     Returns:
         The team. A single team, for which nothing else is given, is returned as it is.
