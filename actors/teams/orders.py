@@ -221,6 +221,8 @@ class Shown(_Order):
         is_final: Whether it is committed; else it is shown while the turn is under way, and void when its attempt ends.
         is_task: Whether it is the task of the run.
         goes_on: Whether the next entry of the same turn is a part of it: it was too large for one.
+        is_aside: Whether it is about the turn and no part of it, such as a question and its answer: it is never void, and
+            shown once, however many attempts write it.
     """
 
     turn: tuple[int, ...]
@@ -230,6 +232,7 @@ class Shown(_Order):
     is_final: bool = False
     is_task: bool = False
     goes_on: bool = False
+    is_aside: bool = False
 
 
 @message(name="callboard.team.RunEnded")

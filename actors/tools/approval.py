@@ -23,44 +23,50 @@ SHOWN: Final = 500  # characters of the arguments in the text of a question; its
 KIND: Final = "tool_approval"
 
 
-class Approval(BaseModel):
-    """What a person says about a call.
-
-    As a text it is "yes", "no", "no: the reason", or the arguments with which the call is to be made, as a JSON object.
+class Consent(BaseModel):
+    """Yes, or no and why. As a text it is "yes", "no", or "no: the reason".
 
     Attributes:
-        approved: Whether the call is made.
-        reason: Why not; the model reads it as the result of the call.
-        arguments: The call is made with these instead of the model's; None: with the model's.
+        approved: Whether it may be.
+        reason: Why not; the model reads it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     approved: bool
     reason: str = ""
-    arguments: dict[str, Any] | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _from_text(cls, given: Any) -> Any:
         if isinstance(given, bool):
             return {"approved": given}
-        return _read(given) if isinstance(given, str) else given
+        return cls._read(given.strip()) if isinstance(given, str) else given
+
+    @classmethod
+    def _read(cls, text: str) -> dict[str, Any]:
+        word, _, rest = text.partition(":")
+        if text.lower() in YES:
+            return {"approved": True}
+        if word.strip().lower() in NO:
+            return {"approved": False, "reason": rest.strip()}
+        raise ValueError("say yes, or no, or no: and the reason")
 
 
-def _read(text: str) -> dict[str, Any]:
-    word, _, rest = text.strip().partition(":")
-    if text.strip().lower() in YES:
-        return {"approved": True}
-    if word.strip().lower() in NO:
-        return {"approved": False, "reason": rest.strip()}
-    try:
-        arguments = json.loads(text)
-    except ValueError:
-        arguments = None
-    if not isinstance(arguments, dict):
-        raise ValueError("say yes, or no, or no: and the reason, or the arguments as a JSON object")
-    return {"approved": True, "arguments": arguments}
+class Approval(Consent):
+    """What a person says about a call. As a text it may also be the arguments with which the call is to be made, as JSON.
+
+    Attributes:
+        arguments: The call is made with these instead of the model's; None: with the model's.
+    """
+
+    arguments: dict[str, Any] | None = None
+
+    @classmethod
+    def _read(cls, text: str) -> dict[str, Any]:
+        if not text.startswith("{"):
+            return super()._read(text)
+        return {"approved": True, "arguments": json.loads(text)}
 
 
 When: TypeAlias = Callable[[Mapping[str, Any]], bool | Awaitable[bool]]

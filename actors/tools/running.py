@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -16,11 +15,13 @@ from callboard.broker.errors import EncodeError, PayloadTooLargeError
 from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext, OnceRecorder
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
+from callboard.questions import Suspended
 from callboard.runtime.steps import NumberedStep, running_context
 
 from .approval import NeedsApproval, allowed
 from .asked import AskedCall, read_call
 from .calling import PASSED_ON, failed_result
+from .cut_off import Beginning
 from .context import current_tool_context, tool_context
 from .errors import ToolArgumentsError, ToolEndedError, ToolError, ToolReturnError, UnknownOutcomeError
 from .limits import run_limited
@@ -209,13 +210,19 @@ class _Answer:
         return given if given is not None else self.workbench.approval_of(tool) or None
 
     async def _unless_unknown(self, call: FunctionCall, asked: AskedCall, step: NumberedStep) -> ToolResult:
-        if self.if_unknown.get(asked.name) in NOT_AGAIN:
-            mine = secrets.token_hex(8)
-            begun = await step.context.once(f"{step.full_name}:begun", _same, mine)
-            # guard: a call that a crash cut off is not made again unasked
-            if begun != mine:
-                return error_result(asked.name, UnknownOutcomeError(asked.name))
-        return await self._call(call, asked, step)
+        unknown = self.if_unknown.get(asked.name, "retry")
+        if unknown not in NOT_AGAIN:
+            return await self._call(call, asked, step)
+        beginning = Beginning(step, asked, unknown, self.token)
+        try:
+            await beginning.mark()
+        except UnknownOutcomeError as error:
+            return error_result(asked.name, error)
+        try:
+            return await self._call(call, asked, step)
+        except Suspended:
+            await beginning.leave()
+            raise
 
     async def _call(
         self, call: FunctionCall, asked: AskedCall, step: NumberedStep | None = None
