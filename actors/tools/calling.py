@@ -12,6 +12,7 @@ from typing import Any, Final
 from callboard.broker.errors import FencedError, ServerUnavailableError
 from callboard.cancellation import CancellationToken
 from callboard.memory.llm_messages import FunctionCall
+from callboard.questions import Suspended
 
 from .approval import NeedsApproval
 from .asked import AskedCall, name_of_call, read_call
@@ -25,7 +26,7 @@ from .workbench import StreamWorkbench, Workbench
 
 logger = logging.getLogger("callboard.actors")
 
-PASSED_ON: Final = (asyncio.CancelledError, GeneratorExit, FencedError, ServerUnavailableError)
+PASSED_ON: Final = (asyncio.CancelledError, GeneratorExit, Suspended, FencedError, ServerUnavailableError)
 """Errors that are no result: whoever waits for the tool has gone, or can't use or keep what it returns."""
 
 

@@ -7,7 +7,6 @@ from typing import Final, TypeVar
 
 from callboard.asking import Question, ask_person
 from callboard.cancellation import CancellationToken
-from callboard.questions import Suspended
 from callboard.runtime.steps import NumberedStep
 
 from .asked import AskedCall

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 from callboard.broker.errors import EncodeError, PayloadTooLargeError
 from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext, OnceRecorder
+from callboard.errors import CannotAskError
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
-from callboard.questions import Suspended
+from callboard.questions import Asking, Question, Suspended
 from callboard.runtime.steps import NumberedStep, running_context
 
 from .approval import NeedsApproval, allowed
 from .asked import AskedCall, read_call
 from .calling import PASSED_ON, failed_result
-from .cut_off import Beginning
 from .context import current_tool_context, tool_context
+from .cut_off import Beginning
 from .errors import ToolArgumentsError, ToolEndedError, ToolError, ToolReturnError, UnknownOutcomeError
 from .limits import run_limited
 from .results import ToolResult, error_result
@@ -287,6 +288,11 @@ class _RecorderOfCall:
 
     async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         return await self.recorder(self.prefix + name, call)
+
+    async def ask(self, question: Question[T], prefix: str = "") -> T:
+        if not isinstance(self.recorder, Asking):
+            raise CannotAskError("nothing records what this tool does; ask in a handler of an agent")
+        return await self.recorder.ask(question, self.prefix + prefix)
 
 
 async def _same(value: T) -> T:

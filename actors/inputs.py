@@ -1,0 +1,94 @@
+"""Questions that wait for an answer, as those see them who answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from callboard.broker.ids import AgentId
+from callboard.broker.inputs import InputStatus
+
+
+@dataclass(frozen=True, slots=True)
+class InputRequest:
+    """A question of a handler, and what came of it.
+
+    Attributes:
+        id: Of the question; the same in every attempt at the message.
+        question: What is asked.
+        agent: The agent whose handler asks.
+        message_id: The message that it handles.
+        run_id: The run that the message belongs to; None: to none.
+        name: Tells the questions of one handler apart.
+        choices: The answers there are; () for any.
+        schema: JSON schema of an answer.
+        to: Who may answer; () for anybody.
+        details: What is shown with it.
+        asked: When it was asked first: Unix time in seconds, on the server's clock.
+        expires: When it expires; None: never.
+        default: What is taken then, as plain data; None also when there is none, see `has_default`.
+        has_default: Whether there is one; without, the handler gets InputExpiredError.
+        status: What came of it.
+        answer: The answer, as plain data; None without one.
+        by: Who answered or withdrew it; "" when they did not say.
+        ended: When it was answered, expired or was withdrawn; None while it is open.
+    """
+
+    id: str
+    question: str
+    agent: AgentId
+    message_id: str
+    run_id: str | None
+    name: str
+    choices: tuple[str, ...]
+    schema: Mapping[str, Any]
+    to: tuple[str, ...]
+    details: Mapping[str, Any]
+    asked: float
+    expires: float | None
+    default: Any
+    has_default: bool
+    status: InputStatus
+    answer: Any
+    by: str
+    ended: float | None
+
+    @classmethod
+    def of(cls, input_id: str, fields: Mapping[str, str]) -> InputRequest:
+        """Reads what the server keeps.
+
+        Args:
+            input_id: Id of the question.
+            fields: Of its record.
+        """
+        default, answer = fields.get("default", ""), fields.get("answer", "")
+        return cls(
+            id=input_id,
+            question=fields.get("question", ""),
+            agent=AgentId(fields["type"], fields["key"]),
+            message_id=fields["message"],
+            run_id=fields.get("run") or None,
+            name=fields["name"],
+            choices=tuple(_read(fields.get("choices"), [])),
+            schema=_read(fields.get("schema"), {}),
+            to=tuple(_read(fields.get("to"), [])),
+            details=_read(fields.get("details"), {}),
+            asked=int(fields["asked"]) / 1000,
+            expires=_seconds(fields.get("expires")),
+            default=_read(default, None),
+            has_default=bool(default),
+            status=InputStatus(fields["status"]),
+            answer=_read(answer, None),
+            by=fields.get("by", ""),
+            ended=_seconds(fields.get("at")),
+        )
+
+
+def _read(text: str | None, otherwise: Any) -> Any:
+    return json.loads(text) if text else otherwise
+
+
+def _seconds(ms: str | None) -> float | None:
+    return int(ms) / 1000 if ms else None
