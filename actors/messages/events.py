@@ -115,7 +115,7 @@ class InputRequestedEvent(BaseAgentEvent):
         to: Who may answer; empty: anybody.
         answer_schema: JSON schema of an answer.
         details: What belongs to it, such as the name and the arguments of a tool.
-        expires: Unix time in seconds, on the server's clock, when it expires; None: never.
+        timeout: Seconds after which it expires; None: it does not.
     """
 
     request_id: str
@@ -124,7 +124,7 @@ class InputRequestedEvent(BaseAgentEvent):
     to: list[str] = Field(default_factory=list)
     answer_schema: dict[str, Any] = Field(default_factory=dict)
     details: dict[str, Any] = Field(default_factory=dict)
-    expires: float | None = None
+    timeout: float | None = None
     type: Literal["InputRequestedEvent"] = "InputRequestedEvent"
 
     def to_text(self) -> str:

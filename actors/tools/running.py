@@ -120,7 +120,13 @@ async def run_tools(
     answer = _Answer(
         workbench, found, runtime, token, timeout, limits, if_unknown or {}, needs_approval or {}, on_event
     )
-    return await answer.run(calls, asyncio.Semaphore(concurrency))
+    return await answer.run(calls, _Room(concurrency))
+
+
+class _Room(asyncio.Semaphore):
+    """So many calls at a time; none when the handler has ended to wait for an answer."""
+
+    is_over = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +143,7 @@ class _Answer:
     needs_approval: Mapping[str, NeedsApproval]
     on_event: OnToolEvent | None
 
-    async def run(
-        self, calls: Sequence[FunctionCall], room: asyncio.Semaphore
-    ) -> list[FunctionExecutionResult]:
+    async def run(self, calls: Sequence[FunctionCall], room: _Room) -> list[FunctionExecutionResult]:
         keys = [_key(call, number) for number, call in enumerate(calls)]
         works: dict[object, Coroutine[Any, Any, ToolResult]] = {}
         for key, call in zip(keys, calls, strict=True):
@@ -153,13 +157,18 @@ class _Answer:
         what = json.dumps([call.id, call.name, call.arguments]).encode()
         return NumberedStep.begin(f"tool:{hashlib.sha256(what).hexdigest()[:DIGITS]}", self.context)
 
-    async def _one(
-        self, call: FunctionCall, step: NumberedStep | None, room: asyncio.Semaphore
-    ) -> ToolResult:
+    async def _one(self, call: FunctionCall, step: NumberedStep | None, room: _Room) -> ToolResult:
         async with room:
-            await self._tell(ToolEvent("started", call))
-            result = await self._result(call, step)
-            await self._tell(ToolEvent("ended", call, result=result))
+            # guard: no call begins where the handler has ended to wait for an answer
+            if room.is_over:
+                raise Suspended
+            try:
+                await self._tell(ToolEvent("started", call))
+                result = await self._result(call, step)
+                await self._tell(ToolEvent("ended", call, result=result))
+            except Suspended:
+                room.is_over = True
+                raise
             return result
 
     async def _tell(self, event: ToolEvent) -> None:
