@@ -17,7 +17,9 @@ STREAM_DIGEST: Final = 8  # bytes that tell a run's conversation from others in 
 IfBusy: TypeAlias = Literal["reject", "enqueue", "interrupt"]
 """What happens to a task while a run is under way: a TeamBusyError, it waits, or that run is cancelled."""
 
-RunState: TypeAlias = Literal["idle", "queued", "working", "paused", "completed", "failed", "cancelled"]
+RunState: TypeAlias = Literal[
+    "idle", "queued", "working", "input_required", "paused", "completed", "failed", "cancelled"
+]
 
 
 class _Order(BaseModel):

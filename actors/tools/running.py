@@ -209,10 +209,15 @@ class _Answer:
         name = f"tool:{call.id}" if step is None else step.full_name
         try:
             if needs is not None:
-                asked = await allowed(asked, needs, f"{name}:approval", self.context, self.token)
+                parameters = await self._parameters(asked.name)
+                asked = await allowed(asked, needs, parameters, f"{name}:approval", self.context, self.token)
         except ToolError as error:
             return error_result(asked.name, error)
         return await (self._call(call, asked) if step is None else self._unless_unknown(call, asked, step))
+
+    async def _parameters(self, tool: str) -> Mapping[str, Any]:
+        schemas = await self.workbench.list_tools()
+        return next((dict(one.get("parameters", {})) for one in schemas if one["name"] == tool), {})
 
     def _needs_approval(self, tool: str) -> NeedsApproval | None:
         """None: nothing is said about it."""
