@@ -211,6 +211,20 @@ class Told(_Order):
 # In the run's stream
 
 
+class RunBegan(_Order):
+    """Whose run a stream shows.
+
+    Attributes:
+        team: Its agent type.
+        conversation: Id of the conversation.
+        run_id: Id of the run.
+    """
+
+    team: str
+    conversation: str
+    run_id: str
+
+
 @message(name="callboard.team.Shown")
 class Shown(_Order):
     """Something for those who read a run.
@@ -225,6 +239,7 @@ class Shown(_Order):
         goes_on: Whether the next entry of the same turn is a part of it: it was too large for one.
         is_aside: Whether it is about the turn and no part of it, such as a question and its answer: it is never void, and
             shown once, however many attempts write it.
+        began: Of the first entry of a run: whose it is.
     """
 
     turn: tuple[int, ...]
@@ -235,6 +250,7 @@ class Shown(_Order):
     is_task: bool = False
     goes_on: bool = False
     is_aside: bool = False
+    began: RunBegan | None = None
 
 
 @message(name="callboard.team.RunEnded")
