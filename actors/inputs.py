@@ -10,6 +10,9 @@ from typing import Any
 from callboard.broker.ids import AgentId
 from callboard.broker.inputs import InputStatus
 
+from .answer_check import misfit
+from .errors import InputValueError
+
 
 @dataclass(frozen=True, slots=True)
 class InputRequest:
@@ -84,6 +87,40 @@ class InputRequest:
             by=fields.get("by", ""),
             ended=_seconds(fields.get("at")),
         )
+
+    def read(self, text: str) -> Any:
+        """What somebody typed, as an answer: the text itself where text is asked for, else JSON.
+
+        Raises:
+            InputValueError: It is not JSON where that is needed.
+        """
+        if self.choices or self.schema.get("type") == "string":
+            return text
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise InputValueError(self.id, f"{self.expected} is asked for, as JSON") from None
+
+    @property
+    def expected(self) -> str:
+        """What an answer is, in short."""
+        return str(self.schema.get("title") or self.schema.get("type") or "anything")
+
+    def check(self, value: Any) -> None:
+        """Refuses what is no answer.
+
+        Args:
+            value: Plain data.
+
+        Raises:
+            InputValueError: It is none of the choices, or does not fit the schema.
+        """
+        if self.choices and value not in self.choices:
+            raise InputValueError(self.id, f"it has to be one of {', '.join(self.choices)}")
+        # guard: an answer is checked when it is given
+        problem = misfit(self.schema, value)
+        if problem:
+            raise InputValueError(self.id, problem)
 
 
 def _read(text: str | None, otherwise: Any) -> Any:

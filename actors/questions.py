@@ -117,6 +117,13 @@ class Question(Generic[T]):
             raise InputValueError(input_id, f"{error.errors()[0]['msg']}") from None
 
 
+def suspends(error: BaseException) -> bool:
+    """Whether a handler ends with this to wait for an answer: a task group makes a group of it."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(Suspended) is not None
+    return isinstance(error, Suspended)
+
+
 @runtime_checkable
 class Asking(Protocol):
     """Asks for a handler, and lets it wait without a process."""

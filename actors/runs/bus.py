@@ -23,6 +23,9 @@ from .events import CompletedEvent, ErrorEvent
 from .projection import Projection
 from .source import RunSource, RunState
 
+_STATES: Final[dict[str, RunState]] = {"paused": "paused", "input_required": "input_required"}
+"""States of a team's run that are ours; in the others it works."""
+
 ROOM: Final = 1_000_000
 """Numbers for the events of one entry of the stream: event `n * ROOM + i` comes from entry `n`."""
 
@@ -33,13 +36,14 @@ class BusRun(RunSource):
     Args:
         team: The conversation.
         run_id: Its id.
+        is_async: Whether its questions are for async readers.
     """
 
-    def __init__(self, team: TeamClient, run_id: str) -> None:
+    def __init__(self, team: TeamClient, run_id: str, *, is_async: bool = True) -> None:
         self.team = team
         self._id = run_id
         self._address = AgentId(team.team, team.conversation)
-        self._projection = Projection(run_id)
+        self._projection = Projection(run_id, is_async=is_async)
         self._end: RunEnded | None = None
 
     @property
@@ -53,10 +57,11 @@ class BusRun(RunSource):
         """Its events; see RunSource."""
         entry_known, known = divmod(after, ROOM)
         # An entry of which only some events are known is read again.
-        place = entry_known - 1 if known else entry_known
-        async with aclosing(self.team.entries(self._id, after=max(place, 0))) as entries:
+        place = max(entry_known - 1 if known else entry_known, 0)
+        asides = await self._asides_before(place) if place else set[str]()
+        async with aclosing(self.team.entries(self._id, after=place)) as entries:
             async for entry in entries:
-                events = self._events_of(entry, drafts)
+                events = self._events_of(entry, drafts, asides)
                 if entry.number == entry_known:
                     events = [event for event in events if event.number > after]
                 if events:
@@ -64,16 +69,30 @@ class BusRun(RunSource):
                 if isinstance(entry.event, RunEnded):
                     return
 
-    def _events_of(self, entry: RunEntry, drafts: bool) -> list[Event]:
+    async def _asides_before(self, place: int) -> set[str]:
+        """Ids of what was written beside the turns up to an entry: each of them counts once, though it may come again."""
+        asides: set[str] = set()
+        async for entry in self._kept():
+            if entry.number > place:
+                break
+            if isinstance(entry.event, Shown) and entry.event.is_aside:
+                asides.update(said.id for said in entry.event.messages)
+        return asides
+
+    def _events_of(self, entry: RunEntry, drafts: bool, asides: set[str]) -> list[Event]:
         is_draft = bool(entry.tag)
         if isinstance(entry.event, RunEnded):
             return [self._last(entry, entry.event)]
         if not isinstance(entry.event, Shown) or (is_draft and not drafts):
             return []
+        said = entry.event.messages
+        if entry.event.is_aside:
+            said = [one for one in said if one.id not in asides]
+            asides.update(one.id for one in said)
         events: list[Event] = []
-        for said in entry.event.messages:
+        for one in said:
             number = entry.number * ROOM + len(events) + 1
-            events += self._projection.of(said, number, entry.at, is_draft=is_draft)
+            events += self._projection.of(one, number, entry.at, is_draft=is_draft)
         return events
 
     def _last(self, entry: RunEntry, end: RunEnded) -> Event:
@@ -94,19 +113,18 @@ class BusRun(RunSource):
 
     async def state(self) -> RunState:
         """How it stands."""
-        if self._end is not None:
-            return self._end.state
-        described = await self.team.describe(self._id)
-        if described.state == "paused":
-            return "paused"
-        if described.state in ("working", "queued"):
-            return "input_required" if await self._is_asking() else "working"
-        await self.wait()
+        if self._end is None:
+            described = await self.team.describe(self._id)
+            if described.state != "idle":
+                return _STATES.get(described.state) or (
+                    "input_required" if await self._is_asking() else "working"
+                )
+            await self.wait()
         return "failed" if self._end is None else self._end.state
 
     async def _is_asking(self) -> bool:
         stream = stream_of(self._address, self._id)
-        return any(stream in names_in(asked.run_id or "") for asked in await self.team.runtime.inputs.list())
+        return any(stream in names_in(asked.run_id or "") for asked in await self.team.questions())
 
     async def wait(self) -> None:
         """Until it has ended, however."""
@@ -130,13 +148,18 @@ class BusRun(RunSource):
 
     async def said(self) -> Sequence[Said]:
         """Everything that was said and happened until now."""
-        stream = stream_of(self._address, self._id)
         said: list[Said] = []
+        async for entry in self._kept():
+            if isinstance(entry.event, Shown) and not entry.tag and not entry.event.is_aside:
+                said += filter(is_kept, entry.event.messages)
+        return said
+
+    async def _kept(self) -> AsyncGenerator[RunEntry, None]:
+        """What its stream has now."""
+        stream = stream_of(self._address, self._id)
         async with self.team.runtime.read_run(stream, live=False) as entries:
             async for entry in entries:
-                if isinstance(entry.event, Shown) and not entry.tag:
-                    said += filter(is_kept, entry.event.messages)
-        return said
+                yield entry
 
     async def cost(self) -> RunUsage:
         """What its models used until now."""

@@ -26,10 +26,8 @@ from .console_stream import RunStream
 from .errors import RunCancelledError
 from .event import Event
 from .events import (
-    AsyncInputRequestEvent,
     CompletedEvent,
     ErrorEvent,
-    InputRequestEvent,
     InputResponseEvent,
     SystemEvent,
 )
@@ -64,11 +62,10 @@ class LocalRun(RunSource):
         self._id = run_id
         self.team = team
         self.questions = Questions(self._question_begins, self._question_ends)
-        self._projection = Projection(run_id)
+        self._projection = Projection(run_id, is_async=is_async)
         self._events: list[Event] = []
         self._grown = asyncio.Event()
         self._steps = steps
-        self._asks_as = AsyncInputRequestEvent if is_async else InputRequestEvent
         self._state: RunState = "working"
         self._token = CancellationToken()
         self._result: TaskResult | None = None
@@ -164,7 +161,7 @@ class LocalRun(RunSource):
     def _question_begins(self, asked: Asked) -> None:
         question = asked.question
         self._add(
-            self._asks_as,
+            self._projection.asks_as,
             prompt=question.text,
             request_id=asked.id,
             choices=question.choices or (),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import blake2s
 from typing import Any, Final
 from uuid import UUID
@@ -15,6 +16,8 @@ from callboard.messages.chat import HandoffMessage, StopMessage, ToolCallSummary
 from callboard.messages.events import (
     AttemptEndedEvent,
     CodeExecutionEvent,
+    InputAnsweredEvent,
+    InputRequestedEvent,
     ModelClientStreamingChunkEvent,
     SelectSpeakerEvent,
     ThoughtEvent,
@@ -27,7 +30,10 @@ from callboard.messages.structured import StructuredMessage
 from .event import Event
 from .events import (
     AgentMessageEvent,
+    AsyncInputRequestEvent,
     HandoffEvent,
+    InputRequestEvent,
+    InputResponseEvent,
     Message,
     OutputEvent,
     SpeakerSelectedEvent,
@@ -50,10 +56,12 @@ class Projection:
 
     Args:
         run_id: The run.
+        is_async: Whether its questions are for async readers.
     """
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, *, is_async: bool = False) -> None:
         self.run_id = run_id
+        self.asks_as = AsyncInputRequestEvent if is_async else InputRequestEvent
         self._digest = blake2s(run_id.encode("utf-8", "surrogatepass"), digest_size=RUN_BITS // 8).digest()
         self._base = int.from_bytes(self._digest, "big") << RUN_BITS
 
@@ -194,6 +202,29 @@ def _sentence(said: AttemptEndedEvent | ThoughtEvent) -> Iterator[Make]:
     yield _event(SystemEvent, source=said.source, value=f"{said.source}: {said.content}")
 
 
+def _question(said: InputRequestedEvent) -> Iterator[Make]:
+    expires = None if said.timeout is None else said.created_at + timedelta(seconds=said.timeout)
+    fields: dict[str, Any] = {"prompt": said.content, "choices": tuple(said.choices), "details": said.details}
+
+    def make(projection: Projection, number: int, at: datetime, is_draft: bool) -> Event:
+        ids = {"source": said.source, "request_id": said.request_id, "expires": expires}
+        return projection.make(projection.asks_as, number, at, is_draft, **fields, **ids)
+
+    yield make
+
+
+def _answer(said: InputAnsweredEvent) -> Iterator[Make]:
+    value = json.loads(said.content) if said.content else None
+    yield _event(
+        InputResponseEvent,
+        source=said.source,
+        value=value,
+        request_id=said.request_id,
+        by=said.by,
+        status=said.status,
+    )
+
+
 def _nothing(said: UserInputRequestedEvent) -> Iterator[Make]:
     """The question itself is an event of its own."""
     yield from ()
@@ -212,4 +243,6 @@ _SHOWN: Final[Mapping[type[Any], Callable[[Any], Iterator[Make]]]] = {
     AttemptEndedEvent: _sentence,
     ThoughtEvent: _sentence,
     UserInputRequestedEvent: _nothing,
+    InputRequestedEvent: _question,
+    InputAnsweredEvent: _answer,
 }

@@ -7,18 +7,22 @@ are there and all those steps are over: what is finished before it ends is not d
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from pydantic_core import to_json
 
+from callboard.broker import MessageRegistry
 from callboard.broker.delivery import Receipt
 from callboard.broker.ids import derived_id
 from callboard.broker.inputs import Asked, InputStatus, Inquiry
 from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.runs import RunWrite
 from callboard.errors import InputExpiredError, InputWithdrawnError
 from callboard.questions import Question, Suspended
+
+from .run_events import write_of
 
 T = TypeVar("T")
 
@@ -26,11 +30,34 @@ steps_around: ContextVar[tuple[str, ...]] = ContextVar("callboard_steps", defaul
 """The recorded steps that what runs here is a part of, the outermost first."""
 
 
+class Noting(Protocol):
+    """Lets those who read a run see its questions.
+
+    Attributes:
+        stream: name of the stream that the readers read.
+    """
+
+    stream: str
+
+    def asked(self, input_id: str, question: Question[Any]) -> Sequence[Any]:
+        """Events that are written with a question, when it is asked first: all or nothing."""
+        ...
+
+    async def ended(self, input_id: str) -> None:
+        """A handler goes on with what came of a question; told in every attempt."""
+        ...
+
+
+noting: ContextVar[Noting | None] = ContextVar("callboard_noting", default=None)
+"""Told of the questions that are asked here."""
+
+
 class Questions:
     """What one run of a handler asks.
 
     Args:
         transport: the connection to the server.
+        registry: message classes.
         agent_type: of the agent.
         message_id: of the message.
         receipt: of the delivery that is handled.
@@ -46,6 +73,7 @@ class Questions:
     def __init__(
         self,
         transport: RedisTransport,
+        registry: MessageRegistry,
         agent_type: str,
         message_id: str,
         receipt: Receipt,
@@ -53,6 +81,7 @@ class Questions:
         running: Callable[[], Collection[str]],
     ) -> None:
         self._transport = transport
+        self._registry = registry
         self._agent_type = agent_type
         self._message_id = message_id
         self._receipt = receipt
@@ -75,14 +104,36 @@ class Questions:
         self._being_asked += 1
         try:
             asked = await self._transport.inputs.ask(
-                self._receipt.fence, self._agent_type, self._message_id, inquiry
+                self._receipt.fence,
+                self._agent_type,
+                self._message_id,
+                inquiry,
+                self._note(inquiry.id, question),
             )
         finally:
             self._being_asked -= 1
         if asked.status is InputStatus.OPEN:
             await self._end_attempt(inquiry.id, asked)
+        await self._note_end(inquiry.id)
         self.look()
         return _answer(question, inquiry.id, asked)
+
+    def _note(self, input_id: str, question: Question[T]) -> RunWrite | None:
+        note = noting.get()
+        if note is None:
+            return None
+        events = note.asked(input_id, question)
+        return write_of(note.stream, events, self._registry, self._transport.settings)
+
+    async def _note_end(self, input_id: str) -> None:
+        note = noting.get()
+        if note is None:
+            return
+        self._being_asked += 1
+        try:
+            await note.ended(input_id)
+        finally:
+            self._being_asked -= 1
 
     async def _end_attempt(self, input_id: str, asked: Asked) -> NoReturn:
         steps = steps_around.get()

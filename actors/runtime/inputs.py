@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -13,7 +14,6 @@ from callboard.errors import (
     InputAnsweredError,
     InputExpiredError,
     InputRequestUnknownError,
-    InputValueError,
     InputWithdrawnError,
     NotAllowedToAnswerError,
 )
@@ -83,16 +83,14 @@ class Inputs:
             InputAnsweredError: Somebody was first.
             InputExpiredError, InputWithdrawnError: It has ended.
             NotAllowedToAnswerError: It was put to somebody else.
-            InputValueError: The answer is not what was asked for.
+            InputValueError: The answer is not what was asked for, or no plain data.
         """
         request = await self.get(input_id)
         _refuse(input_id, _ended(request))
         if request.to and by not in request.to:
             raise NotAllowedToAnswerError(input_id, by, request.to)
-        if request.choices and value not in request.choices:
-            raise InputValueError(input_id, f"it has to be one of {', '.join(request.choices)}")
-        # guard: an answer is checked when it is given
         answer = as_json(value)
+        request.check(json.loads(answer))
         _refuse(input_id, await (await self._connect()).inputs.answer(input_id, answer, by))
 
     async def withdraw(self, input_id: str, *, by: str = "") -> None:

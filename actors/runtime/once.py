@@ -113,7 +113,14 @@ class Recorder:
             )
         self.used = True
         if self.questions is None:
-            of = (self._transport, self._agent_type, self._message_id, self._receipt, self._run_id or "")
+            of = (
+                self._transport,
+                self._registry,
+                self._agent_type,
+                self._message_id,
+                self._receipt,
+                self._run_id or "",
+            )
             self.questions = Questions(*of, self._running.keys)
         return await self.questions.ask(question, prefix)
 

@@ -3,6 +3,7 @@ import callboard.agents
 from .approval import (
     Approval as Approval,
     ApprovalRule as ApprovalRule,
+    Consent as Consent,
     NeedsApproval as NeedsApproval,
 )
 from .base import (

@@ -6,9 +6,9 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, WithJsonSchema, model_validator
 
 from callboard.asking import NO_DEFAULT, Question, ask_person
 from callboard.cancellation import CancellationToken
@@ -17,50 +17,67 @@ from callboard.context import MessageContext
 from .asked import AskedCall
 from .errors import ApprovalRuleError, CallRefusedError
 
+# What `_read` below understands, as a part of a JSON schema.
+SAID: Final = {"type": "string", "pattern": r"^\s*([Yy]([Ee][Ss])?|[Nn][Oo]?(\s*:[\s\S]*)?)\s*$"}
 YES: Final = frozenset({"yes", "y"})
 NO: Final = frozenset({"no", "n"})
 SHOWN: Final = 500  # characters of the arguments in the text of a question; its details have all of them
 KIND: Final = "tool_approval"
 
 
-class Approval(BaseModel):
-    """What a person says about a call.
-
-    As a text it is "yes", "no", "no: the reason", or the arguments with which the call is to be made, as a JSON object.
+class Consent(BaseModel):
+    """Yes, or no and why. As a text it is "yes", "no", or "no: the reason".
 
     Attributes:
-        approved: Whether the call is made.
-        reason: Why not; the model reads it as the result of the call.
-        arguments: The call is made with these instead of the model's; None: with the model's.
+        approved: Whether it may be.
+        reason: Why not; the model reads it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     approved: bool
     reason: str = ""
-    arguments: dict[str, Any] | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _from_text(cls, given: Any) -> Any:
         if isinstance(given, bool):
             return {"approved": given}
-        return _read(given) if isinstance(given, str) else given
+        return cls._read(given.strip()) if isinstance(given, str) else given
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return said_or(dict(handler(core)))
+
+    @classmethod
+    def _read(cls, text: str) -> dict[str, Any]:
+        word, _, rest = text.partition(":")
+        if text.lower() in YES:
+            return {"approved": True}
+        if word.strip().lower() in NO:
+            return {"approved": False, "reason": rest.strip()}
+        raise ValueError("say yes, or no, or no: and the reason")
 
 
-def _read(text: str) -> dict[str, Any]:
-    word, _, rest = text.strip().partition(":")
-    if text.strip().lower() in YES:
-        return {"approved": True}
-    if word.strip().lower() in NO:
-        return {"approved": False, "reason": rest.strip()}
-    try:
-        arguments = json.loads(text)
-    except ValueError:
-        arguments = None
-    if not isinstance(arguments, dict):
-        raise ValueError("say yes, or no, or no: and the reason, or the arguments as a JSON object")
-    return {"approved": True, "arguments": arguments}
+def said_or(schema: dict[str, Any]) -> dict[str, Any]:
+    """The JSON schema of an answer that may be said in a word, too."""
+    return {"title": "Consent", "anyOf": [schema, {"type": "boolean"}, SAID]}
+
+
+class Approval(Consent):
+    """What a person says about a call. As a text it may also be the arguments with which the call is to be made, as JSON.
+
+    Attributes:
+        arguments: The call is made with these instead of the model's; None: with the model's.
+    """
+
+    arguments: dict[str, Any] | None = None
+
+    @classmethod
+    def _read(cls, text: str) -> dict[str, Any]:
+        if not text.startswith("{"):
+            return super()._read(text)
+        return {"approved": True, "arguments": json.loads(text)}
 
 
 When: TypeAlias = Callable[[Mapping[str, Any]], bool | Awaitable[bool]]
@@ -108,6 +125,7 @@ def rule_of(needs_approval: NeedsApproval) -> ApprovalRule:
 async def allowed(
     asked: AskedCall,
     needs_approval: NeedsApproval,
+    parameters: Mapping[str, Any],
     name: str,
     context: MessageContext | None,
     token: CancellationToken | None,
@@ -117,6 +135,7 @@ async def allowed(
     Args:
         asked: The call.
         needs_approval: Which calls of the tool have to be allowed.
+        parameters: JSON schema of the tool's arguments.
         name: Of the question; the same in every attempt.
         context: Of the message that is handled; None: there is none.
         token: Ends the wait.
@@ -134,14 +153,34 @@ async def allowed(
         raise ApprovalRuleError(asked.name, f"{type(error).__name__}: {error}") from error
     if not applies:
         return asked
-    answer = await ask_person(_question(rule, asked.name, arguments, name), context, token)
+    answer = await ask_person(_question(rule, asked.name, arguments, parameters, name), context, token)
     if not answer.approved:
         raise CallRefusedError(asked.name, answer.reason)
     # guard: what runs is what a person was shown, or wrote
     return replace(asked, arguments=arguments if answer.arguments is None else answer.arguments)
 
 
-def _question(rule: ApprovalRule, tool: str, arguments: dict[str, Any], name: str) -> Question:
+def _approval_of(parameters: Mapping[str, Any]) -> Any:
+    """An Approval whose JSON schema knows the tool's arguments, so that others are refused when they are given."""
+    arguments = {key: value for key, value in parameters.items() if key != "$defs"}
+    schema = said_or(
+        {
+            "type": "object",
+            "properties": {
+                "approved": {"type": "boolean"},
+                "reason": {"type": "string"},
+                "arguments": {"anyOf": [arguments, {"type": "null"}]},
+            },
+            "required": ["approved"],
+            "additionalProperties": False,
+        }
+    )
+    return Annotated[Approval, WithJsonSchema({**schema, "$defs": parameters.get("$defs", {})})]
+
+
+def _question(
+    rule: ApprovalRule, tool: str, arguments: dict[str, Any], parameters: Mapping[str, Any], name: str
+) -> Question:
     shown = json.dumps(arguments, ensure_ascii=False)
     if len(shown) > SHOWN:
         shown = f"{shown[:SHOWN]}…"
@@ -149,7 +188,7 @@ def _question(rule: ApprovalRule, tool: str, arguments: dict[str, Any], name: st
     return Question(
         text=f"May {tool} be called with {shown}?",
         name=name,
-        answer_type=Approval,
+        answer_type=_approval_of(parameters),
         to=rule.people,
         timeout=rule.timeout,
         default=NO_DEFAULT if rule.timeout is None else late,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from callboard.broker.errors import FencedError, ServerUnavailableError
 from callboard.cancellation import CancellationToken
 from callboard.memory.llm_messages import FunctionCall
-from callboard.questions import Suspended
+from callboard.questions import suspends
 
 from .approval import NeedsApproval
 from .asked import AskedCall, name_of_call, read_call
@@ -26,7 +26,7 @@ from .workbench import StreamWorkbench, Workbench
 
 logger = logging.getLogger("callboard.actors")
 
-PASSED_ON: Final = (asyncio.CancelledError, GeneratorExit, Suspended, FencedError, ServerUnavailableError)
+PASSED_ON: Final = (asyncio.CancelledError, GeneratorExit, FencedError, ServerUnavailableError)
 """Errors that are no result: whoever waits for the tool has gone, or can't use or keep what it returns."""
 
 
@@ -157,7 +157,9 @@ async def call(
         return limits.within(result_of(tool, name, value))
     except PASSED_ON:
         raise
-    except BaseException as error:  # noqa: BLE001 - the model is told of any error
+    except BaseException as error:
+        if suspends(error):
+            raise
         return failed_result(name, error)
 
 
@@ -184,7 +186,9 @@ async def call_stream(
         result = limits.within(result_of(tool, name, last.pop() if last else None))
     except PASSED_ON:
         raise
-    except BaseException as error:  # noqa: BLE001 - as in `call`
+    except BaseException as error:
+        if suspends(error):
+            raise
         if last:
             yield last.pop()
         result = failed_result(name, error)

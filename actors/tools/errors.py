@@ -20,6 +20,7 @@ ActorError
     ├── ApprovalRuleError        it is not known whether a person has to allow a call
     ├── ApprovalMissingError     a call that a person has to allow was about to be made without
     ├── UnknownOutcomeError      a call was cut off by a crash, and is not to be made again unasked
+    ├── CallGivenUpError         the same, and a person has decided that nothing goes on (RuntimeError)
     ├── HttpToolError            a request of an HTTP tool failed
     │   ├── HttpHostError        it may not go to this host
     │   ├── HttpStatusError      the server answered with an error
@@ -310,6 +311,19 @@ class UnknownOutcomeError(ToolError):
         "{tool} was called already, and its process ended before the result was kept: it may or may not have done "
         "its work. Find out before you call it again"
     )
+
+    tool: str
+
+
+class CallGivenUpError(ToolError, RuntimeError):
+    """A crash left it unknown whether a call did its work, and a person has decided that nothing goes on.
+
+    Attributes:
+        tool: Its name.
+    """
+
+    template = "{tool} was cut off by a crash, and a person has decided that nothing goes on from there"
+    permanent = True
 
     tool: str
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -17,13 +16,14 @@ from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext, OnceRecorder
 from callboard.errors import CannotAskError
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
-from callboard.questions import Asking, Question
+from callboard.questions import Asking, Question, Suspended
 from callboard.runtime.steps import NumberedStep, running_context
 
 from .approval import NeedsApproval, allowed
 from .asked import AskedCall, read_call
 from .calling import PASSED_ON, failed_result
 from .context import current_tool_context, tool_context
+from .cut_off import Beginning
 from .errors import ToolArgumentsError, ToolEndedError, ToolError, ToolReturnError, UnknownOutcomeError
 from .limits import run_limited
 from .results import ToolResult, error_result
@@ -120,7 +120,13 @@ async def run_tools(
     answer = _Answer(
         workbench, found, runtime, token, timeout, limits, if_unknown or {}, needs_approval or {}, on_event
     )
-    return await answer.run(calls, asyncio.Semaphore(concurrency))
+    return await answer.run(calls, _Room(concurrency))
+
+
+class _Room(asyncio.Semaphore):
+    """So many calls at a time; none when the handler has ended to wait for an answer."""
+
+    is_over = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +143,7 @@ class _Answer:
     needs_approval: Mapping[str, NeedsApproval]
     on_event: OnToolEvent | None
 
-    async def run(
-        self, calls: Sequence[FunctionCall], room: asyncio.Semaphore
-    ) -> list[FunctionExecutionResult]:
+    async def run(self, calls: Sequence[FunctionCall], room: _Room) -> list[FunctionExecutionResult]:
         keys = [_key(call, number) for number, call in enumerate(calls)]
         works: dict[object, Coroutine[Any, Any, ToolResult]] = {}
         for key, call in zip(keys, calls, strict=True):
@@ -153,13 +157,18 @@ class _Answer:
         what = json.dumps([call.id, call.name, call.arguments]).encode()
         return NumberedStep.begin(f"tool:{hashlib.sha256(what).hexdigest()[:DIGITS]}", self.context)
 
-    async def _one(
-        self, call: FunctionCall, step: NumberedStep | None, room: asyncio.Semaphore
-    ) -> ToolResult:
+    async def _one(self, call: FunctionCall, step: NumberedStep | None, room: _Room) -> ToolResult:
         async with room:
-            await self._tell(ToolEvent("started", call))
-            result = await self._result(call, step)
-            await self._tell(ToolEvent("ended", call, result=result))
+            # guard: no call begins where the handler has ended to wait for an answer
+            if room.is_over:
+                raise Suspended
+            try:
+                await self._tell(ToolEvent("started", call))
+                result = await self._result(call, step)
+                await self._tell(ToolEvent("ended", call, result=result))
+            except Suspended:
+                room.is_over = True
+                raise
             return result
 
     async def _tell(self, event: ToolEvent) -> None:
@@ -200,10 +209,15 @@ class _Answer:
         name = f"tool:{call.id}" if step is None else step.full_name
         try:
             if needs is not None:
-                asked = await allowed(asked, needs, f"{name}:approval", self.context, self.token)
+                parameters = await self._parameters(asked.name)
+                asked = await allowed(asked, needs, parameters, f"{name}:approval", self.context, self.token)
         except ToolError as error:
             return error_result(asked.name, error)
         return await (self._call(call, asked) if step is None else self._unless_unknown(call, asked, step))
+
+    async def _parameters(self, tool: str) -> Mapping[str, Any]:
+        schemas = await self.workbench.list_tools()
+        return next((dict(one.get("parameters", {})) for one in schemas if one["name"] == tool), {})
 
     def _needs_approval(self, tool: str) -> NeedsApproval | None:
         """None: nothing is said about it."""
@@ -211,13 +225,19 @@ class _Answer:
         return given if given is not None else self.workbench.approval_of(tool) or None
 
     async def _unless_unknown(self, call: FunctionCall, asked: AskedCall, step: NumberedStep) -> ToolResult:
-        if self.if_unknown.get(asked.name) in NOT_AGAIN:
-            mine = secrets.token_hex(8)
-            begun = await step.context.once(f"{step.full_name}:begun", _same, mine)
-            # guard: a call that a crash cut off is not made again unasked
-            if begun != mine:
-                return error_result(asked.name, UnknownOutcomeError(asked.name))
-        return await self._call(call, asked, step)
+        unknown = self.if_unknown.get(asked.name, "retry")
+        if unknown not in NOT_AGAIN:
+            return await self._call(call, asked, step)
+        beginning = Beginning(step, asked, unknown, self.token)
+        try:
+            await beginning.mark()
+        except UnknownOutcomeError as error:
+            return error_result(asked.name, error)
+        try:
+            return await self._call(call, asked, step)
+        except Suspended:
+            await beginning.leave()
+            raise
 
     async def _call(
         self, call: FunctionCall, asked: AskedCall, step: NumberedStep | None = None

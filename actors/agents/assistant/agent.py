@@ -10,13 +10,14 @@ from pydantic import BaseModel
 
 from callboard.agents.base import BaseChatAgent
 from callboard.agents.chat_agent import Response
-from callboard.agents.errors import AssistantSettingError, NobodyToAskError, NoResponseError
+from callboard.agents.errors import AssistantSettingError, NoResponseError
 from callboard.agents.guardrails.chain import GuardrailChain
+from callboard.agents.guardrails.deciding import decided_by_person
 from callboard.agents.guardrails.guardrail import Guardrail
 from callboard.agents.guardrails.verdicts import Asks, Decision
 from callboard.agents.handoff import Handoff
 from callboard.agents.task import Said
-from callboard.asking import OnInput
+from callboard.asking import OnInput, asking_by
 from callboard.cancellation import CancellationToken
 from callboard.foundation.component import Component
 from callboard.memory.base import Memory
@@ -214,7 +215,7 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
             self._draft = None
 
     async def on_guardrail_asks(self, asks: Asks) -> Decision:
-        """Have a person decide where a guardrail asks; write it in a class of your own.
+        """Have a person decide where a guardrail asks: here as `on_input`, or the bus, asks people.
 
         Args:
             asks: The question.
@@ -223,9 +224,10 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
             Passed, or Refused with the person's reason.
 
         Raises:
-            NobodyToAskError: Always, here (a RuntimeError).
+            NobodyToAskError: Nobody can be asked (a RuntimeError).
         """
-        raise NobodyToAskError(self.name, asks.question)
+        with asking_by(self._setup.on_input):
+            return await decided_by_person(self.name, asks)
 
     async def on_reset(self, cancellation_token: CancellationToken) -> None:
         """Forget the conversation, also what its context began with."""

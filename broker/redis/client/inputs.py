@@ -9,7 +9,9 @@ from typing import Final, NamedTuple
 from callboard.broker.envelope import Fence
 from callboard.broker.errors import FencedError
 from callboard.broker.inputs import Asked, InputStatus, Inquiry
+from callboard.broker.runs import RunWrite
 
+from .commits import write_values
 from .connection import Link
 from .nested import NO_FENCE
 
@@ -36,8 +38,22 @@ class InputStore:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    async def ask(self, fence: Fence | None, agent_type: str, message_id: str, inquiry: Inquiry) -> Asked:
+    async def ask(
+        self,
+        fence: Fence | None,
+        agent_type: str,
+        message_id: str,
+        inquiry: Inquiry,
+        note: RunWrite | None = None,
+    ) -> Asked:
         """Asks a question, unless the handlers of the message did so before. Waits for the server.
+
+        Args:
+            fence: what has to be true for that.
+            agent_type: of the agent.
+            message_id: the message that it handles.
+            inquiry: the question.
+            note: written to a run when the question is asked by this.
 
         Raises:
             FencedError: another worker has the message; nothing was asked.
@@ -45,7 +61,9 @@ class InputStore:
         kept_for = int(self._link.settings.dedupe_window * 1000)
         timeout = "" if inquiry.timeout is None else inquiry.timeout
         of = (agent_type, message_id, inquiry.name, inquiry.id, timeout, kept_for)
-        arguments = (*(fence or NO_FENCE), *of, *chain.from_iterable(inquiry.fields.items()))
+        fields = tuple(chain.from_iterable(inquiry.fields.items()))
+        written = () if note is None else write_values(note)
+        arguments = (*(fence or NO_FENCE), *of, len(fields), *fields, *written)
         answer = await self._link.patiently(lambda: self._link.run("ask", arguments))
         if answer[0] == b"FENCED" and fence is not None:
             raise FencedError(fence.worker)

@@ -3,7 +3,8 @@
 -- input:<id>, inputs, once:<type>:<message>  see shared/inputs.lua
 --
 -- ARGV: worker and what it holds (see workers.lua), agent type, message id, name, id of the question, ms until it expires or '',
---   how long it is kept when it has ended (ms), then field, value, ... of what is asked
+--   how long it is kept when it has ended (ms), number of values, then field, value, ... of what is asked; and what write_run()
+--   reads, if something is written to a run when the question is asked by this
 -- Returns {'OK', status, answer, when it expires (ms) or '', default}, or {'FENCED'}.
 
 -- Behind all that are open, in a millisecond in which several are asked as well.
@@ -16,15 +17,17 @@ local function ask()
   -- guard: a zombie asks nothing
   if is_fenced(ARGV[1], ARGV[2]) then return { 'FENCED' } end
   local agent_type, message, name, id = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+  local behind = 10 + tonumber(ARGV[9])
   local record, key = P .. 'once:' .. agent_type .. ':' .. message, P .. 'input:' .. id
   -- guard: a question is asked once
   if call('HSETNX', record, '?' .. name, id) == 1 or call('EXISTS', key) == 0 then
     call('DEL', key)
     local expires = ARGV[7] ~= '' and text(now() + tonumber(ARGV[7])) or ''
     call('HSET', key, 'status', 'open', 'type', agent_type, 'message', message, 'name', name, 'asked', now_as_text(),
-      'expires', expires, 'kept', ARGV[8], unpack(ARGV, 9))
+      'expires', expires, 'kept', ARGV[8], unpack(ARGV, 10, behind - 1))
     call('PEXPIRE', key, FOR_LONG)
     call('ZADD', P .. 'inputs', next_place(), id)
+    if ARGV[behind] then write_run(behind) end
   end
   call('PEXPIRE', record, FOR_LONG)
   local status = status_of(id)
