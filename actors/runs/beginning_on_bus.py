@@ -20,7 +20,7 @@ from .options import Previous, RunOptions
 from .response import AsyncRunResponse
 
 
-async def begin_on_bus(agents: Sequence[Participant], options: RunOptions) -> BusRun:
+async def begin_on_bus(agents: Sequence[Participant], options: RunOptions, *, is_async: bool) -> BusRun:
     """Begin a run.
 
     Agents are hosted by the runtime; a team that is given is expected to run somewhere, as an App declares it.
@@ -40,7 +40,7 @@ async def begin_on_bus(agents: Sequence[Participant], options: RunOptions) -> Bu
         task_with(options.get("message"), options.get("context_variables") or {}),
     )
     run_id = await client.start(task=task, if_busy=options.get("if_busy", "reject"), run_id=run_id)
-    return BusRun(client, run_id)
+    return BusRun(client, run_id, is_async=is_async)
 
 
 async def attach(

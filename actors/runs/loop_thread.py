@@ -8,6 +8,7 @@ import concurrent.futures
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
 from typing import Any, Final, TypeVar
 
 from .errors import LoopError
@@ -79,8 +80,9 @@ class LoopThread:
         self._ending = asyncio.Event()
         self._ready.set_result(asyncio.get_running_loop())
         await self._ending.wait()
-        for close in reversed(self._closers):
-            await close()
+        async with AsyncExitStack() as closing:  # all of them, although one fails
+            for close in self._closers:
+                closing.push_async_callback(close)
 
 
 _lock = threading.Lock()
@@ -93,5 +95,7 @@ def loop_thread() -> LoopThread:
     with _lock:
         if _current is None or _current.pid != os.getpid():  # after a fork the thread is the parent's
             _current = LoopThread()
-            atexit.register(_current.close)
+            # Before the pools of threads end, which closing a runtime needs; what `atexit` knows runs after that.
+            at_end: Callable[..., object] = getattr(threading, "_register_atexit", atexit.register)
+            at_end(_current.close)
         return _current

@@ -16,6 +16,7 @@ from .local import LocalRun, run_here
 from .loop_thread import loop_thread
 from .options import Previous, RunOptions
 from .response import AsyncRunResponse
+from .runtimes import take_in
 from .steps import Steps, stepped
 from .sync_response import RunResponse
 
@@ -38,9 +39,12 @@ def run(*agents: Participant, **options: Unpack[RunOptions]) -> RunResponse:
     Raises:
         RunDeclarationError: These can't make a run (a ValueError).
         RunUnknownError: There is no such previous run (a LookupError).
-        LoopError: An agent of such a run calls it (a RuntimeError).
+        LoopError: An agent of such a run calls it, or the runtime belongs to a program that is async (a RuntimeError).
     """
     thread = loop_thread()
+    runtime = options.get("runtime")
+    if runtime is not None:
+        take_in(runtime, thread)
     response = thread.call(_begin(agents, options, is_async=False), "run()")
     return RunResponse(response, thread, is_here=isinstance(response.source, LocalRun))
 
@@ -57,7 +61,7 @@ async def _begin(agents: tuple[Participant, ...], options: RunOptions, *, is_asy
             f"run() has no argument {min(unknown)!r}; it takes {sorted(RunOptions.__annotations__)}."
         )
     if options.get("runtime") is not None:
-        return AsyncRunResponse(await begin_on_bus(agents, options))
+        return AsyncRunResponse(await begin_on_bus(agents, options, is_async=is_async))
     for key in ON_BUS:
         if options.get(key) is not None:
             raise RunDeclarationError(f"{key!r} is for runs on the bus: give run() a runtime as well.")
