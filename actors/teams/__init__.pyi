@@ -5,6 +5,7 @@ from .errors import (
     HandoffTargetError as HandoffTargetError,
     LedgerError as LedgerError,
     ParticipantTypeError as ParticipantTypeError,
+    RunNotFoundError as RunNotFoundError,
     SpeakerChoiceError as SpeakerChoiceError,
     TeamBusyError as TeamBusyError,
     TeamDeclarationError as TeamDeclarationError,
@@ -21,6 +22,11 @@ from .graph.digraph import DiGraph as DiGraph
 from .graph.nodes import DiGraphEdge as DiGraphEdge, DiGraphNode as DiGraphNode
 from .graph_flow import GraphFlow as GraphFlow
 from .group_chat import BaseGroupChat as BaseGroupChat
+from .listing import (
+    RunSummary as RunSummary,
+    find_run as find_run,
+    list_runs as list_runs,
+)
 from .magentic_one import MagenticOneGroupChat as MagenticOneGroupChat
 from .round_robin import RoundRobinGroupChat as RoundRobinGroupChat
 from .selection import (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -34,7 +33,6 @@ from .orders import (
 )
 from .output import with_output
 from .reading import RunReading
-from .run_errors import error_of
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -142,12 +140,13 @@ class TeamClient:
             async for item in items:
                 yield item
 
-    async def pause(self, *, now: bool = False) -> bool:
+    async def pause(self, *, now: bool = False, run_id: str = "") -> bool:
         """Let nobody begin to speak until `resume`; it holds across restarts of everything.
 
         Args:
             now: Interrupt who is speaking as well. It begins its turn again after `resume`, and what it had recorded,
                 such as answers of models and tools, is not made again.
+            run_id: The run that is meant; "": the one under way.
 
         Returns:
             False when it was paused already.
@@ -155,11 +154,11 @@ class TeamClient:
         Raises:
             TeamNotRunError: No run is under way (a RuntimeError).
         """
-        return await self._control(Control(what="pause", now=now))
+        return await self._control(Control(what="pause", now=now, run_id=run_id))
 
-    async def resume(self) -> bool:
+    async def resume(self, *, run_id: str = "") -> bool:
         """Go on after `pause`; False when it was not paused."""
-        return await self._control(Control(what="resume"))
+        return await self._control(Control(what="resume", run_id=run_id))
 
     async def stop(self) -> bool:
         """End the run after the turn under way, as an ExternalTermination does."""
@@ -249,11 +248,7 @@ class TeamClient:
                 await cancelling.close()
 
     def _result(self, reading: RunReading, end: RunEnded, run_id: str) -> TaskResult:
-        if end.error is not None:
-            raise error_of(end.error)
-        if end.state == "cancelled":
-            raise asyncio.CancelledError(f"the run {run_id} was cancelled")
-        return with_output(reading.result(end), self._output_content_type, self.team)
+        return with_output(reading.ended(end, run_id), self._output_content_type, self.team)
 
     async def _control(self, order: Control) -> bool:
         accepted = await self.runtime.send_message(order, self._address)

@@ -122,6 +122,20 @@ class TeamRunUnknownError(TeamError, LookupError):
     run_id: str
 
 
+class RunNotFoundError(TeamError, LookupError):
+    """No run has an id that begins like this, or several have.
+
+    Attributes:
+        name: What was asked for.
+        advice: What is near.
+    """
+
+    template = "There is no run {name!r}, or not one only. {advice}"
+
+    name: str
+    advice: str
+
+
 class TeamRunError(TeamError, RuntimeError):
     """A run failed; RuntimeError, as in AutoGen.
 

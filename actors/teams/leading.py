@@ -50,7 +50,7 @@ class Leading:
         self._state = state
         self._loop = loop
         self._teams = teams
-        self.stage = Stage(manager.runtime, loop.plan.name)
+        self.stage = Stage(manager.runtime, manager.id, loop.plan.name)
 
     # A run begins, goes on, ends
 
@@ -68,8 +68,7 @@ class Leading:
         except ValueError as error:
             return str(error)
         self._state.run = run
-        if messages:
-            self.stage.task(run, messages)
+        self.stage.task(run, messages)
         await self._go_on(run, self._loop.start(messages or None))
         await reached("run begins")
         return ""
@@ -190,6 +189,7 @@ class Leading:
         problem = await self.begin(run, order.task)
         if problem:
             failed = TurnFailed(turn=0, error_type="ValueError", text=problem, where=self._loop.plan.name)
+            self.stage.task(run, order.task)
             self.stage.ended(run, RunEnded(state="failed", error=failed))
         return problem
 
@@ -251,12 +251,13 @@ class Leading:
 
     async def abort_queued(self, run_id: str) -> bool:
         """A task that waits is not carried out."""
-        waiting = [order for order in self._state.queued if order.run_id != run_id]
-        is_found = len(waiting) < len(self._state.queued)
-        if is_found:
-            self._state.queued = waiting
-            self.stage.ended(self._run_of(run_id), RunEnded(state="cancelled"))
-        return is_found
+        orders = [order for order in self._state.queued if order.run_id == run_id]
+        if orders:
+            self._state.queued = [order for order in self._state.queued if order.run_id != run_id]
+            run = self._run_of(run_id)
+            self.stage.task(run, orders[0].task)
+            self.stage.ended(run, RunEnded(state="cancelled"))
+        return bool(orders)
 
     async def _call_off(self, run: CurrentRun) -> None:
         """Nobody waits any more for those who are speaking: they are cancelled, and a team passes it on to its members."""

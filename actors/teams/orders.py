@@ -209,6 +209,20 @@ class Told(_Order):
 # In the run's stream
 
 
+class RunBegan(_Order):
+    """Whose run a stream shows.
+
+    Attributes:
+        team: Its agent type.
+        conversation: Id of the conversation.
+        run_id: Id of the run.
+    """
+
+    team: str
+    conversation: str
+    run_id: str
+
+
 @message(name="callboard.team.Shown")
 class Shown(_Order):
     """Something for those who read a run.
@@ -221,6 +235,7 @@ class Shown(_Order):
         is_final: Whether it is committed; else it is shown while the turn is under way, and void when its attempt ends.
         is_task: Whether it is the task of the run.
         goes_on: Whether the next entry of the same turn is a part of it: it was too large for one.
+        began: Of the first entry of a run: whose it is.
     """
 
     turn: tuple[int, ...]
@@ -230,6 +245,7 @@ class Shown(_Order):
     is_final: bool = False
     is_task: bool = False
     goes_on: bool = False
+    began: RunBegan | None = None
 
 
 @message(name="callboard.team.RunEnded")
