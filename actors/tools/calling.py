@@ -12,6 +12,7 @@ from typing import Any, Final
 from callboard.broker.errors import FencedError, ServerUnavailableError
 from callboard.cancellation import CancellationToken
 from callboard.memory.llm_messages import FunctionCall
+from callboard.questions import suspends
 
 from .asked import name_of_call, read_call
 from .base import StreamTool, Tool
@@ -134,7 +135,9 @@ async def call(
         return limits.within(result_of(tool, name, value))
     except PASSED_ON:
         raise
-    except BaseException as error:  # noqa: BLE001 - the model is told of any error
+    except BaseException as error:
+        if suspends(error):
+            raise
         return failed_result(name, error)
 
 
@@ -161,7 +164,9 @@ async def call_stream(
         result = limits.within(result_of(tool, name, last.pop() if last else None))
     except PASSED_ON:
         raise
-    except BaseException as error:  # noqa: BLE001 - as in `call`
+    except BaseException as error:
+        if suspends(error):
+            raise
         if last:
             yield last.pop()
         result = failed_result(name, error)

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 from callboard.broker.errors import EncodeError, PayloadTooLargeError
 from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext, OnceRecorder
+from callboard.errors import CannotAskError
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
+from callboard.questions import Asking, Question, Suspended
 from callboard.runtime.steps import NumberedStep, running_context
 
 from .asked import AskedCall, read_call
@@ -108,7 +110,13 @@ async def run_tools(
     found = ctx or running_context()
     token = cancellation_token or (None if found is None else found.cancellation_token)
     answer = _Answer(workbench, found, runtime, token, timeout, limits, if_unknown or {}, on_event)
-    return await answer.run(calls, asyncio.Semaphore(concurrency))
+    return await answer.run(calls, _Room(concurrency))
+
+
+class _Room(asyncio.Semaphore):
+    """So many calls at a time; none when the handler has ended to wait for an answer."""
+
+    is_over = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +132,7 @@ class _Answer:
     if_unknown: Mapping[str, IfUnknown]
     on_event: OnToolEvent | None
 
-    async def run(
-        self, calls: Sequence[FunctionCall], room: asyncio.Semaphore
-    ) -> list[FunctionExecutionResult]:
+    async def run(self, calls: Sequence[FunctionCall], room: _Room) -> list[FunctionExecutionResult]:
         keys = [_key(call, number) for number, call in enumerate(calls)]
         works: dict[object, Coroutine[Any, Any, ToolResult]] = {}
         for key, call in zip(keys, calls, strict=True):
@@ -140,13 +146,18 @@ class _Answer:
         what = json.dumps([call.id, call.name, call.arguments]).encode()
         return NumberedStep.begin(f"tool:{hashlib.sha256(what).hexdigest()[:DIGITS]}", self.context)
 
-    async def _one(
-        self, call: FunctionCall, step: NumberedStep | None, room: asyncio.Semaphore
-    ) -> ToolResult:
+    async def _one(self, call: FunctionCall, step: NumberedStep | None, room: _Room) -> ToolResult:
         async with room:
-            await self._tell(ToolEvent("started", call))
-            result = await self._result(call, step)
-            await self._tell(ToolEvent("ended", call, result=result))
+            # guard: no call begins where the handler has ended to wait for an answer
+            if room.is_over:
+                raise Suspended
+            try:
+                await self._tell(ToolEvent("started", call))
+                result = await self._result(call, step)
+                await self._tell(ToolEvent("ended", call, result=result))
+            except Suspended:
+                room.is_over = True
+                raise
             return result
 
     async def _tell(self, event: ToolEvent) -> None:
@@ -181,13 +192,17 @@ class _Answer:
             return instead if again is None else await again.run(_same, instead)
 
     async def _unless_unknown(self, call: FunctionCall, asked: AskedCall, step: NumberedStep) -> ToolResult:
-        if self.if_unknown.get(asked.name) in NOT_AGAIN:
-            mine = secrets.token_hex(8)
-            begun = await step.context.once(f"{step.full_name}:begun", _same, mine)
-            # guard: a call that a crash cut off is not made again unasked
-            if begun != mine:
-                return error_result(asked.name, UnknownOutcomeError(asked.name))
-        return await self._call(call, asked, step)
+        if self.if_unknown.get(asked.name) not in NOT_AGAIN:
+            return await self._call(call, asked, step)
+        part = await _part_to_begin(step)
+        # guard: a call that a crash cut off is not made again unasked
+        if part is None:
+            return error_result(asked.name, UnknownOutcomeError(asked.name))
+        try:
+            return await self._call(call, asked, step)
+        except Suspended:
+            await step.context.once(_asked(step, part), _same, True)
+            raise
 
     async def _call(
         self, call: FunctionCall, asked: AskedCall, step: NumberedStep | None = None
@@ -251,6 +266,31 @@ class _RecorderOfCall:
 
     async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         return await self.recorder(self.prefix + name, call)
+
+    async def ask(self, question: Question[T], prefix: str = "") -> T:
+        if not isinstance(self.recorder, Asking):
+            raise CannotAskError("nothing records what this tool does; ask in a handler of an agent")
+        return await self.recorder.ask(question, self.prefix + prefix)
+
+
+async def _part_to_begin(step: NumberedStep) -> int | None:
+    """How often the call ended to wait for an answer, and goes on by this; None: something else has cut it off.
+
+    A crash is told from a question by what is recorded when the call begins, and when a question ends it.
+    """
+    part = 0
+    while True:
+        mine = secrets.token_hex(8)
+        name = f"{step.full_name}:begun" + (f":{part}" if part else "")
+        if await step.context.once(name, _same, mine) == mine:
+            return part
+        if not await step.context.once(_asked(step, part), _same, False):
+            return None
+        part += 1
+
+
+def _asked(step: NumberedStep, part: int) -> str:
+    return f"{step.full_name}:asked:{part}"
 
 
 async def _same(value: T) -> T:
