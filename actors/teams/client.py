@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 from callboard.agents.task import Said, Task, TaskResult, task_messages
 from callboard.broker import AgentId
 from callboard.broker.encoding.remote_errors import register_error
+from callboard.broker.redis.store import RedisStore
 from callboard.cancellation import CancellationToken
-from callboard.models.usage import usage_run
+from callboard.models.run_usage import RunUsage
+from callboard.models.usage import UsageLedger
+from callboard.runtime.runs import in_run_path, run_path, usage_run
 
 from .cancelling import Cancelling
 from .errors import TeamBusyError, TeamNotRunError, TeamRunUnknownError, TeamStateError, TeamTaskError
@@ -29,6 +32,7 @@ from .orders import (
     Saved,
     Shown,
     StartRun,
+    path_of,
     stream_of,
 )
 from .output import with_output
@@ -111,10 +115,12 @@ class TeamClient:
             TeamOutputError: The last message is not what the team was to answer with (a ValueError).
             asyncio.CancelledError: The run was cancelled.
         """
-        is_own_id, run_id = run_id is not None, run_id or uuid.uuid4().hex
-        order = StartRun(run_id=run_id, task=list(task_messages(task)), if_busy=if_busy)
+        is_own_id, outer, run_id = run_id is not None, run_path(), run_id or uuid.uuid4().hex
+        with usage_run(run_id):
+            path = path_of(self._address, run_id, outer)
+        order = StartRun(run_id=run_id, task=list(task_messages(task)), if_busy=if_busy, path=path)
         async with self.runtime.read_run(stream_of(self._address, run_id)) as events:
-            with usage_run(run_id):
+            with in_run_path(path):
                 accepted = await self._start(order, is_own_id, cancellation_token)
             self._check(accepted, run_id)
             # One with an id of the user's may have ended long ago.
@@ -200,6 +206,18 @@ class TeamClient:
     async def status(self) -> Accepted:
         """Id and state of the run under way; its state is "idle" when there is none."""
         return await self.runtime.send_message(Describe(), self._address)
+
+    async def usage(self, run_id: str) -> RunUsage:
+        """What a run has used until now, by agent and by model: of its members, of who chooses speakers, of nested teams.
+
+        It is kept as long as `usage_seconds` of the models' settings (90 days), so for longer than the run itself.
+
+        Args:
+            run_id: Id of the run; one that has used nothing, or that there never was, has used nothing.
+        """
+        await self.runtime.open()
+        ledger = UsageLedger(RedisStore(self.runtime.transport.admin))
+        return await ledger.of_run(stream_of(self._address, run_id))
 
     async def _start(self, order: StartRun, is_own_id: bool, token: CancellationToken | None) -> Accepted:
         send, name = self.runtime.send_message, f"start:{self._address}:{order.run_id}"

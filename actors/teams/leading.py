@@ -12,10 +12,11 @@ from callboard.broker.outages import is_outage
 from callboard.messages.base import BaseChatMessage
 from callboard.messaging import Messaging
 from callboard.runtime.control import Control
+from callboard.runtime.runs import in_run_path
 
 from .loop import Next, Spoken, TurnLoop
 from .manager_state import CurrentRun, ManagerState
-from .orders import Answer, Forget, RunEnded, Speak, StartRun, Told, TurnFailed, stream_of
+from .orders import Answer, Forget, RunEnded, Speak, StartRun, Told, TurnFailed, path_of, stream_of
 from .run_errors import failure_of
 from .sizes import tell_all_of
 from .stage import Stage
@@ -64,7 +65,8 @@ class Leading:
         run.first = len(self._state.thread) + len(messages)
         self._loop.show = lambda event: self.stage.show(run, event)
         try:
-            await self._loop.check(messages or None)
+            with in_run_path(run.path):
+                await self._loop.check(messages or None)
         except ValueError as error:
             return str(error)
         self._state.run = run
@@ -100,7 +102,8 @@ class Leading:
 
     async def _go_on(self, run: CurrentRun, step: Coroutine[Any, Any, Next | None]) -> None:
         try:
-            following = await step
+            with in_run_path(run.path):
+                following = await step
         except Exception as error:
             # guard: an outage is waited for, and any other error ends the run
             if is_outage(error):
@@ -140,7 +143,8 @@ class Leading:
                 told=told,
             )
             to, asking = self.address(name), self._asking(run, speaking.turn)
-            await tell_all_of(self._manager, speak, to, message_id=asking, cancellable=True)
+            with in_run_path(run.path):
+                await tell_all_of(self._manager, speak, to, message_id=asking, cancellable=True)
 
     def _heard(self, name: str, speaking: Speaking) -> Sequence[BaseChatMessage]:
         """What is said to a member with a turn."""
@@ -180,12 +184,11 @@ class Leading:
 
     async def _begin_queued(self) -> None:
         while self._state.run is None and self._state.queued:
-            waiting = self._state.queued.pop(0)
-            await self.start(waiting)
+            await self.start(self._state.queued.pop(0))
 
     async def start(self, order: StartRun) -> str:
         """A client's run begins; where the strategy refuses it, that is its end. Returns why."""
-        run = self._run_of(order.run_id)
+        run = self._run_of(order)
         problem = await self.begin(run, order.task)
         if problem:
             failed = TurnFailed(turn=0, error_type="ValueError", text=problem, where=self._loop.plan.name)
@@ -193,8 +196,9 @@ class Leading:
             self.stage.ended(run, RunEnded(state="failed", error=failed))
         return problem
 
-    def _run_of(self, run_id: str) -> CurrentRun:
-        return CurrentRun(run_id=run_id, stream=stream_of(self._manager.id, run_id))
+    def _run_of(self, order: StartRun) -> CurrentRun:
+        me, run_id = self._manager.id, order.run_id
+        return CurrentRun(run_id=run_id, stream=stream_of(me, run_id), path=order.path or path_of(me, run_id))
 
     async def take_turn(self, run: CurrentRun, heard: Sequence[Said]) -> None:
         """A run begins because it is this team's turn in a larger one; where the strategy refuses it, the turn fails."""
@@ -251,13 +255,14 @@ class Leading:
 
     async def abort_queued(self, run_id: str) -> bool:
         """A task that waits is not carried out."""
-        orders = [order for order in self._state.queued if order.run_id == run_id]
-        if orders:
-            self._state.queued = [order for order in self._state.queued if order.run_id != run_id]
-            run = self._run_of(run_id)
-            self.stage.task(run, orders[0].task)
+        queued = self._state.queued
+        found = [order for order in queued if order.run_id == run_id]
+        if found:
+            self._state.queued = [order for order in queued if order.run_id != run_id]
+            run = self._run_of(found[0])
+            self.stage.task(run, found[0].task)
             self.stage.ended(run, RunEnded(state="cancelled"))
-        return bool(orders)
+        return bool(found)
 
     async def _call_off(self, run: CurrentRun) -> None:
         """Nobody waits any more for those who are speaking: they are cancelled, and a team passes it on to its members."""

@@ -10,6 +10,8 @@ from callboard.broker.buried import Buried
 from callboard.context import MessageContext
 from callboard.handlers import event, rpc
 from callboard.routed import RoutedAgent
+from callboard.runtime.run_paths import with_part
+from callboard.runtime.runs import run_path
 
 from .leading import Leading
 from .led import LedTeam
@@ -183,7 +185,8 @@ class TeamManager(RoutedAgent[ManagerState]):
         leading = await self._leading()
         if self.state.run is not None:
             await leading.abort(self.state.run, True)
-        run = CurrentRun(run_id=ctx.message_id, stream=message.run, parent=parent)
+        path = with_part(run_path() or message.run, f"/{message.turn}")
+        run = CurrentRun(run_id=ctx.message_id, stream=message.run, path=path, parent=parent)
         await leading.take_turn(run, message.unheard_after(self.state.asked))
         await self._keep(leading)
 

@@ -31,6 +31,7 @@ class CurrentRun(BaseModel):
         run_id: Its id.
         stream: Id of the run whose stream shows it: its own, or that of the outermost team.
         first: Where in the thread what is said in it begins, its task left out.
+        path: For which runs counts what is used in it; see `path_of`.
         parent: Who asked for it; None: a client did.
         is_paused: Whether nobody may begin to speak.
         is_interrupted: Whether those who were speaking were interrupted, too.
@@ -40,6 +41,7 @@ class CurrentRun(BaseModel):
 
     run_id: str
     stream: str
+    path: str
     first: int = 0
     parent: Parent | None = None
     is_paused: bool = False

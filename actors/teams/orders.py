@@ -11,6 +11,7 @@ from callboard.broker import AgentId
 from callboard.broker.encoding.registry import message
 from callboard.messages.unions import AnyMessage
 from callboard.requests import Request
+from callboard.runtime.run_paths import with_part, within
 
 STREAM_DIGEST: Final = 8  # bytes that tell a run's conversation from others in the name of its stream
 
@@ -58,6 +59,20 @@ def stream_of(team: AgentId, run_id: str) -> str:
     return f"{run_id}@{digest}"
 
 
+def path_of(team: AgentId, run_id: str, outer: str | None = None) -> str:
+    """For what a run counts that a model or an agent uses: for the run, and for those around it.
+
+    Args:
+        team: Address of the team's manager in the conversation.
+        run_id: Id of the run.
+        outer: The path of the run in which it is started; None: none.
+
+    Raises:
+        SettingValueError: There are too many runs inside each other (a ValueError).
+    """
+    return within(outer, with_part(run_id, stream_of(team, run_id).removeprefix(run_id)))
+
+
 # Client to manager
 
 
@@ -69,11 +84,13 @@ class StartRun(_Order, Request[Accepted]):
         run_id: Chosen by the client; the same again changes nothing.
         task: The task; empty: go on with what was said.
         if_busy: What to do when a run is under way.
+        path: For which runs it counts, see `path_of`; "": for itself.
     """
 
     run_id: str
     task: list[AnyMessage] = Field(default_factory=list)
     if_busy: IfBusy = "reject"
+    path: str = ""
 
 
 @message(name="callboard.team.Control")
