@@ -9,6 +9,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from callboard.agents.responding import result_of
 from callboard.agents.task import Said, Task, TaskResult, task_messages
 from callboard.broker import AgentId
 from callboard.broker.encoding.remote_errors import register_error
@@ -86,7 +87,7 @@ class TeamClient:
             if_busy=if_busy,
             run_id=run_id,
         )
-        return await _result_of(stream, self.team)
+        return await result_of(stream, self.team)
 
     async def run_stream(
         self,
@@ -270,11 +271,3 @@ class TeamClient:
     def _refused(self, accepted: Accepted) -> None:
         if accepted.problem:
             raise TeamNotRunError(self.team, f"can't do that: {accepted.problem}")
-
-
-async def _result_of(stream: AsyncGenerator[Said | TaskResult, None], team: str) -> TaskResult:
-    async with aclosing(stream) as items:
-        async for item in items:
-            if isinstance(item, TaskResult):
-                return item
-    raise TeamNotRunError(team, "ended without a result")

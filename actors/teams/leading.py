@@ -13,6 +13,7 @@ from callboard.messages.base import BaseChatMessage
 from callboard.messaging import Messaging
 from callboard.runtime.control import Control
 
+from .addresses import member_address
 from .loop import Next, Spoken, TurnLoop
 from .manager_state import CurrentRun, ManagerState
 from .orders import Answer, Forget, RunEnded, Speak, StartRun, Told, TurnFailed, stream_of
@@ -115,17 +116,17 @@ class Leading:
         if following.said:
             self.stage.said(run, following.said)
         for name in following.resets:
-            await self._manager.tell(Forget(), self.address(name))
+            await self._manager.tell(Forget(), self._address(name))
         if following.stop is not None:
             await self._end(RunEnded(state="completed", stop_reason=following.stop))
         elif following.asks and run.is_stopping:
             await self._end(RunEnded(state="completed", stop_reason=STOPPED))
         else:
             names = [ask.member for ask in following.asks]
-            await (self._hold(run, names) if run.is_paused else self._ask(run, names))
-
-    async def _hold(self, run: CurrentRun, members: Sequence[str]) -> None:
-        run.held = [*run.held, *members]
+            if run.is_paused:
+                run.held = [*run.held, *names]
+            else:
+                await self._ask(run, names)
 
     async def _ask(self, run: CurrentRun, members: Sequence[str]) -> None:
         for name in members:
@@ -140,7 +141,7 @@ class Leading:
                 inside=run.inside,
                 told=told,
             )
-            to, asking = self.address(name), self._asking(run, speaking.turn)
+            to, asking = self._address(name), self._asking(run, speaking.turn)
             await tell_all_of(self._manager, speak, to, message_id=asking, cancellable=True)
 
     def _heard(self, name: str, speaking: Speaking) -> Sequence[BaseChatMessage]:
@@ -265,7 +266,7 @@ class Leading:
                 continue
             self._state.called_off[name] = [*self._state.called_off.get(name, ()), speaking]
             if name in self._teams:
-                await self._manager.tell(Told(what="abort"), self.address(name))
+                await self._manager.tell(Told(what="abort"), self._address(name))
             else:
                 await self._control.cancel(self._asking(run, speaking.turn))
         await self._let_go_on(run)
@@ -279,12 +280,11 @@ class Leading:
 
     async def _tell_all(self, told: Told) -> None:
         for member in self._loop.plan.members:
-            await self._manager.tell(told, self.address(member.name))
+            await self._manager.tell(told, self._address(member.name))
 
     def _agents_speaking(self) -> list[AgentId]:
         """The members whose turn it is, but for teams: these interrupt their own members."""
-        return [self.address(name) for name in self._state.speaking if name not in self._teams]
+        return [self._address(name) for name in self._state.speaking if name not in self._teams]
 
-    def address(self, member: str) -> AgentId:
-        """Where a member lives: its type is behind that of its team, and its key is the conversation's id."""
-        return AgentId(f"{self._manager.id.type}.{member}", self._manager.id.key)
+    def _address(self, member: str) -> AgentId:
+        return member_address(self._manager.id, member)

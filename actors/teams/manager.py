@@ -11,6 +11,7 @@ from callboard.context import MessageContext
 from callboard.handlers import event, rpc
 from callboard.routed import RoutedAgent
 
+from .addresses import member_address, member_name
 from .leading import Leading
 from .led import LedTeam
 from .loop import TurnLoop
@@ -291,7 +292,7 @@ class TeamManager(RoutedAgent[ManagerState]):
         )
 
     def _address(self, member: str) -> AgentId:
-        return AgentId(f"{self.id.type}.{member}", self.id.key)
+        return member_address(self.id, member)
 
     def _member(self, address: AgentId | None) -> str:
-        return "" if address is None else address.type.removeprefix(f"{self.id.type}.")
+        return member_name(self.id, address)

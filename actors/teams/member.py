@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from callboard.agents.base import BaseChatAgent
 from callboard.agents.copying import twin_of
@@ -25,6 +25,7 @@ from .local import Participant, reset_participant, speak
 from .orders import Accepted, Answer, Forget, Load, Save, Saved, Speak, Told
 from .run_errors import failure_by
 from .sizes import tell_all_of
+from .state import is_nothing
 from .steps import reached
 
 
@@ -37,7 +38,7 @@ class MemberMemory(BaseModel):
         asked: Number of the turn that it took last; 0: none since it was reset or loaded.
     """
 
-    saved: dict[str, Any] | None = None
+    saved: dict[str, Any] | None = Field(default=None, exclude_if=is_nothing)
     context: Log[LLMMessage] = Log()
     asked: int = 0
 
