@@ -141,18 +141,12 @@ class Leading:
                 inside=run.inside,
                 told=told,
             )
-            to, asking = self._address(name), self._asking(run, speaking.turn)
+            to, asking = self._address(name), asking_id(self._manager.id, run.run_id, speaking.turn)
             await tell_all_of(self._manager, speak, to, message_id=asking, cancellable=True)
 
     def _heard(self, name: str, speaking: Speaking) -> Sequence[BaseChatMessage]:
         """What is said to a member with a turn."""
         return heard_by(name, self._state.thread[self._state.heard.get(name, 0) : speaking.heard])
-
-    def _asking(self, run: CurrentRun, turn: int) -> str:
-        """Id of the message that asks for a turn: by it the turn is cancelled, wherever it is."""
-        # A hash: ids of conversations and runs may be long.
-        named = f"{self._manager.id}\0{run.run_id}\0{turn}".encode("utf-8", "surrogatepass")
-        return hashlib.sha256(named).hexdigest()[:32]
 
     async def _end(self, end: RunEnded) -> None:
         run = self._state.run
@@ -268,7 +262,7 @@ class Leading:
             if name in self._teams:
                 await self._manager.tell(Told(what="abort"), self._address(name))
             else:
-                await self._control.cancel(self._asking(run, speaking.turn))
+                await self._control.cancel(asking_id(self._manager.id, run.run_id, speaking.turn))
         await self._let_go_on(run)
 
     async def _let_go_on(self, run: CurrentRun) -> None:
@@ -288,3 +282,10 @@ class Leading:
 
     def _address(self, member: str) -> AgentId:
         return member_address(self._manager.id, member)
+
+
+def asking_id(manager: AgentId, run_id: str, turn: int) -> str:
+    """Id of the message that asks for a turn: by it the turn is cancelled, wherever it is, and known when it is buried."""
+    # A hash: ids of conversations and runs may be long.
+    named = f"{manager}\0{run_id}\0{turn}".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(named).hexdigest()[:32]

@@ -12,7 +12,7 @@ from callboard.handlers import event, rpc
 from callboard.routed import RoutedAgent
 
 from .addresses import member_address, member_name
-from .leading import Leading
+from .leading import Leading, asking_id
 from .led import LedTeam
 from .loop import TurnLoop
 from .manager_state import CurrentRun, ManagerState, Parent
@@ -225,11 +225,19 @@ class TeamManager(RoutedAgent[ManagerState]):
 
     @event
     async def on_buried(self, message: Buried, ctx: MessageContext) -> None:
-        """A member could not be asked: its turn is a dead letter."""
-        member = self._member(AgentId.from_str(message.recipient))
+        """What was told could not be handled: a member's turn is a dead letter, or what a larger team was answered."""
+        recipient = AgentId.from_str(message.recipient)
+        member = self._member(recipient)
+        if not member:
+            await self.tell(failure_by(message, self._team.plan.name, self.state.asked), recipient)
+            return
         speaking = self.state.speaking.get(member)
-        if speaking is not None:
+        # guard: a turn fails with its own dead letter only
+        if speaking is not None and message.message_id == self._asked_by(speaking.turn):
             await self._turn_failed(member, failure_by(message, member, speaking.turn))
+
+    def _asked_by(self, turn: int) -> str:
+        return "" if self.state.run is None else asking_id(self.id, self.state.run.run_id, turn)
 
     async def _turn_failed(self, member: str, failed: TurnFailed) -> None:
         speaking = self.state.speaking.get(member)
