@@ -9,6 +9,7 @@ from .errors import (
     TeamBusyError as TeamBusyError,
     TeamDeclarationError as TeamDeclarationError,
     TeamError as TeamError,
+    TeamMemberError as TeamMemberError,
     TeamNotRunError as TeamNotRunError,
     TeamOutputError as TeamOutputError,
     TeamRunError as TeamRunError,

@@ -17,7 +17,14 @@ from callboard.cancellation import CancellationToken
 from callboard.models.usage import usage_run
 
 from .cancelling import Cancelling
-from .errors import TeamBusyError, TeamNotRunError, TeamRunUnknownError, TeamStateError, TeamTaskError
+from .errors import (
+    TeamBusyError,
+    TeamMemberError,
+    TeamNotRunError,
+    TeamRunUnknownError,
+    TeamStateError,
+    TeamTaskError,
+)
 from .orders import (
     ANSWERS,
     Accepted,
@@ -68,7 +75,7 @@ class TeamClient:
         self._output_content_type = output_content_type
         self._address = AgentId(team, conversation)
         runtime.registry.register(*ANSWERS)
-        register_error(TeamStateError)
+        register_error(TeamStateError, TeamMemberError)
 
     async def run(
         self,
@@ -178,15 +185,16 @@ class TeamClient:
         return await self._control(Control(what="abort", run_id=run_id))
 
     async def reset(self) -> None:
-        """Forget the conversation.
+        """Forget the conversation. It is done when this returns, by all members: their processes have to run.
 
         Raises:
             TeamNotRunError: A run is under way (a RuntimeError).
+            TeamMemberError: A member can't; others may have (a RuntimeError).
         """
         self._refused(await self.runtime.send_message(ResetConversation(), self._address))
 
     async def save_state(self) -> Mapping[str, Any]:
-        """All that team and members remember of the conversation, as plain data."""
+        """All that team and members remember of the conversation, as plain data: as it was committed, also during a run."""
         saved: Saved = await self.runtime.send_message(Save(), self._address)
         return saved.state
 
@@ -195,7 +203,8 @@ class TeamClient:
 
         Raises:
             TeamNotRunError: A run is under way (a RuntimeError).
-            TeamStateError: It does not fit the team (a ValueError).
+            TeamStateError: It does not fit the team, or a member refuses its part; nothing changed (a ValueError).
+            TeamMemberError: A member could not load what it could a moment before; load it again (a RuntimeError).
         """
         self._refused(await self.runtime.send_message(Load(state=dict(state)), self._address))
 

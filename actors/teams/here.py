@@ -87,8 +87,16 @@ class ConversationHere:
         return await dump_team(self._team.plan, loop.state, loop.selection, loop.termination, states)
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over a saved state."""
+        """Takes over a saved state; when somebody refuses it, everybody has what they had before."""
         self._check_is_idle("can't load a state")
+        before = await self.save_state()
+        try:
+            await self._load(state)
+        except BaseException:
+            await self._load(before)
+            raise
+
+    async def _load(self, state: Mapping[str, Any]) -> None:
         loop = self._turn_loop()
         states = await load_team(self._team.plan, loop.state, loop.selection, loop.termination, state)
         for name, saved in states.items():

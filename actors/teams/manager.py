@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from callboard.broker import AgentId
 from callboard.broker.buried import Buried
+from callboard.broker.encoding.remote_errors import text_of
+from callboard.broker.errors import FencedError
 from callboard.context import MessageContext
 from callboard.handlers import event, rpc
+from callboard.requests import Request
 from callboard.routed import RoutedAgent
 
 from .addresses import member_address, member_name
+from .errors import TeamMemberError, TeamStateError
 from .leading import Leading, asking_id
 from .led import LedTeam
+from .local import Participant
 from .loop import TurnLoop
 from .manager_state import CurrentRun, ManagerState, Parent
+from .member import MemberActor
 from .orders import (
     Accepted,
     Answer,
@@ -136,42 +142,79 @@ class TeamManager(RoutedAgent[ManagerState]):
 
     @rpc
     async def on_reset(self, message: ResetConversation, ctx: MessageContext) -> Accepted:
-        """Forget the conversation, members included."""
+        """Forget the conversation, members included.
+
+        Raises:
+            TeamMemberError: A member can't (a RuntimeError).
+        """
         await self._miss_members()
         run = self.state.run
         if run is not None:
             return Accepted(run_id=run.run_id, done=False, problem=BUSY)
+        for member in self._team.plan.members:
+            await self._ask(message, member.name, "forget the conversation")
         await self._forget()
         return Accepted()
 
     @rpc
     async def on_save(self, message: Save, ctx: MessageContext) -> Saved:
-        """The state of the team and of its members."""
-        loop, states = await self._turn_loop(), {}
-        for member in self._team.plan.members:
-            saved: Saved = await self.send_message(Save(), self._address(member.name))
-            states[member.name] = saved.state
+        """The state of the team and of its members, as they were committed: nobody who is speaking is waited for."""
+        loop = await self._turn_loop()
+        states = {one.name: await self._state_of(one) for one in self._team.participants}
         state = await dump_team(self._team.plan, self.state, loop.selection, loop.termination, states)
         return Saved(state=state)
 
+    async def _state_of(self, member: Participant) -> dict[str, Any]:
+        if isinstance(member, LedTeam):
+            saved: Saved = await self.send_message(Save(), self._address(member.name))
+            return saved.state
+        runtime, address = cast("RedisAgentRuntime", self.runtime), self._address(member.name)
+        stored = await runtime.transport.load_state(address.type, address.key)
+        return await MemberActor(member).saved(stored)
+
     @rpc
     async def on_load(self, message: Load, ctx: MessageContext) -> Accepted:
-        """Take over a saved state.
+        """Take over a saved state, or try to; where a member refuses its own, nothing changes.
 
         Raises:
             TeamStateError: It does not fit the team (a ValueError).
+            TeamMemberError: A member can't load what it could a moment before (a RuntimeError).
         """
         run = self.state.run
         if run is not None:
             return Accepted(run_id=run.run_id, done=False, problem=BUSY)
-        loop = await self._turn_loop()
-        plan, state = self._team.plan, message.state
-        states = await load_team(plan, self.state, loop.selection, loop.termination, state)
+        loop = await (self._made(ManagerState()) if message.is_trial else self._turn_loop())
+        plan = self._team.plan
+        states = await load_team(plan, loop.state, loop.selection, loop.termination, message.state)
         for name, saved in states.items():
-            await self.send_message(Load(state=saved), self._address(name))
+            await self._try_to_load(name, saved)
+        if message.is_trial:
+            return Accepted()
+        for name, saved in states.items():
+            await self._ask(Load(state=saved), name, "load its state")
         self._forget_turns()
         await self._keep()
         return Accepted()
+
+    async def _try_to_load(self, name: str, saved: dict[str, Any]) -> None:
+        try:
+            await self._ask(Load(state=saved, is_trial=True), name, "load its state")
+        except TeamMemberError as error:
+            raise TeamStateError(
+                self._team.plan.name, f"the member {name!r} refuses its part: {error.reason}"
+            ) from error
+
+    async def _ask(self, order: Request[Accepted], name: str, what: str) -> None:
+        """Has a member do something, and waits for it."""
+        try:
+            accepted: Accepted = await self.send_message(order, self._address(name))
+        except FencedError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {text_of(error)}"
+            raise TeamMemberError(self._team.name, name, what, reason) from error
+        if accepted.problem:
+            raise TeamMemberError(self._team.name, name, what, accepted.problem)
 
     # From a larger team
 
@@ -195,6 +238,8 @@ class TeamManager(RoutedAgent[ManagerState]):
             leading = await self._leading()
             await leading.abort(self.state.run, True)
             await self._keep(leading)
+        for member in self._team.plan.members:
+            await self.tell(Forget(), self._address(member.name))
         await self._forget()
 
     @event
@@ -256,11 +301,11 @@ class TeamManager(RoutedAgent[ManagerState]):
         """The turn loop as the last commit left it, wherever that was."""
         # guard: a manager goes on from what its last message left
         if self._loop is None or self._loop.state is not self.state:
-            self._loop = await self._made()
+            self._loop = await self._made(self.state)
         return self._loop
 
-    async def _made(self) -> TurnLoop:
-        team, state = self._team, self.state
+    async def _made(self, state: ManagerState) -> TurnLoop:
+        team = self._team
         selection, termination = team.new_selection(), deepcopy(team.termination_condition)
         selection.keep_context_in(state.context)
         if state.selection:
@@ -280,8 +325,6 @@ class TeamManager(RoutedAgent[ManagerState]):
 
     async def _forget(self) -> None:
         await (await self._turn_loop()).reset()
-        for member in self._team.plan.members:
-            await self.tell(Forget(), self._address(member.name))
         self._forget_turns()
         await self._keep()
 

@@ -104,7 +104,7 @@ class Describe(_Order, Request[Accepted]):
 
 @message(name="callboard.team.ResetConversation")
 class ResetConversation(_Order, Request[Accepted]):
-    """Forget the conversation."""
+    """Forget the conversation: to a manager, and from there to its members."""
 
 
 @message(name="callboard.team.Saved")
@@ -117,14 +117,20 @@ class Saved(_Order):
 
 @message(name="callboard.team.Save")
 class Save(_Order, Request[Saved]):
-    """Give your state: of a manager with all members, of a member its own."""
+    """Give your state, with those of all members; to a manager."""
 
 
 @message(name="callboard.team.Load")
 class Load(_Order, Request[Accepted]):
-    """Take over a state that was saved."""
+    """Take over a state that was saved.
+
+    Attributes:
+        state: As it was saved.
+        is_trial: Only try whether it can be loaded: nothing changes.
+    """
 
     state: dict[str, Any]
+    is_trial: bool = False
 
 
 # Manager to member, and back

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Sequence
 
 import pytest
@@ -10,10 +11,17 @@ import pytest
 from callboard import App
 from callboard.broker import AgentId
 from callboard.broker.buried import Buried
+from callboard.cancellation import CancellationToken
 from callboard.messages import BaseAgentEvent, BaseChatMessage
 from callboard.models.replay import ReplayChatCompletionClient
 from callboard.runtime.runtime import RedisAgentRuntime
-from callboard.teams import RoundRobinGroupChat, SelectorGroupChat, TeamRunError
+from callboard.teams import (
+    RoundRobinGroupChat,
+    SelectorGroupChat,
+    TeamMemberError,
+    TeamRunError,
+    TeamStateError,
+)
 from tests.contract.test_teams import Gated
 from tests.helpers.chat import Echo, texts
 from tests.helpers.runtimes import Runtimes
@@ -59,3 +67,60 @@ async def test_a_team_whose_answer_a_larger_team_can_not_take_fails_its_turn(run
     with pytest.raises(TeamRunError, match="ran longer than max_runtime"):
         await asyncio.wait_for(team.on(runtime).run(task="go"), PATIENCE)
     assert (await team.on(runtime).status()).state == "idle"
+
+
+class Stubborn(Echo):
+    """Can't forget, as long as it is told so."""
+
+    refuses = True
+
+    async def on_reset(self, cancellation_token: CancellationToken) -> None:
+        await super().on_reset(cancellation_token)
+        if Stubborn.refuses:
+            raise OSError("the disk is full")
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+async def test_who_resets_a_team_hears_that_a_member_can_not_forget(
+    runtime: RedisAgentRuntime, is_nested: bool
+) -> None:
+    Stubborn.refuses = True
+    members = [Echo("a"), Stubborn("b")]
+    inner = RoundRobinGroupChat(members, name="inner", max_turns=2)
+    team = RoundRobinGroupChat([inner] if is_nested else members, max_turns=2, runtime=runtime, name="team")
+    first = texts(await team.run(task="go"))
+    with pytest.raises(TeamMemberError, match=r"could not forget the conversation: .*the disk is full"):
+        await team.reset()
+    Stubborn.refuses = False
+    await team.reset()
+    assert texts(await team.run(task="go")) == first
+
+
+async def test_a_state_that_one_member_refuses_is_loaded_by_nobody(runtime: RedisAgentRuntime) -> None:
+    team = RoundRobinGroupChat([Echo("a"), Echo("b")], max_turns=2, runtime=runtime, name="team")
+    await team.run(task="go")
+    saved = copy.deepcopy(dict(await team.save_state()))
+    expected = texts(await team.run())
+    for name in "ab":
+        saved["agent_states"][name]["agent_state"] = {"spoken": 7} if name == "a" else {}
+    with pytest.raises(TeamStateError, match="the member 'b' refuses its part: KeyError"):
+        await team.load_state(saved)
+    assert [text.partition(":")[0] for text in expected] == ["a2", "b2"]
+    assert [text.partition(":")[0] for text in texts(await team.run())] == ["a3", "b3"]
+
+
+async def test_a_state_is_saved_while_a_member_takes_its_time(runtime: RedisAgentRuntime) -> None:
+    """Nobody waits for the turn; what it will say is not in there, and who loads it has it said again."""
+    slow = Gated("b")
+    inner = RoundRobinGroupChat([slow], max_turns=1, name="inner")
+    team = RoundRobinGroupChat([Echo("a"), inner], max_turns=2, runtime=runtime, name="team")
+    running = asyncio.ensure_future(team.run(task="go"))
+    await asyncio.wait_for(Gated.began["b"].wait(), PATIENCE)
+    saved = await asyncio.wait_for(team.save_state(), PATIENCE / 4)
+    Gated.gates["b"].set()
+    assert texts(await running) == ["go", "a1:go", "b1:go,a1"]
+    copied = RoundRobinGroupChat(
+        [Echo("a"), inner], max_turns=2, runtime=runtime, name="team", conversation="copy"
+    )
+    await copied.load_state(saved)
+    assert texts(await copied.run())[0] == "a2:"
