@@ -1,6 +1,7 @@
 from .client import TeamClient as TeamClient
 from .concurrent import ConcurrentGroupChat as ConcurrentGroupChat
 from .errors import (
+    ChoiceTimeoutError as ChoiceTimeoutError,
     GraphConditionError as GraphConditionError,
     HandoffTargetError as HandoffTargetError,
     LedgerError as LedgerError,

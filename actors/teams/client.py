@@ -209,7 +209,7 @@ class TeamClient:
         self._refused(await self.runtime.send_message(Load(state=dict(state)), self._address))
 
     async def status(self) -> Accepted:
-        """Id and state of the run under way; its state is "idle" when there is none."""
+        """Id and state of the run under way, who is to speak, and whom of them no process runs; "idle": there is none."""
         return await self.runtime.send_message(Describe(), self._address)
 
     async def _start(self, order: StartRun, is_own_id: bool, token: CancellationToken | None) -> Accepted:

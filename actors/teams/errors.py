@@ -168,6 +168,18 @@ class TeamOutputError(TeamError, ValueError):
         return f" in the last message, of {self.source!r}" if self.source else ""
 
 
+class ChoiceTimeoutError(TeamError, RuntimeError):
+    """The strategy or the termination condition of a team did not come to an end; never an outage."""
+
+    template = (
+        "The team {team!r} could not choose who speaks next within choice_timeout={seconds:g} s: "
+        "look for what its strategy or its termination condition waits for."
+    )
+
+    team: str
+    seconds: float
+
+
 class TeamMemberError(TeamError, RuntimeError):
     """A member could not do what the team was asked for, such as to forget the conversation.
 

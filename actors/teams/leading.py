@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Coroutine, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from callboard.agents.task import Said
 from callboard.broker import AgentId
@@ -14,6 +15,7 @@ from callboard.messaging import Messaging
 from callboard.runtime.control import Control
 
 from .addresses import member_address
+from .errors import ChoiceTimeoutError
 from .loop import Next, Spoken, TurnLoop
 from .manager_state import CurrentRun, ManagerState
 from .orders import Answer, Forget, RunEnded, Speak, StartRun, Told, TurnFailed, stream_of
@@ -23,6 +25,8 @@ from .stage import Stage
 from .state import Speaking
 from .steps import reached
 from .thread import heard_by
+
+T = TypeVar("T")
 
 STOPPED: Final = "External termination requested"
 
@@ -36,6 +40,7 @@ class Leading:
         state: What is remembered.
         loop: The turn loop.
         teams: Names of the members that are teams.
+        patience: Seconds that strategy and condition may take.
     """
 
     def __init__(
@@ -45,12 +50,14 @@ class Leading:
         state: ManagerState,
         loop: TurnLoop,
         teams: frozenset[str],
+        patience: float,
     ) -> None:
         self._control = control
         self._manager = manager
         self._state = state
         self._loop = loop
         self._teams = teams
+        self._patience = patience
         self.stage = Stage(manager.runtime, loop.plan.name)
 
     # A run begins, goes on, ends
@@ -65,8 +72,8 @@ class Leading:
         run.first = len(self._state.thread) + len(messages)
         self._loop.show = lambda event: self.stage.show(run, event)
         try:
-            await self._loop.check(messages or None)
-        except ValueError as error:
+            await self._in_time(self._loop.check(messages or None))
+        except (ValueError, ChoiceTimeoutError) as error:
             return str(error)
         self._state.run = run
         if messages:
@@ -102,7 +109,7 @@ class Leading:
 
     async def _go_on(self, run: CurrentRun, step: Coroutine[Any, Any, Next | None]) -> None:
         try:
-            following = await step
+            following = await self._in_time(step)
         except Exception as error:
             # guard: an outage is waited for, and any other error ends the run
             if is_outage(error):
@@ -111,6 +118,17 @@ class Leading:
             return
         if following is not None:
             await self._follow(run, following)
+
+    async def _in_time(self, step: Coroutine[Any, Any, T]) -> T:
+        # What the user wrote may wait for ever, and whoever waits for the run would with it.
+        limit = asyncio.timeout(self._patience)
+        try:
+            async with limit:
+                return await step
+        except TimeoutError as error:
+            if limit.expired():
+                raise ChoiceTimeoutError(self._loop.plan.name, self._patience) from error
+            raise
 
     async def _follow(self, run: CurrentRun, following: Next) -> None:
         if following.said:

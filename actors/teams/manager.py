@@ -9,6 +9,7 @@ from callboard.broker import AgentId
 from callboard.broker.buried import Buried
 from callboard.broker.encoding.remote_errors import text_of
 from callboard.broker.errors import FencedError
+from callboard.broker.redis.operations.inspect import types_with_worker
 from callboard.context import MessageContext
 from callboard.handlers import event, rpc
 from callboard.requests import Request
@@ -118,7 +119,22 @@ class TeamManager(RoutedAgent[ManagerState]):
         if asked and (run is None or run.run_id != asked):
             is_queued = any(order.run_id == asked for order in self.state.queued)
             return Accepted(run_id=asked, state="queued" if is_queued else "idle")
-        return self._accepted("" if run is None else run.run_id, True)
+        described = self._accepted("" if run is None else run.run_id, True)
+        return described.model_copy(update={"missing": await self._missing()})
+
+    async def _missing(self) -> list[str]:
+        """Who is to speak, and nobody runs."""
+        if not self.state.speaking:
+            return []
+        served, missing = await types_with_worker(self._bus.transport), []
+        for name in self.state.speaking:
+            address = self._address(name)
+            if address.type not in served:
+                missing.append(name)
+            elif name in self._teams:
+                inner: Accepted = await self.send_message(Describe(), address)
+                missing += [f"{name}.{one}" for one in inner.missing]
+        return missing
 
     async def _control_waiting(self, message: Control) -> Accepted:
         """An order to a run that is not under way: it waits, or has ended."""
@@ -168,8 +184,8 @@ class TeamManager(RoutedAgent[ManagerState]):
         if isinstance(member, LedTeam):
             saved: Saved = await self.send_message(Save(), self._address(member.name))
             return saved.state
-        runtime, address = cast("RedisAgentRuntime", self.runtime), self._address(member.name)
-        stored = await runtime.transport.load_state(address.type, address.key)
+        address = self._address(member.name)
+        stored = await self._bus.transport.load_state(address.type, address.key)
         return await MemberActor(member).saved(stored)
 
     @rpc
@@ -294,8 +310,13 @@ class TeamManager(RoutedAgent[ManagerState]):
     # Parts
 
     async def _leading(self) -> Leading:
-        control = cast("RedisAgentRuntime", self.runtime).control
-        return Leading(self, control, self.state, await self._turn_loop(), self._teams)
+        runtime, loop = self._bus, await self._turn_loop()
+        patience = runtime.settings.choice_timeout
+        return Leading(self, runtime.control, self.state, loop, self._teams, patience)
+
+    @property
+    def _bus(self) -> RedisAgentRuntime:
+        return cast("RedisAgentRuntime", self.runtime)
 
     async def _turn_loop(self) -> TurnLoop:
         """The turn loop as the last commit left it, wherever that was."""

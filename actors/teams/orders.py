@@ -32,6 +32,8 @@ class Accepted(_Order):
         run_id: The run that it concerns; "": there is none.
         state: How that run stands.
         waiting: Who has not spoken yet, of those whose turn it is; with a paused run: who is to speak when it goes on.
+        missing: Those of `waiting` whom no process runs, also of a team among them: ``"research.planner"``. Only in the
+            answer to `Describe`.
         is_held: Whether nobody is speaking, because the run is paused.
         queued: How many tasks wait.
         done: Whether something changed.
@@ -41,6 +43,7 @@ class Accepted(_Order):
     run_id: str = ""
     state: RunState = "idle"
     waiting: list[str] = Field(default_factory=list)
+    missing: list[str] = Field(default_factory=list)
     is_held: bool = False
     queued: int = 0
     done: bool = True

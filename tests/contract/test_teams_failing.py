@@ -24,6 +24,7 @@ from callboard.teams import (
 )
 from tests.contract.test_teams import Gated
 from tests.helpers.chat import Echo, texts
+from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Runtimes
 
 PATIENCE = 20.0  # seconds, after which a test has failed that waits for ever
@@ -67,6 +68,44 @@ async def test_a_team_whose_answer_a_larger_team_can_not_take_fails_its_turn(run
     with pytest.raises(TeamRunError, match="ran longer than max_runtime"):
         await asyncio.wait_for(team.on(runtime).run(task="go"), PATIENCE)
     assert (await team.on(runtime).status()).state == "idle"
+
+
+@pytest.mark.parametrize("asked", [1, 2])
+async def test_a_choice_that_never_ends_fails_the_run(runtimes: Runtimes, asked: int) -> None:
+    async def choose(messages: Sequence[BaseAgentEvent | BaseChatMessage]) -> str | None:
+        if len(messages) >= asked:
+            await asyncio.Event().wait()
+        return "a"
+
+    runtime = await runtimes.started(settings={"choice_timeout": 0.1})
+    model, members = ReplayChatCompletionClient([]), [Echo("a"), Echo("b")]
+    team = SelectorGroupChat(
+        members, model_client=model, selector_func=choose, max_turns=3, name="team", runtime=runtime
+    )
+    with pytest.raises(TeamRunError, match=r"within choice_timeout=0\.1 s"):
+        await asyncio.wait_for(team.run(task="go"), PATIENCE)
+    assert (await team.on(runtime).status()).state == "idle"
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+async def test_the_status_of_a_run_names_whom_nobody_runs(runtimes: Runtimes, is_nested: bool) -> None:
+    members = [Echo("a"), Echo("b")]
+    inner = RoundRobinGroupChat(members, max_turns=2, name="inner")
+    app, name = App("missing"), "inner.b" if is_nested else "b"
+    team = app.team(RoundRobinGroupChat([inner] if is_nested else members, max_turns=2, name="team"))
+    types = [declared.type for declared in app if declared.type != f"team.{name}"]
+    some = runtimes.of(app, types=types)
+    some.start()
+    client = team.on(some)
+    running = asyncio.ensure_future(client.run(task="go"))
+
+    async def is_missing() -> bool:
+        return (await client.status()).missing == [name]
+
+    await eventually(is_missing)
+    runtimes.of(app, types=[f"team.{name}"]).start()
+    await asyncio.wait_for(running, PATIENCE)
+    assert not (await client.status()).missing
 
 
 class Stubborn(Echo):
