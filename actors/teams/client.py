@@ -8,6 +8,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from callboard.agents.responding import result_of
 from callboard.agents.task import Said, Task, TaskResult, task_messages
 from callboard.broker import AgentId
 from callboard.broker.encoding.remote_errors import register_error
@@ -18,7 +19,14 @@ from callboard.models.usage import UsageLedger
 from callboard.runtime.runs import in_run_path, run_path, usage_run
 
 from .cancelling import Cancelling
-from .errors import TeamBusyError, TeamNotRunError, TeamRunUnknownError, TeamStateError, TeamTaskError
+from .errors import (
+    TeamBusyError,
+    TeamMemberError,
+    TeamNotRunError,
+    TeamRunUnknownError,
+    TeamStateError,
+    TeamTaskError,
+)
 from .orders import (
     ANSWERS,
     Accepted,
@@ -69,7 +77,7 @@ class TeamClient:
         self._output_content_type = output_content_type
         self._address = AgentId(team, conversation)
         runtime.registry.register(*ANSWERS)
-        register_error(TeamStateError)
+        register_error(TeamStateError, TeamMemberError)
 
     async def run(
         self,
@@ -88,7 +96,7 @@ class TeamClient:
             if_busy=if_busy,
             run_id=run_id,
         )
-        return await _result_of(stream, self.team)
+        return await result_of(stream, self.team)
 
     async def run_stream(
         self,
@@ -182,15 +190,16 @@ class TeamClient:
         return await self._control(Control(what="abort", run_id=run_id))
 
     async def reset(self) -> None:
-        """Forget the conversation.
+        """Forget the conversation. It is done when this returns, by all members: their processes have to run.
 
         Raises:
             TeamNotRunError: A run is under way (a RuntimeError).
+            TeamMemberError: A member can't; others may have (a RuntimeError).
         """
         self._refused(await self.runtime.send_message(ResetConversation(), self._address))
 
     async def save_state(self) -> Mapping[str, Any]:
-        """All that team and members remember of the conversation, as plain data."""
+        """All that team and members remember of the conversation, as plain data: as it was committed, also during a run."""
         saved: Saved = await self.runtime.send_message(Save(), self._address)
         return saved.state
 
@@ -199,12 +208,13 @@ class TeamClient:
 
         Raises:
             TeamNotRunError: A run is under way (a RuntimeError).
-            TeamStateError: It does not fit the team (a ValueError).
+            TeamStateError: It does not fit the team, or a member refuses its part; nothing changed (a ValueError).
+            TeamMemberError: A member could not load what it could a moment before; load it again (a RuntimeError).
         """
         self._refused(await self.runtime.send_message(Load(state=dict(state)), self._address))
 
     async def status(self) -> Accepted:
-        """Id and state of the run under way; its state is "idle" when there is none."""
+        """Id and state of the run under way, who is to speak, and whom of them no process runs; "idle": there is none."""
         return await self.runtime.send_message(Describe(), self._address)
 
     async def usage(self, run_id: str) -> RunUsage:
@@ -283,11 +293,3 @@ class TeamClient:
     def _refused(self, accepted: Accepted) -> None:
         if accepted.problem:
             raise TeamNotRunError(self.team, f"can't do that: {accepted.problem}")
-
-
-async def _result_of(stream: AsyncGenerator[Said | TaskResult, None], team: str) -> TaskResult:
-    async with aclosing(stream) as items:
-        async for item in items:
-            if isinstance(item, TaskResult):
-                return item
-    raise TeamNotRunError(team, "ended without a result")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from .orders import RunState, StartRun
-from .state import ConversationState, Speaking
+from .state import ConversationState, Speaking, is_nothing
 
 
 class Parent(BaseModel):
@@ -43,7 +43,7 @@ class CurrentRun(BaseModel):
     stream: str
     path: str
     first: int = 0
-    parent: Parent | None = None
+    parent: Parent | None = Field(default=None, exclude_if=is_nothing)
     is_paused: bool = False
     is_interrupted: bool = False
     held: list[str] = Field(default_factory=list)
@@ -72,7 +72,7 @@ class ManagerState(ConversationState):
         recent: Ids of the last runs: a task that is sent again is not carried out again.
     """
 
-    run: CurrentRun | None = None
+    run: CurrentRun | None = Field(default=None, exclude_if=is_nothing)
     queued: list[StartRun] = Field(default_factory=list)
     called_off: dict[str, list[Speaking]] = Field(default_factory=dict)
     asked: int = 0
