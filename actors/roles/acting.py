@@ -1,4 +1,4 @@
-"""One act of a role: what it answers to, and what it has said so far. A context variable tells the role's code which it is."""
+"""One act of a role: what it answers to, and what it has said so far. A context variable tells which it is."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import Protocol
 
 from .message import Message, Part, plain_message
+from .names import MESSAGE_ROUTE_TO_NONE
 from .routing import merged, rounds_of
 
 
@@ -53,7 +54,8 @@ class Acting:
     def say(self, message: Message) -> Message:
         """Add a message, as it will be sent but for its subtask; it leaves with the commit."""
         message = plain_message(message).model_copy(update=self._circumstances(message))
-        self._said.append(message)
+        if MESSAGE_ROUTE_TO_NONE not in message.send_to:
+            self._said.append(message)
         return message
 
     def _circumstances(self, message: Message) -> dict[str, object]:

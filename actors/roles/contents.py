@@ -1,4 +1,4 @@
-"""The classes that `instruct_content` may have: those that a program named. Data choose no other, and nothing is evaluated."""
+"""The classes that `instruct_content` may have: those that a program named. Data choose no other, nothing is evaluated."""
 
 from __future__ import annotations
 

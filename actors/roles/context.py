@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Self
 
-from callboard.models import ChatCompletionClient, ModelSettings, Price
+from callboard.models import ChatCompletionClient, ModelSettings
 from callboard.models.usage import Spent
 
 from .errors import NoMoneyException, RoleDeclarationError
@@ -54,7 +53,7 @@ class Context:
 
     Args:
         model_client: The language model; needed where something asks one.
-        prices: Of models, USD; needed for a budget.
+        settings: Prices of models, which a budget needs, and how long an answer is reckoned with.
         **kwargs: Whatever else roles want to share; found in `kwargs`.
 
     Attributes:
@@ -66,13 +65,13 @@ class Context:
         self,
         model_client: ChatCompletionClient | None = None,
         *,
-        prices: Mapping[str, Price] | None = None,
+        settings: ModelSettings | None = None,
         **kwargs: Any,
     ) -> None:
         self.cost_manager = CostManager()
         self.kwargs = kwargs
         self._model_client = model_client
-        self._settings = ModelSettings(prices=dict(prices or {}))
+        self._settings = settings or ModelSettings()
         self._llm: LLM | None = None
 
     def llm(self) -> LLM:

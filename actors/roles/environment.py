@@ -18,6 +18,7 @@ from .hosting import Declaring, OwnRuntime, declare_roles, register_role
 from .looking import Looking
 from .memory import Memory
 from .message import Message, plain_message
+from .names import MESSAGE_ROUTE_TO_NONE
 from .posting import SEPARATOR, bring_in, project_of
 from .role import Role
 from .routing import Routing
@@ -168,7 +169,8 @@ class Environment:
         acting = acting_now()
         if acting is not None:
             return self.routing.is_heard(acting.say(message), acting.sender)
-        self._outbox.append(message)
+        if MESSAGE_ROUTE_TO_NONE not in message.send_to:
+            self._outbox.append(message)
         return self.routing.is_heard(message)
 
     @property
@@ -177,8 +179,7 @@ class Environment:
         return [
             message
             for message in self.history.get()
-            if "<none>" not in message.send_to
-            and not self.routing.is_heard(message, self.routing.type_called(message.sent_from))
+            if not self.routing.is_heard(message, self.routing.type_called(message.sent_from))
         ]
 
     # Working
@@ -195,13 +196,15 @@ class Environment:
         """
         runtime, looking = await self._opened()
         await self.flush()
-        changes = self._changes
-        await runtime.until_idle()
-        await looking.read_history()
-        await looking.read_costs(self.context.cost_manager)
+        changes = -1
+        # guard: idle is what was so before and after this process knew all of it
+        while changes != self._changes:
+            await runtime.until_idle()
+            await self.look()
+            changes = self._changes
+            await runtime.until_idle()
+        self._idle_at = changes
         failure = await looking.failure(self._roles)
-        # guard: what began meanwhile is not forgotten
-        self._idle_at = changes if changes == self._changes else self._idle_at
         if failure is not None:
             raise failure
 

@@ -163,15 +163,16 @@ class RoleFailedError(RolesError):
 
 
 class NoMoneyException(RolesError):
-    """The budget is spent; what was to be done waits for `Team.invest` and the next `run`.
+    """The budget does not cover what comes next, which waits for `Team.invest` and the next `run`.
 
     Attributes:
-        amount: What was used, USD.
+        amount: What is used or set aside, USD.
         limit: What there was, USD.
     """
 
     template = (
-        "the budget of {limit} USD is spent ({amount} USD are used or set aside): invest more, and run again"
+        "the budget of {limit} USD does not cover what comes next ({amount} USD are used or set aside): "
+        "invest more, and run again"
     )
     permanent = True
 

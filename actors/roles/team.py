@@ -53,7 +53,7 @@ class Team:
         return self.env.context.cost_manager
 
     def invest(self, investment: float) -> None:
-        """Limit what language models may cost; see `Environment.invest`. Model prices are given to the Context.
+        """Limit what language models may cost; see `Environment.invest`. The Context needs their prices.
 
         Args:
             investment: Most that may be spent from the beginning of the project, USD.
