@@ -23,6 +23,7 @@ from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext, handling
 
 from .once import Recorder
+from .run_paths import id_in
 
 Handler = Callable[[Any, MessageContext], Awaitable[Any]]
 
@@ -128,12 +129,12 @@ class Execution:
         has_recorded = self.has_sent or (isinstance(recorder, Recorder) and recorder.used)
         return self.envelope.id if has_recorded else None
 
-    @property
-    def suspended(self) -> Suspend | None:
-        """How it ends when its handler waits for an answer; None: it does not."""
+    def suspension(self) -> Suspend | None:
+        """How it ends, now that the handler has ended, when that waits for an answer; None: it does not."""
         recorder = self.context.recorder
         if not isinstance(recorder, Recorder) or recorder.questions is None:
             return None
+        recorder.questions.end()
         # guard: a handler whose question is open commits nothing
         asked = recorder.questions.without_answer
         # guard: a request whose deadline passes is dropped, and does not wait for its answer
@@ -302,7 +303,7 @@ class Executions:
             None if envelope.deadline is None else envelope.deadline / 1000,
             recorder,
             f"{self.settings.namespace}/{agent_type}",
-            envelope.run,
+            None if envelope.run is None else id_in(envelope.run),
         )
 
     def _topic_of(self, envelope: Envelope, stream: bytes) -> TopicId | None:
