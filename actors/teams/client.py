@@ -14,6 +14,7 @@ from callboard.broker import AgentId
 from callboard.broker.encoding.remote_errors import register_error
 from callboard.broker.redis.store import RedisStore
 from callboard.cancellation import CancellationToken
+from callboard.inputs import InputRequest
 from callboard.models.run_usage import RunUsage
 from callboard.models.usage import UsageLedger
 from callboard.runtime.runs import in_run_path, run_path, usage_run
@@ -44,6 +45,7 @@ from .orders import (
     stream_of,
 )
 from .output import with_output
+from .questions import open_questions
 from .reading import RunReading
 
 if TYPE_CHECKING:
@@ -214,8 +216,35 @@ class TeamClient:
         self._refused(await self.runtime.send_message(Load(state=dict(state)), self._address))
 
     async def status(self) -> Accepted:
-        """Id and state of the run under way, who is to speak, and whom of them no process runs; "idle": there is none."""
-        return await self.runtime.send_message(Describe(), self._address)
+        """Id and state of the run under way, who is to speak, and whom of them no process runs.
+
+        Its state is "idle" when there is none, and "input_required" when it works and somebody in it waits for an answer.
+        """
+        status: Accepted = await self.runtime.send_message(Describe(), self._address)
+        if status.state == "working" and await self.questions():
+            return status.model_copy(update={"state": "input_required"})
+        return status
+
+    async def questions(self) -> list[InputRequest]:
+        """The open questions of the conversation, of nested teams as well, the oldest first; `answer` answers them."""
+        return await open_questions(self.runtime, self.team, self.conversation)
+
+    async def answer(self, request_id: str, value: Any, *, by: str = "") -> None:
+        """Answer a question of the conversation: whoever asked goes on, in whatever process.
+
+        Args:
+            request_id: Of an InputRequestedEvent, or of one of `questions`.
+            value: The answer, as plain data or a pydantic model; for an approval also as `Approval` reads texts.
+            by: Who answers.
+
+        Raises:
+            InputRequestUnknownError: There is no such question (a LookupError).
+            InputAnsweredError: Somebody was first.
+            InputExpiredError, InputWithdrawnError: It has ended.
+            NotAllowedToAnswerError: It was put to somebody else (a PermissionError).
+            InputValueError: The answer is not what was asked for (a ValueError).
+        """
+        await self.runtime.inputs.answer(request_id, value, by=by)
 
     async def usage(self, run_id: str) -> RunUsage:
         """What a run has used until now, by agent and by model: of its members, of who chooses speakers, of nested teams.
