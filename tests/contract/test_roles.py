@@ -246,7 +246,9 @@ async def test_a_role_hears_itself_only_when_it_asks_to(make: Make) -> None:
     assert noted == ["hello", "note"]
 
 
-async def test_a_message_without_a_cause_is_caused_by_the_action_and_does_not_go_round_for_ever(make: Make) -> None:
+async def test_a_message_without_a_cause_is_caused_by_the_action_and_does_not_go_round_for_ever(
+    make: Make,
+) -> None:
     class Careless(Speaker):
         async def _act(self) -> Message:
             return Message("again")
@@ -397,7 +399,10 @@ async def test_a_poisoned_body_is_a_dead_letter_and_makes_nothing(make: Make) ->
     runtime, _ = await env._opened()
     name = f"{__name__}.Secret"
     body = {"content": "b", "instruct_content": {"type": name, "value": {"command": "rm"}}}
-    evaluated = {"content": "b", "instruct_content": {"class": name, "mapping": "__import__('os')", "value": {}}}
+    evaluated = {
+        "content": "b",
+        "instruct_content": {"class": name, "mapping": "__import__('os')", "value": {}},
+    }
     for one in (body, evaluated):
         await runtime.transport.admin.command(
             "XADD", runtime.transport.keys.of(f"topic:{_topic(UserRequirement)}"), "*",
