@@ -184,6 +184,11 @@ class Questions:
         finally:
             self._resting.pop(resting, None)
 
+    def end(self) -> None:
+        """The handler has ended: tasks that it left behind wait for no answer any more."""
+        for future in self._resting:
+            future.cancel()
+
     def look(self) -> None:
         """Ends the handler if there is nothing to do for it but to wait; told whenever something ended."""
         if not self._resting or self._being_asked:

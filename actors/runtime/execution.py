@@ -129,12 +129,12 @@ class Execution:
         has_recorded = self.has_sent or (isinstance(recorder, Recorder) and recorder.used)
         return self.envelope.id if has_recorded else None
 
-    @property
-    def suspended(self) -> Suspend | None:
-        """How it ends when its handler waits for an answer; None: it does not."""
+    def suspension(self) -> Suspend | None:
+        """How it ends, now that the handler has ended, when that waits for an answer; None: it does not."""
         recorder = self.context.recorder
         if not isinstance(recorder, Recorder) or recorder.questions is None:
             return None
+        recorder.questions.end()
         # guard: a handler whose question is open commits nothing
         asked = recorder.questions.without_answer
         # guard: a request whose deadline passes is dropped, and does not wait for its answer

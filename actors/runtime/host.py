@@ -235,12 +235,12 @@ class AgentHost:
     @staticmethod
     def _suspended(execution: Execution, error: BaseException) -> Outcome | None:
         # guard: what a handler raises while it waits for an answer is no failure
-        return None if isinstance(error, FencedError) else execution.suspended
+        return None if isinstance(error, FencedError) else execution.suspension()
 
     def _succeeded(self, kind: LocalAgentType, live: LiveAgent, execution: Execution, result: Any) -> Outcome:
         envelope, reply, state, logs = execution.envelope, None, None, None
         record_of = execution.record_of
-        if record_of is not None and execution.suspended is not None:
+        if record_of is not None and execution.suspension() is not None:
             raise Suspended  # what the handler did with it before counts as little as what it returned
         if envelope.kind == "request":
             limits = self._executions.limits

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from callboard.agents.responding import result_of
 from callboard.agents.task import Said, Task, TaskResult, task_messages
 from callboard.broker import AgentId
 from callboard.broker.encoding.remote_errors import register_error
@@ -19,7 +20,14 @@ from callboard.models.usage import UsageLedger
 from callboard.runtime.runs import in_run_path, run_path, usage_run
 
 from .cancelling import Cancelling
-from .errors import TeamBusyError, TeamNotRunError, TeamRunUnknownError, TeamStateError, TeamTaskError
+from .errors import (
+    TeamBusyError,
+    TeamMemberError,
+    TeamNotRunError,
+    TeamRunUnknownError,
+    TeamStateError,
+    TeamTaskError,
+)
 from .orders import (
     ANSWERS,
     Accepted,
@@ -37,6 +45,7 @@ from .orders import (
     stream_of,
 )
 from .output import with_output
+from .questions import open_questions
 from .reading import RunReading
 
 if TYPE_CHECKING:
@@ -71,7 +80,7 @@ class TeamClient:
         self._output_content_type = output_content_type
         self._address = AgentId(team, conversation)
         runtime.registry.register(*ANSWERS)
-        register_error(TeamStateError)
+        register_error(TeamStateError, TeamMemberError)
 
     async def run(
         self,
@@ -90,7 +99,7 @@ class TeamClient:
             if_busy=if_busy,
             run_id=run_id,
         )
-        return await _result_of(stream, self.team)
+        return await result_of(stream, self.team)
 
     async def run_stream(
         self,
@@ -193,15 +202,16 @@ class TeamClient:
         return await self._control(Control(what="abort", run_id=run_id))
 
     async def reset(self) -> None:
-        """Forget the conversation.
+        """Forget the conversation. It is done when this returns, by all members: their processes have to run.
 
         Raises:
             TeamNotRunError: A run is under way (a RuntimeError).
+            TeamMemberError: A member can't; others may have (a RuntimeError).
         """
         self._refused(await self.runtime.send_message(ResetConversation(), self._address))
 
     async def save_state(self) -> Mapping[str, Any]:
-        """All that team and members remember of the conversation, as plain data."""
+        """All that team and members remember of the conversation, as plain data: as it was committed, also during a run."""
         saved: Saved = await self.runtime.send_message(Save(), self._address)
         return saved.state
 
@@ -210,12 +220,13 @@ class TeamClient:
 
         Raises:
             TeamNotRunError: A run is under way (a RuntimeError).
-            TeamStateError: It does not fit the team (a ValueError).
+            TeamStateError: It does not fit the team, or a member refuses its part; nothing changed (a ValueError).
+            TeamMemberError: A member could not load what it could a moment before; load it again (a RuntimeError).
         """
         self._refused(await self.runtime.send_message(Load(state=dict(state)), self._address))
 
     async def status(self) -> Accepted:
-        """Id and state of the run under way.
+        """Id and state of the run under way, who is to speak, and whom of them no process runs.
 
         Its state is "idle" when there is none, and "input_required" when it works and somebody in it waits for an answer.
         """
@@ -226,13 +237,7 @@ class TeamClient:
 
     async def questions(self) -> list[InputRequest]:
         """The open questions of the conversation, of nested teams as well, the oldest first; `answer` answers them."""
-        types = f"{self.team}."
-        return [
-            question
-            for question in await self.runtime.inputs.list()
-            if question.agent.key == self.conversation
-            and (question.agent.type == self.team or question.agent.type.startswith(types))
-        ]
+        return await open_questions(self.runtime, self.team, self.conversation)
 
     async def answer(self, request_id: str, value: Any, *, by: str = "") -> None:
         """Answer a question of the conversation: whoever asked goes on, in whatever process.
@@ -358,11 +363,3 @@ class TeamClient:
     def _refused(self, accepted: Accepted) -> None:
         if accepted.problem:
             raise TeamNotRunError(self.team, f"can't do that: {accepted.problem}")
-
-
-async def _result_of(stream: AsyncGenerator[Said | TaskResult, None], team: str) -> TaskResult:
-    async with aclosing(stream) as items:
-        async for item in items:
-            if isinstance(item, TaskResult):
-                return item
-    raise TeamNotRunError(team, "ended without a result")

@@ -35,6 +35,8 @@ class Accepted(_Order):
         run_id: The run that it concerns; "": there is none.
         state: How that run stands.
         waiting: Who has not spoken yet, of those whose turn it is; with a paused run: who is to speak when it goes on.
+        missing: Those of `waiting` whom no process runs, also of a team among them: ``"research.planner"``. Only in the
+            answer to `Describe`.
         is_held: Whether nobody is speaking, because the run is paused.
         queued: How many tasks wait.
         done: Whether something changed.
@@ -44,6 +46,7 @@ class Accepted(_Order):
     run_id: str = ""
     state: RunState = "idle"
     waiting: list[str] = Field(default_factory=list)
+    missing: list[str] = Field(default_factory=list)
     is_held: bool = False
     queued: int = 0
     done: bool = True
@@ -123,7 +126,7 @@ class Describe(_Order, Request[Accepted]):
 
 @message(name="callboard.team.ResetConversation")
 class ResetConversation(_Order, Request[Accepted]):
-    """Forget the conversation."""
+    """Forget the conversation: to a manager, and from there to its members."""
 
 
 @message(name="callboard.team.Saved")
@@ -136,14 +139,20 @@ class Saved(_Order):
 
 @message(name="callboard.team.Save")
 class Save(_Order, Request[Saved]):
-    """Give your state: of a manager with all members, of a member its own."""
+    """Give your state, with those of all members; to a manager."""
 
 
 @message(name="callboard.team.Load")
 class Load(_Order, Request[Accepted]):
-    """Take over a state that was saved."""
+    """Take over a state that was saved.
+
+    Attributes:
+        state: As it was saved.
+        is_trial: Only try whether it can be loaded: nothing changes.
+    """
 
     state: dict[str, Any]
+    is_trial: bool = False
 
 
 # Manager to member, and back

@@ -68,3 +68,19 @@ def answered(request: InputRequest, source: str) -> InputAnsweredEvent:
         content="" if request.status.value != "answered" else json.dumps(request.answer, ensure_ascii=False),
         by=request.by,
     )
+
+
+async def open_questions(runtime: RedisAgentRuntime, team: str, conversation: str) -> list[InputRequest]:
+    """The open questions of a conversation, of nested teams as well, the oldest first.
+
+    Args:
+        runtime: Reaches the server.
+        team: Agent type of the outermost team.
+        conversation: Id of the conversation.
+    """
+    return [
+        question
+        for question in await runtime.inputs.list()
+        if question.agent.key == conversation
+        and (question.agent.type == team or question.agent.type.startswith(f"{team}."))
+    ]
