@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from callboard.agents.copying import copy_of, twin_of
 from callboard.agents.errors import AgentNameError
-from callboard.agents.task import Said, Task, TaskResult
+from callboard.agents.task import Said, Task, TaskResult, task_messages
 from callboard.agents.team import Team
 from callboard.cancellation import CancellationToken
 from callboard.conditions.base import TerminationCondition
@@ -29,6 +29,7 @@ from .hosting import Declaring, host, hosted_types
 from .joining import introduce
 from .local import Participant
 from .loop import TeamPlan
+from .orders import BeginRun, StartRun
 from .selection import Member, SpeakerSelection
 
 
@@ -253,6 +254,15 @@ class BaseGroupChat(Team):
                 processes=processes,
                 settings=settings,
             )
+
+    def order(self, run_id: str, task: str) -> BeginRun:
+        """The message to the manager of this team that begins a run, or lets it wait for the one under way.
+
+        Args:
+            run_id: Id of the run.
+            task: What to do.
+        """
+        return BeginRun(run=StartRun(run_id=run_id, task=list(task_messages(task)), if_busy="enqueue"))
 
     def _here(self) -> ConversationHere:
         return ConversationHere(self, self._output_content_type)

@@ -18,6 +18,7 @@ from .manager_state import CurrentRun, ManagerState, Parent
 from .orders import (
     Accepted,
     Answer,
+    BeginRun,
     Control,
     Describe,
     Forget,
@@ -63,6 +64,14 @@ class TeamManager(RoutedAgent[ManagerState]):
     @rpc
     async def on_start(self, message: StartRun, ctx: MessageContext) -> Accepted:
         """A task."""
+        return await self._start(message)
+
+    @event
+    async def on_begin(self, message: BeginRun, ctx: MessageContext) -> None:
+        """A task whose sender waits for no answer; where it is refused, the run's stream says why."""
+        await self._start(message.run)
+
+    async def _start(self, message: StartRun) -> Accepted:
         await reached("run asked for")
         await self._miss_members()
         run_id, run = message.run_id, self.state.run

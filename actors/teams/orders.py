@@ -76,6 +76,17 @@ class StartRun(_Order, Request[Accepted]):
     if_busy: IfBusy = "reject"
 
 
+@message(name="callboard.team.BeginRun")
+class BeginRun(_Order):
+    """A task whose sender waits for no answer, as that of a schedule.
+
+    Attributes:
+        run: The task.
+    """
+
+    run: StartRun
+
+
 @message(name="callboard.team.Control")
 class Control(_Order, Request[Accepted]):
     """An order to the run under way.

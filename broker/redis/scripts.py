@@ -27,6 +27,7 @@ SHARED = (
     "chores",
     "topics",
     "claims",
+    "schedules",
     "sending",
     "replies",
     "heads",
@@ -74,6 +75,7 @@ OPERATIONS = (
     "census",
     "measure",
     "tally",
+    "schedule",
     "repair",
 )
 
