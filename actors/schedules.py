@@ -30,10 +30,10 @@ class Firing(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Of its message, and of the run that it begins: such as "daily@2026-11-22T09:00:00Z"."""
-        when = datetime.fromtimestamp(self.due / 1000, UTC)
-        digits = "milliseconds" if self.due % 1000 else "seconds"
-        return f"{self.schedule}@{when.replace(tzinfo=None).isoformat(timespec=digits)}Z"
+        """Of its message, and of the run that it begins: such as "daily@20261122T090000Z"."""
+        when, rest = divmod(self.due, 1000)
+        shown = datetime.fromtimestamp(when, UTC).strftime("%Y%m%dT%H%M%S")
+        return f"{self.schedule}@{shown}.{rest:03}Z" if rest else f"{self.schedule}@{shown}Z"
 
 
 @dataclass(frozen=True, slots=True)

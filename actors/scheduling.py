@@ -60,7 +60,7 @@ class Scheduling:
         ```
 
         Every worker process of the app looks to it; each due time is sent once, however many there are and whatever
-        dies. A message has the id `<name>@<due time>`, such as "reports@2026-11-23T08:00:00Z", and so has a team's run.
+        dies. A message has the id `<name>@<due time>`, such as "reports@20261123T080000Z", and so has a team's run.
 
         Args:
             when: Five fields of cron (minute, hour, day of month, month, day of week), or "@daily" and the like; or

@@ -50,10 +50,7 @@ def store_of(runtime: RedisAgentRuntime) -> ScheduleStore:
 async def declared(runtime: RedisAgentRuntime) -> StoredSchedule:
     """The schedule, once it is there."""
 
-    async def look() -> StoredSchedule | None:
-        return next(iter(await store_of(runtime).all()), None)
-
-    return await eventually(look)  # type: ignore[return-value]
+    return (await eventually(store_of(runtime).all))[0]
 
 
 async def after_downtime(runtimes: Runtimes, missed: Missed, hours: int) -> tuple[list[str], int]:
