@@ -19,6 +19,7 @@ from callboard.state import dump_logs, dump_state
 
 from .control import Control
 from .errors import WrongAgentClassError
+from .inputs import Inputs
 from .lifecycle import declared
 from .local_agents import LocalAgents
 from .registration import LiveAgent
@@ -142,6 +143,11 @@ class RedisAgentRuntime(RuntimeRuns):
     def schedules(self) -> Schedules:
         """List, pause, resume and remove what is sent again and again."""
         return Schedules(self._connected, self.registry, self._schedules)
+
+    @property
+    def inputs(self) -> Inputs:
+        """The questions that handlers asked with `ctx.ask`: seen and answered from any process."""
+        return Inputs(self._connected)
 
     # Registering
 

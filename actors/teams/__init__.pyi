@@ -1,6 +1,7 @@
 from .client import TeamClient as TeamClient
 from .concurrent import ConcurrentGroupChat as ConcurrentGroupChat
 from .errors import (
+    ChoiceTimeoutError as ChoiceTimeoutError,
     GraphConditionError as GraphConditionError,
     HandoffTargetError as HandoffTargetError,
     LedgerError as LedgerError,
@@ -10,6 +11,7 @@ from .errors import (
     TeamBusyError as TeamBusyError,
     TeamDeclarationError as TeamDeclarationError,
     TeamError as TeamError,
+    TeamMemberError as TeamMemberError,
     TeamNotRunError as TeamNotRunError,
     TeamOutputError as TeamOutputError,
     TeamRunError as TeamRunError,

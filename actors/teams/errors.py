@@ -182,6 +182,39 @@ class TeamOutputError(TeamError, ValueError):
         return f" in the last message, of {self.source!r}" if self.source else ""
 
 
+class ChoiceTimeoutError(TeamError, RuntimeError):
+    """The strategy or the termination condition of a team did not come to an end; never an outage."""
+
+    template = (
+        "The team {team!r} could not choose who speaks next within choice_timeout={seconds:g} s: "
+        "look for what its strategy or its termination condition waits for."
+    )
+
+    team: str
+    seconds: float
+
+
+class TeamMemberError(TeamError, RuntimeError):
+    """A member could not do what the team was asked for, such as to forget the conversation.
+
+    Attributes:
+        team: Name of the team.
+        member: Name of the member.
+        what: What it could not do.
+        reason: Class and text of what was raised.
+    """
+
+    template = (
+        "The member {member!r} of the team {team!r} could not {what}: {reason}. Others may have done it: "
+        "ask again when the reason is mended."
+    )
+
+    team: str
+    member: str
+    what: str
+    reason: str
+
+
 class TeamStateError(TeamError, ValueError):
     """A saved state does not fit the team."""
 

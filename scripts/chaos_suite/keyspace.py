@@ -24,10 +24,10 @@ KINDS: Final[tuple[tuple[str, Rule], ...]] = (
     (r"state:[^:]+:.+", "stays"),
     (r"log:[^:]+:.*:.+", "stays"),
     (r"worker:.+", "stays"),
-    (r"dedupe|sent:.+|run:.+|call:.+|once:[^:]+:.+|reply:.+|rate:.+", "expires"),
+    (r"dedupe|sent:.+|run:.+|input:.+|call:.+|once:[^:]+:.+|reply:.+|rate:.+", "expires"),
     (r"(busy|parked|ready|suspects|early|tries):[^:]+", "goes"),
     (r"wait:[^:]+:.*|own:.+|timers|timer:.+", "goes"),
-    (r"shelved:[^:]+|urgent(:[^:]+)?|newer:[^:]+|leaving|resumed", "goes"),
+    (r"shelved:[^:]+|urgent(:[^:]+)?|newer:[^:]+|suspended:[^:]+|inputs|leaving|resumed", "goes"),
     (r"blobs|blob:.+|nested:.+", "goes"),
     (r"store:.+", "stays"),
 )
