@@ -36,6 +36,14 @@ class NoResponseError(AgentError, RuntimeError):
     name: str
 
 
+class NoResultError(AgentError, RuntimeError):
+    """A team's `run_stream` ended without a TaskResult."""
+
+    template = "The team {name!r} ended without a result: its run_stream has to end with a TaskResult."
+
+    name: str
+
+
 class ConversationError(AgentError, TypeError):
     """An agent can't be copied for another conversation."""
 

@@ -23,6 +23,7 @@ from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext, handling
 
 from .once import Recorder
+from .run_paths import id_in
 
 Handler = Callable[[Any, MessageContext], Awaitable[Any]]
 
@@ -302,7 +303,7 @@ class Executions:
             None if envelope.deadline is None else envelope.deadline / 1000,
             recorder,
             f"{self.settings.namespace}/{agent_type}",
-            envelope.run,
+            None if envelope.run is None else id_in(envelope.run),
         )
 
     def _topic_of(self, envelope: Envelope, stream: bytes) -> TopicId | None:

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from callboard.agents.responding import result_of
 from callboard.agents.task import Said, Task, TaskResult, task_messages
 from callboard.broker import AgentId
 from callboard.broker.encoding.remote_errors import register_error
+from callboard.broker.redis.store import RedisStore
 from callboard.cancellation import CancellationToken
-from callboard.models.usage import usage_run
+from callboard.models.run_usage import RunUsage
+from callboard.models.usage import UsageLedger
+from callboard.runtime.runs import in_run_path, run_path, usage_run
 
 from .cancelling import Cancelling
-from .errors import TeamBusyError, TeamNotRunError, TeamRunUnknownError, TeamStateError, TeamTaskError
+from .errors import (
+    TeamBusyError,
+    TeamMemberError,
+    TeamNotRunError,
+    TeamRunUnknownError,
+    TeamStateError,
+    TeamTaskError,
+)
 from .orders import (
     ANSWERS,
     Accepted,
@@ -30,11 +40,11 @@ from .orders import (
     Saved,
     Shown,
     StartRun,
+    path_of,
     stream_of,
 )
 from .output import with_output
 from .reading import RunReading
-from .run_errors import error_of
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -67,7 +77,7 @@ class TeamClient:
         self._output_content_type = output_content_type
         self._address = AgentId(team, conversation)
         runtime.registry.register(*ANSWERS)
-        register_error(TeamStateError)
+        register_error(TeamStateError, TeamMemberError)
 
     async def run(
         self,
@@ -86,7 +96,7 @@ class TeamClient:
             if_busy=if_busy,
             run_id=run_id,
         )
-        return await _result_of(stream, self.team)
+        return await result_of(stream, self.team)
 
     async def run_stream(
         self,
@@ -113,10 +123,12 @@ class TeamClient:
             TeamOutputError: The last message is not what the team was to answer with (a ValueError).
             asyncio.CancelledError: The run was cancelled.
         """
-        is_own_id, run_id = run_id is not None, run_id or uuid.uuid4().hex
-        order = StartRun(run_id=run_id, task=list(task_messages(task)), if_busy=if_busy)
+        is_own_id, outer, run_id = run_id is not None, run_path(), run_id or uuid.uuid4().hex
+        with usage_run(run_id):
+            path = path_of(self._address, run_id, outer)
+        order = StartRun(run_id=run_id, task=list(task_messages(task)), if_busy=if_busy, path=path)
         async with self.runtime.read_run(stream_of(self._address, run_id)) as events:
-            with usage_run(run_id):
+            with in_run_path(path):
                 accepted = await self._start(order, is_own_id, cancellation_token)
             self._check(accepted, run_id)
             # One with an id of the user's may have ended long ago.
@@ -142,12 +154,13 @@ class TeamClient:
             async for item in items:
                 yield item
 
-    async def pause(self, *, now: bool = False) -> bool:
+    async def pause(self, *, now: bool = False, run_id: str = "") -> bool:
         """Let nobody begin to speak until `resume`; it holds across restarts of everything.
 
         Args:
             now: Interrupt who is speaking as well. It begins its turn again after `resume`, and what it had recorded,
                 such as answers of models and tools, is not made again.
+            run_id: The run that is meant; "": the one under way.
 
         Returns:
             False when it was paused already.
@@ -155,11 +168,11 @@ class TeamClient:
         Raises:
             TeamNotRunError: No run is under way (a RuntimeError).
         """
-        return await self._control(Control(what="pause", now=now))
+        return await self._control(Control(what="pause", now=now, run_id=run_id))
 
-    async def resume(self) -> bool:
+    async def resume(self, *, run_id: str = "") -> bool:
         """Go on after `pause`; False when it was not paused."""
-        return await self._control(Control(what="resume"))
+        return await self._control(Control(what="resume", run_id=run_id))
 
     async def stop(self) -> bool:
         """End the run after the turn under way, as an ExternalTermination does."""
@@ -177,15 +190,16 @@ class TeamClient:
         return await self._control(Control(what="abort", run_id=run_id))
 
     async def reset(self) -> None:
-        """Forget the conversation.
+        """Forget the conversation. It is done when this returns, by all members: their processes have to run.
 
         Raises:
             TeamNotRunError: A run is under way (a RuntimeError).
+            TeamMemberError: A member can't; others may have (a RuntimeError).
         """
         self._refused(await self.runtime.send_message(ResetConversation(), self._address))
 
     async def save_state(self) -> Mapping[str, Any]:
-        """All that team and members remember of the conversation, as plain data."""
+        """All that team and members remember of the conversation, as plain data: as it was committed, also during a run."""
         saved: Saved = await self.runtime.send_message(Save(), self._address)
         return saved.state
 
@@ -194,13 +208,26 @@ class TeamClient:
 
         Raises:
             TeamNotRunError: A run is under way (a RuntimeError).
-            TeamStateError: It does not fit the team (a ValueError).
+            TeamStateError: It does not fit the team, or a member refuses its part; nothing changed (a ValueError).
+            TeamMemberError: A member could not load what it could a moment before; load it again (a RuntimeError).
         """
         self._refused(await self.runtime.send_message(Load(state=dict(state)), self._address))
 
     async def status(self) -> Accepted:
-        """Id and state of the run under way; its state is "idle" when there is none."""
+        """Id and state of the run under way, who is to speak, and whom of them no process runs; "idle": there is none."""
         return await self.runtime.send_message(Describe(), self._address)
+
+    async def usage(self, run_id: str) -> RunUsage:
+        """What a run has used until now, by agent and by model: of its members, of who chooses speakers, of nested teams.
+
+        It is kept as long as `usage_seconds` of the models' settings (90 days), so for longer than the run itself.
+
+        Args:
+            run_id: Id of the run; one that has used nothing, or that there never was, has used nothing.
+        """
+        await self.runtime.open()
+        ledger = UsageLedger(RedisStore(self.runtime.transport.admin))
+        return await ledger.of_run(stream_of(self._address, run_id))
 
     async def _start(self, order: StartRun, is_own_id: bool, token: CancellationToken | None) -> Accepted:
         send, name = self.runtime.send_message, f"start:{self._address}:{order.run_id}"
@@ -249,11 +276,7 @@ class TeamClient:
                 await cancelling.close()
 
     def _result(self, reading: RunReading, end: RunEnded, run_id: str) -> TaskResult:
-        if end.error is not None:
-            raise error_of(end.error)
-        if end.state == "cancelled":
-            raise asyncio.CancelledError(f"the run {run_id} was cancelled")
-        return with_output(reading.result(end), self._output_content_type, self.team)
+        return with_output(reading.ended(end, run_id), self._output_content_type, self.team)
 
     async def _control(self, order: Control) -> bool:
         accepted = await self.runtime.send_message(order, self._address)
@@ -270,11 +293,3 @@ class TeamClient:
     def _refused(self, accepted: Accepted) -> None:
         if accepted.problem:
             raise TeamNotRunError(self.team, f"can't do that: {accepted.problem}")
-
-
-async def _result_of(stream: AsyncGenerator[Said | TaskResult, None], team: str) -> TaskResult:
-    async with aclosing(stream) as items:
-        async for item in items:
-            if isinstance(item, TaskResult):
-                return item
-    raise TeamNotRunError(team, "ended without a result")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from .orders import RunState, StartRun
-from .state import ConversationState, Speaking
+from .state import ConversationState, Speaking, is_nothing
 
 
 class Parent(BaseModel):
@@ -31,6 +31,7 @@ class CurrentRun(BaseModel):
         run_id: Its id.
         stream: Id of the run whose stream shows it: its own, or that of the outermost team.
         first: Where in the thread what is said in it begins, its task left out.
+        path: For which runs counts what is used in it; see `path_of`.
         parent: Who asked for it; None: a client did.
         is_paused: Whether nobody may begin to speak.
         is_interrupted: Whether those who were speaking were interrupted, too.
@@ -40,8 +41,9 @@ class CurrentRun(BaseModel):
 
     run_id: str
     stream: str
+    path: str
     first: int = 0
-    parent: Parent | None = None
+    parent: Parent | None = Field(default=None, exclude_if=is_nothing)
     is_paused: bool = False
     is_interrupted: bool = False
     held: list[str] = Field(default_factory=list)
@@ -70,7 +72,7 @@ class ManagerState(ConversationState):
         recent: Ids of the last runs: a task that is sent again is not carried out again.
     """
 
-    run: CurrentRun | None = None
+    run: CurrentRun | None = Field(default=None, exclude_if=is_nothing)
     queued: list[StartRun] = Field(default_factory=list)
     called_off: dict[str, list[Speaking]] = Field(default_factory=dict)
     asked: int = 0

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from callboard.agents.task import Said, TaskResult
 from callboard.messages.events import AttemptEndedEvent
 
 from .loop import is_kept
 from .orders import RunEnded, Shown
+from .run_errors import error_of
+
+if TYPE_CHECKING:
+    from callboard.runtime.run_reading import RunEntry
 
 
 @dataclass(slots=True)
@@ -25,6 +31,25 @@ class _Attempt:
     name: str
     source: str
     ids: set[str] = field(default_factory=set)
+
+
+async def followed(
+    entries: AsyncIterable[RunEntry], run_id: str, shows_task: bool = True
+) -> AsyncGenerator[Said | TaskResult, None]:
+    """What is said in a run, from its entries, and at last what came of it.
+
+    Raises:
+        TeamRunError: It has failed (a RuntimeError).
+        asyncio.CancelledError: It was cancelled.
+    """
+    reading = RunReading(shows_task)
+    async for entry in entries:
+        if isinstance(entry.event, Shown):
+            for message in reading.show(entry.event):
+                yield message
+        elif isinstance(entry.event, RunEnded):
+            yield reading.ended(entry.event, run_id)
+            return
 
 
 class RunReading:
@@ -67,6 +92,19 @@ class RunReading:
     def result(self, end: RunEnded) -> TaskResult:
         """What came of the run."""
         return TaskResult(messages=self._kept, stop_reason=end.stop_reason)
+
+    def ended(self, end: RunEnded, run_id: str) -> TaskResult:
+        """The same, of a run that was completed.
+
+        Raises:
+            TeamRunError: It has failed (a RuntimeError).
+            asyncio.CancelledError: It was cancelled.
+        """
+        if end.error is not None:
+            raise error_of(end.error)
+        if end.state == "cancelled":
+            raise asyncio.CancelledError(f"the run {run_id} was cancelled")
+        return self.result(end)
 
     def _seen(self, turn: tuple[int, ...]) -> set[str]:
         """Ids of what was shown of a turn and of the turns inside it, but for what is void."""

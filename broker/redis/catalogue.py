@@ -65,7 +65,7 @@ OF_THE_NAMESPACE = (
     KeyKind(
         "config",
         "hash",
-        "`shards`, `layout`: fixed for the namespace; where to go on: `sweep:<stream>`, `leaving`, `scan <type>`, ...",
+        "`shards`, `layout`: fixed for the namespace; where to go on: `sweep:<stream>`, `leaving`, `runs`, `scan <type>`",
         publisher="hget",
     ),
     KeyKind(
@@ -95,6 +95,11 @@ OF_THE_NAMESPACE = (
         publisher="hget",
     ),
     KeyKind("grown", "set", "streams that were read from since a beat looked whether to trim them"),
+    KeyKind(
+        "runs",
+        "zset",
+        "run -> when its stream got its first entry, server ms; it leaves some time after the stream",
+    ),
     KeyKind("workers", "zset", "worker -> when its lease ends, server ms"),
     KeyKind(
         "beats",

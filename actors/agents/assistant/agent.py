@@ -10,11 +10,12 @@ from pydantic import BaseModel
 
 from callboard.agents.base import BaseChatAgent
 from callboard.agents.chat_agent import Response
-from callboard.agents.errors import AssistantSettingError, NobodyToAskError, NoResponseError
+from callboard.agents.errors import AssistantSettingError, NobodyToAskError
 from callboard.agents.guardrails.chain import GuardrailChain
 from callboard.agents.guardrails.guardrail import Guardrail
 from callboard.agents.guardrails.verdicts import Asks, Decision
 from callboard.agents.handoff import Handoff
+from callboard.agents.responding import response_of
 from callboard.agents.task import Said
 from callboard.cancellation import CancellationToken
 from callboard.foundation.component import Component
@@ -173,11 +174,7 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
     ) -> Response:
         """Answer to what is new; see `BaseChatAgent.on_messages`."""
-        async with aclosing(self.on_messages_stream(messages, cancellation_token)) as items:
-            async for item in items:
-                if isinstance(item, Response):
-                    return item
-        raise NoResponseError(self.name)
+        return await response_of(self.on_messages_stream(messages, cancellation_token), self.name)
 
     def on_messages_stream(
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
