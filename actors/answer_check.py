@@ -5,7 +5,8 @@ What it does not know, such as a format, it lets pass: the handler that asked re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 Schema = Mapping[str, Any]
@@ -19,7 +20,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "object": (dict,),
     "null": (type(None),),
 }
-_BOUNDS: Final = {
+_BOUNDS: Final[Mapping[str, tuple[Callable[[Any, Any], bool], str]]] = {
     "minimum": (lambda value, bound: value >= bound, "at least"),
     "maximum": (lambda value, bound: value <= bound, "at most"),
     "exclusiveMinimum": (lambda value, bound: value > bound, "more than"),
@@ -50,6 +51,7 @@ def _misfits(schema: Schema, value: Any, at: str, defs: Schema) -> Iterator[str]
     if ways and all(next(_misfits(way, value, at, defs), "") for way in ways):
         yield next(_misfits(ways[0], value, at, defs), "")
     yield from _out_of_bounds(schema, value, at)
+    yield from _unlike_its_pattern(schema, value, at)
     if isinstance(value, dict):
         yield from _in_object(schema, value, at, defs)
     elif isinstance(value, list):
@@ -73,6 +75,12 @@ def _out_of_bounds(schema: Schema, value: Any, at: str) -> Iterator[str]:
         fits = isinstance(value, (str, list)) if is_size else isinstance(value, (int, float))
         if bound is not None and fits and not holds(value, bound):
             yield f"{at} has to be {words} {bound}"
+
+
+def _unlike_its_pattern(schema: Schema, value: Any, at: str) -> Iterator[str]:
+    pattern = schema.get("pattern")
+    if pattern is not None and isinstance(value, str) and re.search(pattern, value) is None:
+        yield f"{at} has to look like {pattern}"
 
 
 def _in_object(schema: Schema, value: Mapping[str, Any], at: str, defs: Schema) -> Iterator[str]:

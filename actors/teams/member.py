@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, Field
 
@@ -13,22 +13,27 @@ from callboard.agents.team import Team
 from callboard.broker.buried import Buried
 from callboard.broker.redis.client.states import StoredState
 from callboard.cancellation import CancellationToken
-from callboard.context import MessageContext
+from callboard.context import ContextScope, MessageContext
 from callboard.handlers import event, rpc
 from callboard.log import Log
 from callboard.memory.llm_messages import LLMMessage
 from callboard.messages.base import BaseChatMessage
 from callboard.routed import RoutedAgent
+from callboard.runtime.asking import Noting, noting
 from callboard.state import restore_state
 
 from .drafts import Drafts
 from .errors import TeamNotRunError
 from .local import Participant, reset_participant, speak
 from .orders import Accepted, Answer, Forget, Load, ResetConversation, Speak, Told
+from .questions import ShownQuestions
 from .run_errors import failure_by
 from .sizes import tell_all_of
 from .state import is_nothing
 from .steps import reached
+
+if TYPE_CHECKING:
+    from callboard.runtime.runtime import RedisAgentRuntime
 
 
 class MemberMemory(BaseModel):
@@ -71,7 +76,8 @@ class MemberActor(RoutedAgent[MemberMemory]):
         unheard = message.unheard_after(self.state.asked)
         heard = [said for said in unheard if isinstance(said, BaseChatMessage)]
         try:
-            said = await speak(agent, heard, ctx.cancellation_token, drafts.show)
+            with self._shows_questions(message):
+                said = await speak(agent, heard, ctx.cancellation_token, drafts.show)
             await drafts.flush()
             await self._remember(agent)
         except BaseException:
@@ -86,6 +92,12 @@ class MemberActor(RoutedAgent[MemberMemory]):
             turn=message.turn, attempt=drafts.attempt, messages=said, drafts=drafts.first, is_team=is_team
         )
         await tell_all_of(self, answer, ctx.sender)
+
+    def _shows_questions(self, message: Speak) -> ContextScope[Noting | None]:
+        """What the agent asks people during the turn is seen by those who read the run."""
+        runtime = cast("RedisAgentRuntime", self.runtime)
+        turn = (*message.inside, message.turn)
+        return ContextScope(noting, ShownQuestions(runtime, message.run, turn, self._prototype.name))
 
     @event
     async def on_forget(self, message: Forget, ctx: MessageContext) -> None:

@@ -18,7 +18,9 @@ STREAM_DIGEST: Final = 8  # bytes that tell a run's conversation from others in 
 IfBusy: TypeAlias = Literal["reject", "enqueue", "interrupt"]
 """What happens to a task while a run is under way: a TeamBusyError, it waits, or that run is cancelled."""
 
-RunState: TypeAlias = Literal["idle", "queued", "working", "paused", "completed", "failed", "cancelled"]
+RunState: TypeAlias = Literal[
+    "idle", "queued", "working", "input_required", "paused", "completed", "failed", "cancelled"
+]
 
 
 class _Order(BaseModel):
@@ -261,6 +263,8 @@ class Shown(_Order):
         is_final: Whether it is committed; else it is shown while the turn is under way, and void when its attempt ends.
         is_task: Whether it is the task of the run.
         goes_on: Whether the next entry of the same turn is a part of it: it was too large for one.
+        is_aside: Whether it is about the turn and no part of it, such as a question and its answer: it is never void, and
+            shown once, however many attempts write it.
         began: Of the first entry of a run: whose it is.
     """
 
@@ -271,6 +275,7 @@ class Shown(_Order):
     is_final: bool = False
     is_task: bool = False
     goes_on: bool = False
+    is_aside: bool = False
     began: RunBegan | None = None
 
 
