@@ -46,6 +46,7 @@ from .saving import dump_team, load_team
 from .steps import reached
 
 if TYPE_CHECKING:
+    from callboard.runtime import control
     from callboard.runtime.runtime import RedisAgentRuntime
 
 RECENT: Final = 100  # runs whose ids are remembered
@@ -68,6 +69,7 @@ class TeamManager(RoutedAgent[ManagerState]):
         self._team = team
         self._teams = frozenset(member.name for member in team.participants if isinstance(member, LedTeam))
         self._loop: TurnLoop | None = None
+        self._control: control.Control | None = None
 
     # From clients
 
@@ -322,9 +324,10 @@ class TeamManager(RoutedAgent[ManagerState]):
     # Parts
 
     async def _leading(self) -> Leading:
-        runtime, loop = self._bus, await self._turn_loop()
-        patience = runtime.settings.choice_timeout
-        return Leading(self, runtime.control, self.state, loop, self._teams, patience)
+        if self._control is None:  # made once: it draws a random name
+            self._control = self._bus.control
+        patience = self._bus.settings.choice_timeout
+        return Leading(self, self._control, self.state, await self._turn_loop(), self._teams, patience)
 
     @property
     def _bus(self) -> RedisAgentRuntime:
