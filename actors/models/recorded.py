@@ -15,6 +15,7 @@ from callboard.runtime.steps import NumberedStep
 from .base import ChatCompletionClient
 from .cache import pieces_of
 from .errors import BadResponseError
+from .in_run import in_run
 from .request import ModelRequest, WrappedChatCompletionClient
 from .types import CreateResult
 
@@ -45,6 +46,8 @@ class RecordedChatCompletionClient(
 
     A stream is recorded as its result: repeated, it gives its text in one piece.
 
+    Inside a run it is metered as well (`in_run`): what the run uses is counted, and kept within its budget.
+
     Put it around everything else, so that repeated answers are neither counted as usage nor held up by a budget:
     `RecordedChatCompletionClient(MeteredChatCompletionClient(client))`.
 
@@ -58,13 +61,13 @@ class RecordedChatCompletionClient(
     async def _create(self, request: ModelRequest) -> CreateResult:
         step = self._step(request)
         if step is None:
-            return await request.create(self.client)
-        return await step.run(request.create, self.client)
+            return await request.create(in_run(self.client))
+        return await step.run(request.create, in_run(self.client))
 
     async def _create_stream(self, request: ModelRequest) -> AsyncGenerator[str | CreateResult, None]:
         step = self._step(request)
         if step is None:
-            async with aclosing(request.create_stream(self.client)) as items:
+            async with aclosing(request.create_stream(in_run(self.client))) as items:
                 async for item in items:
                     yield item
             return
@@ -88,7 +91,7 @@ class RecordedChatCompletionClient(
         yield result
 
     async def _drain(self, request: ModelRequest, pieces: asyncio.Queue[str | None]) -> CreateResult:
-        async with aclosing(request.create_stream(self.client)) as items:
+        async with aclosing(request.create_stream(in_run(self.client))) as items:
             async for item in items:
                 if isinstance(item, CreateResult):
                     return item

@@ -29,8 +29,9 @@ COUNTS: Final = {
     "fan": 30_000,
     "ask": 10_000,
     "ask-alone": 2_000,
+    "team": 2_000,
 }
-"""Messages of one measurement, by way."""
+"""Messages of one measurement, by way; of a team: turns."""
 
 
 class Round(NamedTuple):

@@ -128,6 +128,23 @@ async def ask_alone(url: str, count: int, meter: Meter) -> None:
     await ask(url, count, meter, 1)
 
 
+async def team(url: str, count: int, meter: Meter) -> None:
+    """Turns of a team of three whose members answer at once, with the reader in this process, too."""
+    from callboard import App
+    from callboard.teams import TeamClient
+    from scripts.benchmarks.team_app import canned
+
+    teams = App("teams")
+    for name, turns in (("few", KEYS), ("many", count)):
+        teams.team(canned(turns, name=name))
+    settings = BrokerSettings(namespace=NAMESPACE, url=url)
+    async with RedisAgentRuntime.from_app(teams, url, namespace=NAMESPACE, settings=settings) as runtime:
+        runtime.start()
+        await TeamClient(runtime, "few").run(task="go")
+        with _as_a_worker(), meter.running():
+            await TeamClient(runtime, "many").run(task="go")
+
+
 WAYS: dict[str, Callable[[str, int, Meter], Awaitable[None]]] = {
     "publish": publish,
     "handle": handle,
@@ -135,6 +152,7 @@ WAYS: dict[str, Callable[[str, int, Meter], Awaitable[None]]] = {
     "fan": fan,
     "ask": ask,
     "ask-alone": ask_alone,
+    "team": team,
 }
 
 

@@ -42,6 +42,12 @@ TEAM_MUTATIONS: Final = (
         (f"contract/test_teams_attacked.py::test_what_a_cancelled_turn_heard_is_not_heard_again{ON}",),
     ),
     Mutation(
+        "a turn fails with any dead letter of its member",
+        "a turn fails with its own dead letter only",
+        when("speaking is not None"),
+        (f"contract/test_teams_failing.py::test_a_dead_letter_of_another_turn_fails_nothing{ON}",),
+    ),
+    Mutation(
         "what a dead process has said counts",
         "what a dead process has said is void",
         when("False"),
