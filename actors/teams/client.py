@@ -18,6 +18,7 @@ from callboard.models.run_usage import RunUsage
 from callboard.models.usage import UsageLedger
 from callboard.runtime.runs import in_run_path, run_path, usage_run
 
+from .budget import RunBudget
 from .cancelling import Cancelling
 from .errors import TeamBusyError, TeamNotRunError, TeamRunUnknownError, TeamStateError, TeamTaskError
 from .orders import (
@@ -81,6 +82,7 @@ class TeamClient:
         output_task_messages: bool = True,
         if_busy: IfBusy = "reject",
         run_id: str | None = None,
+        budget: RunBudget | None = None,
     ) -> TaskResult:
         """Carry out a task; see `run_stream`."""
         stream = self.run_stream(
@@ -89,6 +91,7 @@ class TeamClient:
             output_task_messages=output_task_messages,
             if_busy=if_busy,
             run_id=run_id,
+            budget=budget,
         )
         return await _result_of(stream, self.team)
 
@@ -100,6 +103,7 @@ class TeamClient:
         output_task_messages: bool = True,
         if_busy: IfBusy = "reject",
         run_id: str | None = None,
+        budget: RunBudget | None = None,
     ) -> AsyncGenerator[Said | TaskResult, None]:
         """Carry out a task; yields what is said as it is said, and at last the TaskResult.
 
@@ -109,9 +113,11 @@ class TeamClient:
             output_task_messages: Whether the task is in the result, too.
             if_busy: What to do when the conversation has a run under way.
             run_id: An id of your own: with the same one, again, the task is not carried out again, and its run is read.
+            budget: The most that the run may use; None: the one that the team was declared with, if any.
 
         Raises:
             TeamBusyError: A run is under way (a ValueError).
+            RunBudgetExceededError: The run has used what it may (a RuntimeError).
             TaskError, TeamTaskError: The task is none, or the strategy refuses it (a ValueError).
             TeamRunError: A member, the strategy or a condition failed for good (a RuntimeError).
             TeamOutputError: The last message is not what the team was to answer with (a ValueError).
@@ -120,7 +126,8 @@ class TeamClient:
         is_own_id, outer, run_id = run_id is not None, run_path(), run_id or uuid.uuid4().hex
         with usage_run(run_id):
             path = path_of(self._address, run_id, outer)
-        order = StartRun(run_id=run_id, task=list(task_messages(task)), if_busy=if_busy, path=path)
+        given = list(task_messages(task))
+        order = StartRun(run_id=run_id, task=given, if_busy=if_busy, path=path, budget=budget)
         async with self.runtime.read_run(stream_of(self._address, run_id)) as events:
             with in_run_path(path):
                 accepted = await self._start(order, is_own_id, cancellation_token)

@@ -13,6 +13,7 @@ from callboard.routed import RoutedAgent
 from callboard.runtime.run_paths import with_part
 from callboard.runtime.runs import run_path
 
+from .budget import not_limited
 from .leading import Leading
 from .led import LedTeam
 from .loop import TurnLoop
@@ -29,6 +30,7 @@ from .orders import (
     Saved,
     Speak,
     StartRun,
+    TimeUp,
     Told,
     TurnFailed,
 )
@@ -70,6 +72,10 @@ class TeamManager(RoutedAgent[ManagerState]):
         run_id, run = message.run_id, self.state.run
         if run_id in self.state.recent:
             return Accepted(run_id=run_id, state="working")
+        if message.budget is not None and message.budget.is_for_models:
+            problem = not_limited(self._team.participants)
+            if problem:
+                return Accepted(run_id=run_id, done=False, problem=problem)
         if run is not None and message.if_busy == "reject":
             return Accepted(run_id=run.run_id, state=run.state, done=False, problem=BUSY)
         self.state.recent = [*self.state.recent[-RECENT:], run_id]
@@ -173,6 +179,14 @@ class TeamManager(RoutedAgent[ManagerState]):
         self._forget_turns()
         await self._keep()
         return Accepted()
+
+    @event
+    async def on_time_up(self, message: TimeUp, ctx: MessageContext) -> None:
+        """The time of a run's budget is over, if that run is under way."""
+        await self._miss_members()
+        leading = await self._leading()
+        await leading.time_up(message.run_id)
+        await self._keep(leading)
 
     # From a larger team
 

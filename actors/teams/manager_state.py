@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from .budget import RunBudget
 from .orders import RunState, StartRun
 from .state import ConversationState, Speaking
 
@@ -37,6 +38,9 @@ class CurrentRun(BaseModel):
         is_interrupted: Whether those who were speaking were interrupted, too.
         held: Who is to speak when it goes on.
         is_stopping: Whether it ends after this turn.
+        budget: The most that it may use.
+        asked: How often somebody was asked to speak.
+        timer: Id of the message that comes when its time is over; "": there is none.
     """
 
     run_id: str
@@ -48,6 +52,9 @@ class CurrentRun(BaseModel):
     is_interrupted: bool = False
     held: list[str] = Field(default_factory=list)
     is_stopping: bool = False
+    budget: RunBudget | None = None
+    asked: int = 0
+    timer: str = ""
 
     @property
     def inside(self) -> tuple[int, ...]:

@@ -19,11 +19,12 @@ from callboard.memory.llm_messages import LLMMessage
 from callboard.messages.base import BaseChatMessage
 from callboard.routed import RoutedAgent
 
+from .budget import overspent_by
 from .drafts import Drafts
-from .errors import TeamNotRunError
+from .errors import RunBudgetExceededError, TeamNotRunError
 from .local import Participant, reset_participant, speak
 from .orders import Accepted, Answer, Forget, Load, Save, Saved, Speak, Told
-from .run_errors import failure_by
+from .run_errors import failure_by, failure_of
 from .sizes import tell_all_of
 from .steps import reached
 
@@ -71,9 +72,13 @@ class MemberActor(RoutedAgent[MemberMemory]):
             said = await speak(agent, heard, ctx.cancellation_token, drafts.show)
             await drafts.flush()
             await self._remember(agent)
-        except BaseException:
+        except BaseException as error:
             self._doubt(agent)
-            raise
+            if not _is_overspent(error):
+                raise
+            # Another attempt would end like this one, and the larger run as well: it ends now.
+            await self.tell(failure_of(error, agent.name, message.turn), ctx.sender, if_buried=True)
+            return
         finally:
             await drafts.close()
         await reached("member answers")
@@ -147,6 +152,10 @@ class MemberActor(RoutedAgent[MemberMemory]):
         """A turn has failed in the middle: what can be loaded is loaded again. What can't be stays as the turn left it."""
         if type(agent).save_state is not BaseChatAgent.save_state:
             self._agent = None
+
+
+def _is_overspent(error: BaseException) -> bool:
+    return isinstance(error, RunBudgetExceededError) or overspent_by(error) is not None
 
 
 async def _save(agent: Participant) -> dict[str, Any] | None:

@@ -13,6 +13,8 @@ from callboard.messages.unions import AnyMessage
 from callboard.requests import Request
 from callboard.runtime.run_paths import with_part, within
 
+from .budget import Overspent, RunBudget
+
 STREAM_DIGEST: Final = 8  # bytes that tell a run's conversation from others in the name of its stream
 
 IfBusy: TypeAlias = Literal["reject", "enqueue", "interrupt"]
@@ -85,12 +87,14 @@ class StartRun(_Order, Request[Accepted]):
         task: The task; empty: go on with what was said.
         if_busy: What to do when a run is under way.
         path: For which runs it counts, see `path_of`; "": for itself.
+        budget: The most that it may use; None: as the team was declared.
     """
 
     run_id: str
     task: list[AnyMessage] = Field(default_factory=list)
     if_busy: IfBusy = "reject"
     path: str = ""
+    budget: RunBudget | None = None
 
 
 @message(name="callboard.team.Control")
@@ -142,6 +146,13 @@ class Load(_Order, Request[Accepted]):
     """Take over a state that was saved."""
 
     state: dict[str, Any]
+
+
+@message(name="callboard.team.TimeUp")
+class TimeUp(_Order):
+    """A manager's message to itself: the time of a run's budget is over."""
+
+    run_id: str
 
 
 # Manager to member, and back
@@ -201,6 +212,7 @@ class TurnFailed(_Order):
         text: Its text.
         where: Where it was raised: the name of a member, of a member's member, or of a manager.
         traceback: As text.
+        overspent: The limit that the run has reached; None: something else has failed.
     """
 
     turn: int
@@ -208,6 +220,7 @@ class TurnFailed(_Order):
     text: str
     where: str
     traceback: str = ""
+    overspent: Overspent | None = None
 
 
 @message(name="callboard.team.Forget")
