@@ -17,10 +17,12 @@ from callboard.cancellation import CancellationToken
 from callboard.models.run_usage import RunUsage
 from callboard.models.usage import UsageLedger
 from callboard.runtime.runs import in_run_path, run_path, usage_run
+from callboard.testing.cassette import Cassette
 
 from .budget import RunBudget
 from .cancelling import Cancelling
 from .errors import TeamBusyError, TeamNotRunError, TeamRunUnknownError, TeamStateError, TeamTaskError
+from .exporting import cassette_of
 from .orders import (
     ANSWERS,
     Accepted,
@@ -83,6 +85,7 @@ class TeamClient:
         if_busy: IfBusy = "reject",
         run_id: str | None = None,
         budget: RunBudget | None = None,
+        record: bool = False,
     ) -> TaskResult:
         """Carry out a task; see `run_stream`."""
         stream = self.run_stream(
@@ -92,6 +95,7 @@ class TeamClient:
             if_busy=if_busy,
             run_id=run_id,
             budget=budget,
+            record=record,
         )
         return await _result_of(stream, self.team)
 
@@ -104,6 +108,7 @@ class TeamClient:
         if_busy: IfBusy = "reject",
         run_id: str | None = None,
         budget: RunBudget | None = None,
+        record: bool = False,
     ) -> AsyncGenerator[Said | TaskResult, None]:
         """Carry out a task; yields what is said as it is said, and at last the TaskResult.
 
@@ -114,6 +119,7 @@ class TeamClient:
             if_busy: What to do when the conversation has a run under way.
             run_id: An id of your own: with the same one, again, the task is not carried out again, and its run is read.
             budget: The most that the run may use; None: the one that the team was declared with, if any.
+            record: Keep what models and tools answer, so that `export` can make a cassette of the run.
 
         Raises:
             TeamBusyError: A run is under way (a ValueError).
@@ -127,7 +133,7 @@ class TeamClient:
         with usage_run(run_id):
             path = path_of(self._address, run_id, outer)
         given = list(task_messages(task))
-        order = StartRun(run_id=run_id, task=given, if_busy=if_busy, path=path, budget=budget)
+        order = StartRun(run_id=run_id, task=given, if_busy=if_busy, path=path, budget=budget, record=record)
         async with self.runtime.read_run(stream_of(self._address, run_id)) as events:
             with in_run_path(path):
                 accepted = await self._start(order, is_own_id, cancellation_token)
@@ -226,6 +232,19 @@ class TeamClient:
         await self.runtime.open()
         ledger = UsageLedger(RedisStore(self.runtime.transport.admin))
         return await ledger.of_run(stream_of(self._address, run_id))
+
+    async def export(self, run_id: str) -> Cassette:
+        """A run as a cassette, from which `callboard.testing.replay` replays it without a network; waits for its end.
+
+        Args:
+            run_id: Id of a run that was started with `record=True`.
+
+        Raises:
+            CassetteError: It was not recorded, or not completely (a ValueError).
+            TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
+        """
+        async with aclosing(self._entries(run_id)) as entries:
+            return await cassette_of(self.runtime, self.team, stream_of(self._address, run_id), entries)
 
     async def _start(self, order: StartRun, is_own_id: bool, token: CancellationToken | None) -> Accepted:
         send, name = self.runtime.send_message, f"start:{self._address}:{order.run_id}"

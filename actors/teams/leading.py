@@ -13,6 +13,7 @@ from callboard.messages.base import BaseChatMessage
 from callboard.messaging import Messaging
 from callboard.runtime.control import Control
 from callboard.runtime.runs import in_run_path
+from callboard.runtime.taping import taping
 
 from .budget import Overspent
 from .limiting import Limiting
@@ -24,6 +25,7 @@ from .sizes import tell_all_of
 from .stage import Stage
 from .state import Speaking
 from .steps import reached
+from .takes import tape_for, write_takes
 from .thread import heard_by
 
 STOPPED: Final = "External termination requested"
@@ -119,8 +121,10 @@ class Leading:
 
     async def _go_on(self, run: CurrentRun, step: Coroutine[Any, Any, Next | None]) -> None:
         try:
-            with in_run_path(run.path):
+            tape = tape_for(run.record)
+            with in_run_path(run.path), taping(tape):
                 following = await step
+            await write_takes(self._manager.runtime, run.stream, tape)
         except Exception as error:
             # guard: an outage is waited for, and any other error ends the run
             if is_outage(error):
@@ -162,6 +166,7 @@ class Leading:
                 messages=list(self._heard(name, speaking)),
                 inside=run.inside,
                 told=told,
+                record=run.record,
             )
             to, asking = self.address(name), self._asking(run, speaking.turn)
             with in_run_path(run.path):
@@ -220,7 +225,9 @@ class Leading:
     def _run_of(self, order: StartRun) -> CurrentRun:
         me, run_id = self._manager.id, order.run_id
         path = order.path or path_of(me, run_id)
-        return CurrentRun(run_id=run_id, stream=stream_of(me, run_id), path=path, budget=order.budget)
+        return CurrentRun(
+            run_id=run_id, stream=stream_of(me, run_id), path=path, budget=order.budget, record=order.record
+        )
 
     async def take_turn(self, run: CurrentRun, heard: Sequence[Said]) -> None:
         """A run begins because it is this team's turn in a larger one; where the strategy refuses it, the turn fails."""

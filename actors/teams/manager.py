@@ -200,7 +200,9 @@ class TeamManager(RoutedAgent[ManagerState]):
         if self.state.run is not None:
             await leading.abort(self.state.run, True)
         path = with_part(run_path() or message.run, f"/{message.turn}")
-        run = CurrentRun(run_id=ctx.message_id, stream=message.run, path=path, parent=parent)
+        run = CurrentRun(
+            run_id=ctx.message_id, stream=message.run, path=path, parent=parent, record=message.record
+        )
         await leading.take_turn(run, message.unheard_after(self.state.asked))
         await self._keep(leading)
 

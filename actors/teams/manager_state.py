@@ -40,6 +40,7 @@ class CurrentRun(BaseModel):
         is_stopping: Whether it ends after this turn.
         budget: The most that it may use.
         asked: How often somebody was asked to speak.
+        record: Whether answers of models and tools are noted.
         timer: Id of the message that comes when its time is over; "": there is none.
     """
 
@@ -54,6 +55,7 @@ class CurrentRun(BaseModel):
     is_stopping: bool = False
     budget: RunBudget | None = None
     asked: int = 0
+    record: bool = False
     timer: str = ""
 
     @property

@@ -18,6 +18,7 @@ from callboard.log import Log
 from callboard.memory.llm_messages import LLMMessage
 from callboard.messages.base import BaseChatMessage
 from callboard.routed import RoutedAgent
+from callboard.runtime.taping import taping
 
 from .budget import overspent_by
 from .drafts import Drafts
@@ -27,6 +28,7 @@ from .orders import Accepted, Answer, Forget, Load, Save, Saved, Speak, Told
 from .run_errors import failure_by, failure_of
 from .sizes import tell_all_of
 from .steps import reached
+from .takes import tape_for, write_takes
 
 
 class MemberMemory(BaseModel):
@@ -68,8 +70,10 @@ class MemberActor(RoutedAgent[MemberMemory]):
         drafts = Drafts(self.runtime, message.run, (*message.inside, message.turn), agent.name)
         unheard = message.unheard_after(self.state.asked)
         heard = [said for said in unheard if isinstance(said, BaseChatMessage)]
+        tape = tape_for(message.record)
         try:
-            said = await speak(agent, heard, ctx.cancellation_token, drafts.show)
+            with taping(tape):
+                said = await speak(agent, heard, ctx.cancellation_token, drafts.show)
             await drafts.flush()
             await self._remember(agent)
         except BaseException as error:
@@ -83,6 +87,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
             await drafts.close()
         await reached("member answers")
         self.state.asked = message.turn
+        await write_takes(self.runtime, message.run, tape)
         is_team = isinstance(agent, Team)
         answer = Answer(
             turn=message.turn, attempt=drafts.attempt, messages=said, drafts=drafts.first, is_team=is_team

@@ -88,6 +88,7 @@ class StartRun(_Order, Request[Accepted]):
         if_busy: What to do when a run is under way.
         path: For which runs it counts, see `path_of`; "": for itself.
         budget: The most that it may use; None: as the team was declared.
+        record: Whether it can be made a cassette of.
     """
 
     run_id: str
@@ -95,6 +96,7 @@ class StartRun(_Order, Request[Accepted]):
     if_busy: IfBusy = "reject"
     path: str = ""
     budget: RunBudget | None = None
+    record: bool = False
 
 
 @message(name="callboard.team.Control")
@@ -169,6 +171,7 @@ class Speak(_Order):
         inside: Turns of larger teams that this one is a part of, the outermost first.
         told: By the number of a turn that was called off: how many of `messages`, from the first, came with it already. Who
             took that turn last has heard them.
+        record: Whether answers of models and tools are noted.
     """
 
     run: str
@@ -176,6 +179,7 @@ class Speak(_Order):
     messages: list[AnyMessage]
     inside: tuple[int, ...] = ()
     told: dict[int, int] = Field(default_factory=dict)
+    record: bool = False
 
     def unheard_after(self, turn: int) -> list[AnyMessage]:
         """What is new for a member whose last turn was this one."""

@@ -17,6 +17,7 @@ from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext, OnceRecorder
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
 from callboard.runtime.steps import NumberedStep, running_context
+from callboard.runtime.taping import is_played, is_taped, note, played, taping
 
 from .asked import AskedCall, read_call
 from .calling import PASSED_ON, failed_result
@@ -146,6 +147,8 @@ class _Answer:
         async with room:
             await self._tell(ToolEvent("started", call))
             result = await self._result(call, step)
+            if is_taped():
+                note("tool", _described(call), result.model_dump(mode="json"))
             await self._tell(ToolEvent("ended", call, result=result))
             return result
 
@@ -192,10 +195,12 @@ class _Answer:
     async def _call(
         self, call: FunctionCall, asked: AskedCall, step: NumberedStep | None = None
     ) -> ToolResult:
+        if is_played():
+            return ToolResult.model_validate(played("tool", _described(call)))
         context = self.context if step is None else _context_of(step)
         key = None if step is None else step.context.idempotency_key(step.full_name)
         runtime = self.runtime or current_tool_context().runtime
-        with tool_context(context, runtime=runtime, idempotency_key=key):
+        with tool_context(context, runtime=runtime, idempotency_key=key), taping(None):
             try:
                 work = partial(self._work, call, asked)
                 return await run_limited(asked.name, work, self.token, self.timeout)
@@ -251,6 +256,11 @@ class _RecorderOfCall:
 
     async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         return await self.recorder(self.prefix + name, call)
+
+
+def _described(call: FunctionCall) -> dict[str, Any]:
+    """A call as a tape has it."""
+    return {"id": call.id, "name": call.name, "arguments": call.arguments}
 
 
 async def _same(value: T) -> T:
