@@ -19,6 +19,7 @@ from callboard.state import dump_logs, dump_state
 
 from .control import Control
 from .errors import WrongAgentClassError
+from .inputs import Inputs
 from .lifecycle import declared
 from .local_agents import LocalAgents
 from .registration import LiveAgent
@@ -135,6 +136,11 @@ class RedisAgentRuntime(RuntimeRuns):
     def control(self) -> Control:
         """Pause, resume and reset, for every process of the namespace."""
         return Control(self._connected)
+
+    @property
+    def inputs(self) -> Inputs:
+        """The questions that handlers asked with `ctx.ask`: seen and answered from any process."""
+        return Inputs(self._connected)
 
     # Registering
 

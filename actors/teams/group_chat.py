@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from callboard.agents.copying import copy_of, twin_of
 from callboard.agents.errors import AgentNameError
+from callboard.agents.responding import result_of
 from callboard.agents.task import Said, Task, TaskResult
 from callboard.agents.team import Team
 from callboard.cancellation import CancellationToken
@@ -24,7 +25,7 @@ from callboard.runtime.runtime import RedisAgentRuntime
 
 from .budget import RunBudget, not_limited
 from .client import TeamClient
-from .errors import TeamDeclarationError, TeamNotRunError
+from .errors import TeamDeclarationError
 from .here import ConversationHere
 from .hosting import Declaring, host, hosted_types
 from .joining import introduce
@@ -141,14 +142,7 @@ class BaseGroupChat(Team):
             output_task_messages=output_task_messages,
             budget=budget,
         )
-        result: TaskResult | None = None
-        async with aclosing(stream) as items:
-            async for item in items:
-                if isinstance(item, TaskResult):
-                    result = item
-        if result is None:
-            raise TeamNotRunError(self.name, "ended without a result")
-        return result
+        return await result_of(stream, self.name)
 
     async def run_stream(
         self,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
 from pydantic import BaseModel
 
+from callboard.agents.chat_agent import ChatAgent
 from callboard.agents.task import Said, Task, TaskResult, task_messages
 from callboard.agents.team import Team
 from callboard.cancellation import CancellationToken
@@ -80,20 +81,12 @@ class ConversationHere:
         """Nobody begins to speak."""
         self._check_has_run("can't be paused")
         self._gate.clear()
-        for participant in self._participants.values():
-            if isinstance(participant, Team):
-                await participant.pause()
-            else:
-                await participant.on_pause(CancellationToken())
+        await self._each(lambda team: team.pause(), lambda agent: agent.on_pause(CancellationToken()))
 
     async def resume(self) -> None:
         """It goes on."""
         self._check_has_run("can't be resumed")
-        for participant in self._participants.values():
-            if isinstance(participant, Team):
-                await participant.resume()
-            else:
-                await participant.on_resume(CancellationToken())
+        await self._each(lambda team: team.resume(), lambda agent: agent.on_resume(CancellationToken()))
         self._gate.set()
 
     async def save_state(self) -> Mapping[str, Any]:
@@ -103,12 +96,28 @@ class ConversationHere:
         return await dump_team(self._team.plan, loop.state, loop.selection, loop.termination, states)
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over a saved state."""
+        """Takes over a saved state; when somebody refuses it, everybody has what they had before."""
         self._check_is_idle("can't load a state")
+        before = await self.save_state()
+        try:
+            await self._load(state)
+        except BaseException:
+            await self._load(before)
+            raise
+
+    async def _load(self, state: Mapping[str, Any]) -> None:
         loop = self._turn_loop()
         states = await load_team(self._team.plan, loop.state, loop.selection, loop.termination, state)
         for name, saved in states.items():
             await self._participants[name].load_state(saved)
+
+    async def _each(
+        self,
+        tell_team: Callable[[Team], Awaitable[None]],
+        tell_agent: Callable[[ChatAgent], Awaitable[None]],
+    ) -> None:
+        for participant in self._participants.values():
+            await (tell_team(participant) if isinstance(participant, Team) else tell_agent(participant))
 
     def _finished(self, result: TaskResult) -> TaskResult:
         return with_output(result, self._output_content_type, self._team.name)

@@ -20,7 +20,9 @@ STREAM_DIGEST: Final = 8  # bytes that tell a run's conversation from others in 
 IfBusy: TypeAlias = Literal["reject", "enqueue", "interrupt"]
 """What happens to a task while a run is under way: a TeamBusyError, it waits, or that run is cancelled."""
 
-RunState: TypeAlias = Literal["idle", "queued", "working", "paused", "completed", "failed", "cancelled"]
+RunState: TypeAlias = Literal[
+    "idle", "queued", "working", "input_required", "paused", "completed", "failed", "cancelled"
+]
 
 
 class _Order(BaseModel):
@@ -35,6 +37,8 @@ class Accepted(_Order):
         run_id: The run that it concerns; "": there is none.
         state: How that run stands.
         waiting: Who has not spoken yet, of those whose turn it is; with a paused run: who is to speak when it goes on.
+        missing: Those of `waiting` whom no process runs, also of a team among them: ``"research.planner"``. Only in the
+            answer to `Describe`.
         is_held: Whether nobody is speaking, because the run is paused.
         queued: How many tasks wait.
         done: Whether something changed.
@@ -44,6 +48,7 @@ class Accepted(_Order):
     run_id: str = ""
     state: RunState = "idle"
     waiting: list[str] = Field(default_factory=list)
+    missing: list[str] = Field(default_factory=list)
     is_held: bool = False
     queued: int = 0
     done: bool = True
@@ -127,7 +132,7 @@ class Describe(_Order, Request[Accepted]):
 
 @message(name="callboard.team.ResetConversation")
 class ResetConversation(_Order, Request[Accepted]):
-    """Forget the conversation."""
+    """Forget the conversation: to a manager, and from there to its members."""
 
 
 @message(name="callboard.team.Saved")
@@ -140,14 +145,20 @@ class Saved(_Order):
 
 @message(name="callboard.team.Save")
 class Save(_Order, Request[Saved]):
-    """Give your state: of a manager with all members, of a member its own."""
+    """Give your state, with those of all members; to a manager."""
 
 
 @message(name="callboard.team.Load")
 class Load(_Order, Request[Accepted]):
-    """Take over a state that was saved."""
+    """Take over a state that was saved.
+
+    Attributes:
+        state: As it was saved.
+        is_trial: Only try whether it can be loaded: nothing changes.
+    """
 
     state: dict[str, Any]
+    is_trial: bool = False
 
 
 @message(name="callboard.team.TimeUp")
@@ -243,6 +254,20 @@ class Told(_Order):
 # In the run's stream
 
 
+class RunBegan(_Order):
+    """Whose run a stream shows.
+
+    Attributes:
+        team: Its agent type.
+        conversation: Id of the conversation.
+        run_id: Id of the run.
+    """
+
+    team: str
+    conversation: str
+    run_id: str
+
+
 @message(name="callboard.team.Shown")
 class Shown(_Order):
     """Something for those who read a run.
@@ -255,6 +280,9 @@ class Shown(_Order):
         is_final: Whether it is committed; else it is shown while the turn is under way, and void when its attempt ends.
         is_task: Whether it is the task of the run.
         goes_on: Whether the next entry of the same turn is a part of it: it was too large for one.
+        is_aside: Whether it is about the turn and no part of it, such as a question and its answer: it is never void, and
+            shown once, however many attempts write it.
+        began: Of the first entry of a run: whose it is.
     """
 
     turn: tuple[int, ...]
@@ -264,6 +292,8 @@ class Shown(_Order):
     is_final: bool = False
     is_task: bool = False
     goes_on: bool = False
+    is_aside: bool = False
+    began: RunBegan | None = None
 
 
 @message(name="callboard.team.RunEnded")

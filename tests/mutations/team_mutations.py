@@ -48,6 +48,12 @@ TEAM_MUTATIONS: Final = (
         (f"contract/test_team_budgets.py::test_no_request_exceeds_the_tokens_and_what_was_said_is_kept{ON}",),
     ),
     Mutation(
+        "a turn fails with any dead letter of its member",
+        "a turn fails with its own dead letter only",
+        when("speaking is not None"),
+        (f"contract/test_teams_failing.py::test_a_dead_letter_of_another_turn_fails_nothing{ON}",),
+    ),
+    Mutation(
         "what a dead process has said counts",
         "what a dead process has said is void",
         when("False"),

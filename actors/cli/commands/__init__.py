@@ -30,13 +30,14 @@ COMMANDS: Mapping[str, str] = {
     "repair": "doctor",
     "acl": "acl",
     "demo": "demo",
+    "runs": "runs",
     "dead": "dead",
     "memory": "memory",
     "server": "server",
 }
 """The module of each command, in the order of the help."""
 
-GROUPS = ("dead", "memory", "server")
+GROUPS = ("runs", "dead", "memory", "server")
 """Those of them that are groups of commands."""
 
 

@@ -56,6 +56,7 @@ __all__ = [
     "paused",
     "recent",
     "timers",
+    "types_with_worker",
     "waiting",
 ]
 
@@ -153,12 +154,17 @@ async def _counted(transport: RedisTransport, facts: Sequence[Any]) -> list[Any]
 
 async def has_worker(transport: RedisTransport, agent_type: str) -> bool:
     """Whether a living worker runs an agent type."""
+    return agent_type in await types_with_worker(transport)
+
+
+async def types_with_worker(transport: RedisTransport) -> frozenset[str]:
+    """The agent types that living workers run."""
     admin, of = transport.admin, transport.keys.of
+    found: set[str] = set()
     for worker in await admin.command("ZRANGE", of("workers"), 0, -1):
         types = await admin.command("HGET", of(f"worker:{worker.decode()}"), "types")
-        if agent_type in (types or b"").decode().split():
-            return True
-    return False
+        found.update((types or b"").decode().split())
+    return frozenset(found)
 
 
 def paused(flat: Sequence[bytes]) -> tuple[Pause, ...]:

@@ -70,7 +70,7 @@ local function seen(idem, window)
   if scope then
     -- guard: what a handler sends at once is sent by one attempt
     if must('HSETNX', P .. 'once:' .. scope, '>' .. id, '1') == 0 then return true end
-    call('PEXPIRE', P .. 'once:' .. scope, text(window))
+    keep_at_least(P .. 'once:' .. scope, text(window))
     return false
   end
   return is_remembered(idem, window)
