@@ -14,9 +14,17 @@ from .context import MessageContext as MessageContext, MessageHandlerContext as 
 from .declaration import AgentDeclaration as AgentDeclaration, AgentSettings as AgentSettings
 from .errors import (
     ActorError as ActorError,
+    CannotAskError as CannotAskError,
     CantHandleException as CantHandleException,
+    InputAnsweredError as InputAnsweredError,
+    InputError as InputError,
+    InputExpiredError as InputExpiredError,
+    InputRequestUnknownError as InputRequestUnknownError,
+    InputValueError as InputValueError,
+    InputWithdrawnError as InputWithdrawnError,
     MessageDroppedException as MessageDroppedException,
     NotAccessibleError as NotAccessibleError,
+    NotAllowedToAnswerError as NotAllowedToAnswerError,
     UndeliverableException as UndeliverableException,
     UnheardError as UnheardError,
 )
@@ -35,6 +43,7 @@ from .foundation.component import (
     register_component as register_component,
 )
 from .handlers import event as event, message_handler as message_handler, rpc as rpc
+from .inputs import InputRequest as InputRequest
 from .instantiation import (
     AgentInstantiationContext as AgentInstantiationContext,
     SubscriptionInstantiationContext as SubscriptionInstantiationContext,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
-from .errors import MisuseError, OutsideContextError
+from .errors import CannotAskError, MisuseError, OutsideContextError
+from .questions import UNSET, Asking, Question, Unset
 
 if TYPE_CHECKING:
     from callboard.broker.ids import AgentId, TopicId
@@ -97,6 +98,90 @@ class MessageContext:
             return await function(*args, **kwargs)
         # A partial and not a lambda: the recorder may ask the function what it returns.
         return cast("T", await self.recorder(name, partial(function, *args, **kwargs)))
+
+    @overload
+    async def ask(
+        self,
+        question: str,
+        *,
+        name: str | None = None,
+        choices: Sequence[str] | None = None,
+        to: str | Sequence[str] | None = None,
+        timeout: float | None = None,
+        default: str | Unset = UNSET,
+        details: Mapping[str, Any] | None = None,
+    ) -> str: ...
+
+    @overload
+    async def ask(
+        self,
+        question: str,
+        *,
+        name: str | None = None,
+        choices: Sequence[str] | None = None,
+        answer_type: type[T],
+        to: str | Sequence[str] | None = None,
+        timeout: float | None = None,
+        default: T | Unset = UNSET,
+        details: Mapping[str, Any] | None = None,
+    ) -> T: ...
+
+    async def ask(
+        self,
+        question: str,
+        *,
+        name: str | None = None,
+        choices: Sequence[str] | None = None,
+        answer_type: type[Any] = str,
+        to: str | Sequence[str] | None = None,
+        timeout: float | None = None,
+        default: Any = UNSET,
+        details: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Ask a person, or another outside, and wait for the answer without a process.
+
+        The question is kept in the server, where `runtime.inputs` of any process finds and answers it. While there is no
+        answer the handler ends here: nothing of this attempt is committed, the agent holds no worker, and what comes for
+        it later waits in order. With the answer the handler runs again from its start: what `ctx.once` recorded answers
+        at once, and `ask` returns. What is not recorded runs again.
+
+        Several questions may be asked at the same time (`asyncio.gather`): all of them can be answered, in any order.
+        Steps of `ctx.once` that run beside them are finished and recorded before the handler ends.
+
+        Args:
+            question: What is asked.
+            name: Tells the questions of one handler apart; the same in every attempt. None: the text of the question, and
+                its number among equal ones.
+            choices: The answers there are. None: any.
+            answer_type: Class of the answer: anything that pydantic reads from JSON.
+            to: The name of who may answer, or several. None: anybody.
+            timeout: Seconds until the question expires, from when it was first asked. None: never.
+            default: What is returned when it has expired. Unset: `InputExpiredError` is raised then.
+            details: Shown to who answers, such as the arguments of a call; plain data.
+
+        Returns:
+            The answer.
+
+        Raises:
+            InputExpiredError: Nobody answered in time.
+            InputWithdrawnError: The question was withdrawn.
+            InputValueError: The question can't be asked like that, or the answer is not of `answer_type`.
+            CannotAskError: This is a request that came in while another handler of the agent waits (see `reentrant`), or
+                there is no handler at all.
+        """
+        if not isinstance(self.recorder, Asking):
+            raise CannotAskError("there is no handler that could run again; ask in a handler of an agent")
+        asked = Question.of(
+            question,
+            name=name,
+            choices=choices,
+            answer_type=answer_type,
+            to=to,
+            timeout=timeout,
+            default=default,
+            details=details,
+        )
+        return await self.recorder.ask(asked)
 
     def idempotency_key(self, name: str) -> str:
         """A key for an effect that has its own idempotency, such as a payment: the same in every attempt.

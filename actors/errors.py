@@ -14,6 +14,15 @@ CallboardError
     ├── AgentAttributeError              an agent has no id, runtime or state (AttributeError)
     ├── MisuseError                      an object is used in a way that it is not made for (RuntimeError)
     ├── OutsideContextError              something is asked for where it does not exist (RuntimeError)
+    ├── InputError                       something is wrong with a question to a person, or with its answer
+    │   ├── CannotAskError               what is running can't wait without a process (RuntimeError)
+    │   ├── NobodyAnswersError           a person is to be asked where nobody can be (RuntimeError)
+    │   ├── InputValueError              an answer is not what was asked for (ValueError)
+    │   ├── InputExpiredError            nobody answered in time (TimeoutError)
+    │   ├── InputWithdrawnError          the question was withdrawn
+    │   ├── InputAnsweredError           somebody else was first
+    │   ├── InputRequestUnknownError     there is no such question (LookupError)
+    │   └── NotAllowedToAnswerError      somebody else was asked (PermissionError)
     └── DeclarationError                 an App or a registration can't work
         ├── DuplicateAgentTypeError      (ValueError)
         ├── UnknownAgentTypeError        (LookupError)
@@ -143,6 +152,134 @@ class OutsideContextError(ActorError, RuntimeError):
 
     what: str
     where: str
+
+
+class InputError(ActorError):
+    """Something is wrong with a question to a person or another outside, or with its answer."""
+
+
+class CannotAskError(InputError, RuntimeError):
+    """`ctx.ask` was called by something that can't wait without a process.
+
+    Attributes:
+        reason: What it is, and what to do instead.
+    """
+
+    template = "ctx.ask() can't be used here: {reason}."
+    permanent = True
+
+    reason: str
+
+
+class NobodyAnswersError(InputError, RuntimeError):
+    """A person is to be asked, and there is neither a handler of the bus, which could wait, nor a function that asks.
+
+    Attributes:
+        question: What was to be asked.
+    """
+
+    template = (
+        "Nobody can be asked here: {question} Give the agent a function that asks, `on_input=`, or run it on the bus, "
+        "where the question waits until somebody answers it."
+    )
+    permanent = True
+
+    question: str
+
+
+class InputValueError(InputError, ValueError):
+    """An answer is not what was asked for, or a question can't be asked like that.
+
+    Attributes:
+        input_id: Id of the question; "" before it has one.
+        problem: What is wrong; the answer itself is not shown.
+    """
+
+    template = "the answer to question {input_id!r} can't be taken: {problem}"
+    permanent = True
+
+    input_id: str
+    problem: str
+
+
+class InputExpiredError(InputError, TimeoutError):
+    """Nobody answered a question in time.
+
+    Attributes:
+        input_id: Id of the question.
+    """
+
+    template = "the question {input_id!r} has expired: ask with a default, or with a longer timeout"
+    permanent = True
+
+    input_id: str
+
+
+class InputWithdrawnError(InputError):
+    """A question was withdrawn: nobody waits for its answer any more.
+
+    Attributes:
+        input_id: Id of the question.
+    """
+
+    template = "the question {input_id!r} was withdrawn"
+    permanent = True
+
+    input_id: str
+
+
+class InputAnsweredError(InputError):
+    """A question was answered before: the first answer counts.
+
+    Attributes:
+        input_id: Id of the question.
+        by: Who answered it; "" when they did not say.
+        at: When: Unix time in seconds, on the server's clock.
+    """
+
+    template = "the question {input_id!r} was answered before{whom}: the first answer counts"
+
+    input_id: str
+    by: str = ""
+    at: float = 0.0
+
+    @property
+    def whom(self) -> str:
+        """By whom, as a part of the sentence."""
+        return f" by {self.by}" if self.by else ""
+
+
+class InputRequestUnknownError(InputError, LookupError):
+    """There is no such question: there never was, or it ended some time ago.
+
+    Attributes:
+        input_id: The id that was given.
+    """
+
+    template = "there is no question {input_id!r}: runtime.inputs.list() shows those that are open"
+
+    input_id: str
+
+
+class NotAllowedToAnswerError(InputError, PermissionError):
+    """A question was put to somebody else.
+
+    Attributes:
+        input_id: Id of the question.
+        by: Who wanted to answer it.
+        to: Who may.
+    """
+
+    template = "{by!r} may not answer the question {input_id!r}: it was put to {names}"
+
+    input_id: str
+    by: str
+    to: Sequence[str]
+
+    @property
+    def names(self) -> str:
+        """Who may answer, as a part of the sentence."""
+        return ", ".join(self.to)
 
 
 class DeclarationError(ActorError):

@@ -124,4 +124,19 @@ class Wait:
     otherwise: DeadLetter
 
 
-Outcome: TypeAlias = Commit | Retry | DeadLetter | Release | Wait
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """Its handler asked something and runs again when an answer comes. Nothing is written, and no attempt is counted.
+
+    Attributes:
+        message_id: id of the message.
+        asked: ids of the questions that had no answer.
+        wake_at: when it runs again without one, server ms; None: never.
+    """
+
+    message_id: str
+    asked: tuple[str, ...]
+    wake_at: int | None = None
+
+
+Outcome: TypeAlias = Commit | Retry | DeadLetter | Release | Wait | Suspend

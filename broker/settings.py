@@ -138,6 +138,11 @@ class BrokerSettings:
         default=604_800.0,
         description="How long the stream of a run is kept after the last event was written to it.",
     )
+    choice_timeout: Seconds = Field(
+        default=1800.0,
+        description="How long a team on the bus may take to choose who speaks next, and to see whether its run ends; then "
+        "the run fails.",
+    )
     dedupe_window: Seconds = Field(default=86_400.0, description="How long an idempotency id is remembered.")
     drain_grace: SecondsOrZero = Field(
         default=30.0, description="What running handlers get when a worker stops."

@@ -36,6 +36,14 @@ class NoResponseError(AgentError, RuntimeError):
     name: str
 
 
+class NoResultError(AgentError, RuntimeError):
+    """A team's `run_stream` ended without a TaskResult."""
+
+    template = "The team {name!r} ended without a result: its run_stream has to end with a TaskResult."
+
+    name: str
+
+
 class ConversationError(AgentError, TypeError):
     """An agent can't be copied for another conversation."""
 
@@ -159,8 +167,8 @@ class NobodyToAskError(AgentError, RuntimeError):
     """
 
     template = (
-        "A guardrail of {name!r} asks: {question} Nobody can be asked: "
-        "write `on_guardrail_asks` in a class of your own."
+        "A guardrail of {name!r} asks: {question} Nobody can be asked: give the assistant a function that asks, "
+        "`on_input=`, write `on_guardrail_asks` in a class of your own, or run it on the bus."
     )
 
     name: str

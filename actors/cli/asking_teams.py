@@ -54,7 +54,7 @@ async def ask_team(runtime: RedisAgentRuntime, asked: TeamTask, token: Cancellat
     stream = client.run_stream(task=asked.task or None, cancellation_token=token, if_busy=asked.if_busy)
     try:
         if asked.as_json:
-            await _print_lines(stream)
+            await print_lines(stream)
         else:
             await Console(stream, output_stats=True)
     except TeamBusyError as error:
@@ -69,7 +69,8 @@ async def ask_team(runtime: RedisAgentRuntime, asked: TeamTask, token: Cancellat
         remark(f"callboard: go on with --conversation {asked.conversation}")
 
 
-async def _print_lines(stream: Any) -> None:
+async def print_lines(stream: Any) -> None:
+    """Prints what a run's stream yields, each message as a line of JSON, without pieces of texts."""
     from callboard.agents import TaskResult
     from callboard.teams.loop import is_kept
 

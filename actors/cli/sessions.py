@@ -144,6 +144,39 @@ async def _transport(
             await transport.close()
 
 
+@contextlib.asynccontextmanager
+async def runs_at(
+    target: str | None, url: str | None, namespace: str | None
+) -> AsyncIterator[RedisAgentRuntime]:
+    """A runtime that reads runs and gives orders to teams; arguments as for `seen`. It runs no agents.
+
+    With an app its message classes are known; without one those of callboard.
+    """
+    from callboard.process.loading import load_app
+    from callboard.runtime.runtime import RedisAgentRuntime
+
+    app = load_app(target) if target else None
+    settings = settings_for(app, url, namespace)
+    async with running_server(settings.url) as server:
+        await _check_namespace_at(server.url, settings)
+        runtime = RedisAgentRuntime(server.url, settings=settings)
+        if app is not None:
+            runtime.add_message_types(app.message_classes())
+        async with runtime:
+            yield runtime
+
+
+async def _check_namespace_at(url: str, settings: BrokerSettings) -> None:
+    """Before anything is declared there: what looks at a namespace makes none."""
+    from callboard.broker.redis.client.transport import RedisTransport
+
+    transport = RedisTransport(url, settings)
+    try:
+        await check_namespace(transport)
+    finally:
+        await transport.close()
+
+
 async def check_namespace(transport: RedisTransport) -> None:
     """Refuses a namespace in which nothing was ever declared.
 

@@ -30,6 +30,7 @@ from .retries import (
     ModelRetries as ModelRetries,
     RetryingChatCompletionClient as RetryingChatCompletionClient,
 )
+from .run_usage import RunUsage as RunUsage, UsagePart as UsagePart
 from .settings import ModelSettings as ModelSettings
 from .stores import InMemoryStore as InMemoryStore, RuntimeStore as RuntimeStore
 from .types import (

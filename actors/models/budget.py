@@ -149,20 +149,27 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
             BudgetExceededError: a budget that covers it has less left; BudgetHeldError: until other requests end.
             UnknownPriceError: one of them is in money, and the model's price is not known.
         """
-        where, hold_id, draft = scopes(self.name), new_hold_id(), _Draft()
-        limits = [limit for scope in where for budget in self._budgets for limit in budget.limits_of(scope)]
-        most = self._most(request, any(unit == "usd" for _, unit, _ in limits))
+        where, hold_id, draft = self._scopes(), new_hold_id(), _Draft()
         try:
-            refused = await self.ledger.hold(where, hold_id, most, limits)
-            if refused is not None:
-                await self._refuse(refused, most)
+            await self._hold(where, hold_id, request)
             yield draft
         finally:
             # In one step: in between, another request would find the money of this one free.
             spent = (
                 self.ledger.spending(self.model, draft.used, cached=draft.cached) if draft.counts else Spent()
             )
-            await self.ledger.settle(where, hold_id, spent)
+            await self.ledger.settle(where, hold_id, spent, self.model)
+
+    def _scopes(self) -> tuple[str, ...]:
+        """What a request counts for."""
+        return scopes(self.name)
+
+    async def _hold(self, where: tuple[str, ...], hold_id: str, request: ModelRequest) -> None:
+        limits = [limit for scope in where for budget in self._budgets for limit in budget.limits_of(scope)]
+        most = self._most(request, any(unit == "usd" for _, unit, _ in limits))
+        refused = await self.ledger.hold(where, hold_id, most, limits)
+        if refused is not None:
+            await self._refuse(refused, most)
 
     def _most(self, request: ModelRequest, in_money: bool) -> Spent:
         price = self.ledger.price(self.model)
@@ -175,7 +182,8 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
         # Each further answer to the same question comes with the one before it in its prompt.
         before = sum(range(times)) * (longest + TOKENS_OF_CORRECTION)
         usage = RequestUsage(prompt * times + before, longest * times)
-        return Spent(times, usage.prompt_tokens, usage.completion_tokens, price.of(usage) if price else 0.0)
+        cost = price.of(usage) if price else 0.0
+        return Spent(times, usage.prompt_tokens, usage.completion_tokens, cost, 0 if price else times)
 
     async def _refuse(self, refused: Refusal, most: Spent) -> NoReturn:
         scope, unit, limit, used = refused

@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, Self, TypeAlias
+from typing import Final, Protocol, Self, TypeAlias
 
 from pydantic import BaseModel
 
@@ -23,6 +23,7 @@ MAX_NAMES = 10_000
 FORGOTTEN = 86_400.0  # seconds behind its end after which the hold of a process that died is removed
 
 Amounts: TypeAlias = Mapping[str, float]
+NOTHING: Final[Amounts] = {"tokens": 0.0, "usd": 0.0}
 Limit: TypeAlias = tuple[str, str, float]
 Refusal: TypeAlias = tuple[str, str, float, float]
 
@@ -64,7 +65,7 @@ class Store(Protocol):
         Args:
             hold_id: names it, see holds.py: what another worker set aside for the same message before does not count.
             scopes: such as "total" and "run:42"; the tables `usage:<scope>` and `held:<scope>` belong to them.
-            amounts: "tokens" and "usd".
+            amounts: "tokens" and "usd"; -1 USD: the price is not known, and no limit in money covers it.
             limits: scope, "tokens" or "usd", and the most; those that a scope carries itself count as well.
             seconds: how long it counts when it is not settled, because its process died.
 
@@ -73,7 +74,17 @@ class Store(Protocol):
         """
         ...
 
-    async def settle(self, hold_id: str, scopes: Sequence[str], amounts: Amounts, seconds: float) -> None:
+    async def begin(self, hold_id: str, scopes: Sequence[str], seconds: float) -> bool:
+        """Begin a request in scopes that carry no limit: a hold of nothing, which has to be settled as well.
+
+        Returns:
+            False: one of them carries a limit, and nothing was done.
+        """
+        ...
+
+    async def settle(
+        self, hold_id: str, scopes: Sequence[str], amounts: Amounts, seconds: float, part: str = ""
+    ) -> None:
         """End a hold: add what was used to every scope. Atomic, and safe to repeat: without the hold it does nothing.
 
         Args:
@@ -81,6 +92,7 @@ class Store(Protocol):
             scopes: those of the hold.
             amounts: fields of `usage:<scope>` and what is added to them.
             seconds: how long the sums are kept from now.
+            part: `<agent> <model>`, to which the amounts are added in scopes of runs as well; "": to nothing else.
         """
         ...
 
@@ -137,18 +149,28 @@ class InMemoryStore:
     ) -> Refusal | None:
         for scope, unit, most in (*limits, *self._own_limits(scopes)):
             used = self._used(scope, unit) + self._held(scope, unit, hold_id)
-            if used + amounts[unit] > most:
+            if used + amounts[unit] > most or amounts[unit] < 0:
                 return scope, unit, most, used
-        value = f"{self._clock() + seconds} {amounts['tokens']} {amounts['usd']}".encode()
+        value = f"{self._clock() + seconds} {amounts['tokens']} {max(0.0, amounts['usd'])}".encode()
         for scope in scopes:
             self._renewed(f"held:{scope}", seconds + FORGOTTEN).table[hold_id] = value
         return None
 
-    async def settle(self, hold_id: str, scopes: Sequence[str], amounts: Amounts, seconds: float) -> None:
+    async def begin(self, hold_id: str, scopes: Sequence[str], seconds: float) -> bool:
+        if self._own_limits(scopes):
+            return False
+        await self.hold(hold_id, scopes, NOTHING, (), seconds)
+        return True
+
+    async def settle(
+        self, hold_id: str, scopes: Sequence[str], amounts: Amounts, seconds: float, part: str = ""
+    ) -> None:
+        of_part = {f"{part} {name}": amount for name, amount in amounts.items()} if part else {}
         for scope in scopes:
             held = self._find(f"held:{scope}")
             if held is not None and held.table.pop(hold_id, None) is not None:
-                await self.add(f"usage:{scope}", amounts, seconds)
+                more = of_part if scope.startswith("run:") else {}
+                await self.add(f"usage:{scope}", {**amounts, **more}, seconds)
 
     def _own_limits(self, scopes: Sequence[str]) -> list[Limit]:
         tables = ((scope, self._find(f"usage:{scope}")) for scope in scopes)
@@ -233,8 +255,13 @@ class RuntimeStore(ComponentBase[BaseModel], Component[RuntimeStoreConfig]):
     ) -> Refusal | None:
         return await _of_handler().hold(hold_id, scopes, amounts, limits, seconds)
 
-    async def settle(self, hold_id: str, scopes: Sequence[str], amounts: Amounts, seconds: float) -> None:
-        await _of_handler().settle(hold_id, scopes, amounts, seconds)
+    async def begin(self, hold_id: str, scopes: Sequence[str], seconds: float) -> bool:
+        return await _of_handler().begin(hold_id, scopes, seconds)
+
+    async def settle(
+        self, hold_id: str, scopes: Sequence[str], amounts: Amounts, seconds: float, part: str = ""
+    ) -> None:
+        await _of_handler().settle(hold_id, scopes, amounts, seconds, part)
 
     def _to_config(self) -> RuntimeStoreConfig:
         return RuntimeStoreConfig()
@@ -242,6 +269,16 @@ class RuntimeStore(ComponentBase[BaseModel], Component[RuntimeStoreConfig]):
     @classmethod
     def _from_config(cls, config: RuntimeStoreConfig) -> Self:
         return cls()
+
+
+def is_of_handler(store: Store) -> bool:
+    """Whether a store is on the server, and in the namespace, whose message is being handled."""
+    execution = current.get()
+    if execution is None or not isinstance(execution.owner, RedisTransport):
+        return False
+    return isinstance(store, RuntimeStore) or (
+        isinstance(store, RedisStore) and store.is_same(execution.owner.admin)
+    )
 
 
 def _of_handler() -> RedisStore:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass, fields
-from typing import Self
 
 from callboard.context import MessageHandlerContext
 from callboard.errors import OutsideContextError
-from callboard.runtime.runs import run_id as run_id, usage_run as usage_run  # noqa: PLC0414 - passed on
+from callboard.runtime.run_paths import names_in
+from callboard.runtime.runs import run_id as run_id, run_path, speaker, usage_run as usage_run  # noqa: PLC0414 - passed on
 
+from .amounts import Spent as Spent  # noqa: PLC0414 - passed on
 from .info import Price, price_of
+from .run_usage import RunUsage
 from .settings import DEFAULTS, ModelSettings
 from .stores import InMemoryStore, Limit, Refusal, Store
 from .types import RequestUsage
@@ -19,57 +20,25 @@ from .types import RequestUsage
 TOTAL = "total"
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """An amount of requests, tokens and money.
-
-    Attributes:
-        requests: answers, also those of a cache.
-        prompt_tokens: tokens that models read and that were paid for.
-        completion_tokens: tokens that they wrote.
-        usd: the cost, as far as prices are known.
-        unpriced: answers of models without a known price.
-    """
-
-    requests: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    usd: float = 0.0
-    unpriced: int = 0
-
-    @property
-    def tokens(self) -> int:
-        """Both kinds of tokens."""
-        return self.prompt_tokens + self.completion_tokens
-
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(*(mine + yours for mine, yours in zip(astuple(self), astuple(other), strict=True)))
-
-    @property
-    def amounts(self) -> dict[str, float]:
-        """What is not nothing, by the name of its field."""
-        return {spec.name: amount for spec in fields(self) if (amount := getattr(self, spec.name))}
-
-    @classmethod
-    def read(cls, table: Mapping[str, bytes]) -> Self:
-        """An amount from the table that a store keeps."""
-        names = {spec.name for spec in fields(cls)}
-        numbers = {name: float(value) for name, value in table.items() if name in names}
-        whole = {spec.name: round(numbers.get(spec.name, 0)) for spec in fields(cls) if spec.name != "usd"}
-        return cls(**whole, usd=numbers.get("usd", 0.0))
-
-
 def scopes(client: str) -> tuple[str, ...]:
     """The scopes that a request made here and now counts for.
 
     Returns:
-        "total", "client:<name>", and where there is one "agent:<type>/<key>" and "run:<name>".
+        "total", "client:<name>", and where there is one "agent:<type>/<key>" and those of `run_scopes`.
     """
     found = [TOTAL, f"client:{client}"]
     with suppress(OutsideContextError):  # outside a handler no agent is charged
         found.append(f"agent:{MessageHandlerContext.agent_id()}")
-    run = run_id()
-    return (*found, f"run:{run}") if run is not None else tuple(found)
+    return (*found, *run_scopes())
+
+
+def run_scopes() -> tuple[str, ...]:
+    """The scopes of the runs that this code belongs to, such as "run:42", the outermost first.
+
+    A run of a team has two: "run:<id>", and one with its conversation. So has each turn of a team inside another.
+    """
+    path = run_path()
+    return () if path is None else tuple(f"run:{name}" for name in names_in(path))
 
 
 class UsageLedger:
@@ -79,6 +48,7 @@ class UsageLedger:
     same time none overwrites the other's.
 
     Attributes:
+        store: see below.
         settings: prices, and how long amounts are kept.
 
     Args:
@@ -91,7 +61,7 @@ class UsageLedger:
         store: Store | None = None,
         settings: ModelSettings = DEFAULTS,
     ) -> None:
-        self._store = store or InMemoryStore()
+        self.store = store or InMemoryStore()
         self.settings = settings
 
     def price(self, model: str) -> Price | None:
@@ -109,11 +79,11 @@ class UsageLedger:
     async def add(self, where: tuple[str, ...], spent: Spent) -> None:
         """Add an amount to every scope of `where`."""
         for scope in where:
-            await self._store.add(f"usage:{scope}", spent.amounts, self.settings.usage_seconds)
+            await self.store.add(f"usage:{scope}", spent.amounts, self.settings.usage_seconds)
 
     async def spent(self, scope: str = TOTAL) -> Spent:
         """The amount that was used in a scope such as "total", "client:gpt-4o", "agent:writer/ada" or "run:42"."""
-        return Spent.read(await self._store.table(f"usage:{scope}"))
+        return Spent.read(await self.store.table(f"usage:{scope}"))
 
     # Limits, and amounts set aside for requests under way
 
@@ -128,7 +98,7 @@ class UsageLedger:
         for unit, most in (("tokens", tokens), ("usd", usd)):
             if most is not None:
                 value = repr(most).encode()
-                await self._store.put(f"usage:{scope}", f"limit_{unit}", value, self.settings.usage_seconds)
+                await self.store.put(f"usage:{scope}", f"limit_{unit}", value, self.settings.usage_seconds)
 
     async def hold(
         self, where: tuple[str, ...], hold_id: str, most: Spent, limits: Sequence[Limit] = ()
@@ -140,13 +110,33 @@ class UsageLedger:
         Returns:
             None, or of the limit that is too small: scope, "tokens" or "usd", the limit, and what is used or held.
         """
-        amounts = {"tokens": float(most.tokens), "usd": most.usd}
-        return await self._store.hold(hold_id, where, amounts, limits, self.settings.hold_seconds)
+        amounts = {"tokens": float(most.tokens), "usd": -1.0 if most.unpriced else most.usd}
+        return await self.store.hold(hold_id, where, amounts, limits, self.settings.hold_seconds)
 
-    async def settle(self, where: tuple[str, ...], hold_id: str, spent: Spent) -> None:
-        """End a hold, and add what was used to every scope: together, and once however often it is asked for."""
-        await self._store.settle(hold_id, where, spent.amounts, self.settings.usage_seconds)
+    async def begin(self, where: tuple[str, ...], hold_id: str) -> bool:
+        """Begin a request that nothing limits, as a hold of nothing; False: a scope is limited, and nothing was done."""
+        return await self.store.begin(hold_id, where, self.settings.hold_seconds)
+
+    async def settle(self, where: tuple[str, ...], hold_id: str, spent: Spent, model: str = "") -> None:
+        """End a hold, and add what was used to every scope: together, and once however often it is asked for.
+
+        Args:
+            where: the scopes.
+            hold_id: names the hold.
+            spent: what was used.
+            model: in scopes of runs it counts for this model and whoever asked it, too; "": it does not.
+        """
+        part = f"{speaker()} {model}" if model else ""
+        await self.store.settle(hold_id, where, spent.amounts, self.settings.usage_seconds, part)
+
+    async def of_run(self, name: str) -> RunUsage:
+        """What a run has used, by agent and by model.
+
+        Args:
+            name: of the run, as in `usage_run`.
+        """
+        return RunUsage.read(await self.store.table(f"usage:run:{name}"))
 
     async def holds(self, scope: str = TOTAL) -> int:
         """How many holds there are in a scope: requests under way, and those of processes that died."""
-        return len(await self._store.table(f"held:{scope}"))
+        return len(await self.store.table(f"held:{scope}"))

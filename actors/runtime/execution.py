@@ -16,12 +16,14 @@ from callboard.broker.encoding.claims import Pointer
 from callboard.broker.encoding.limits import Limits
 from callboard.broker.envelope import Envelope, Fence, Posting
 from callboard.broker.ids import derived_id
+from callboard.broker.outcome import Suspend
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.runs import RunWrite
 from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext, handling
 
 from .once import Recorder
+from .run_paths import id_in
 
 Handler = Callable[[Any, MessageContext], Awaitable[Any]]
 
@@ -126,6 +128,19 @@ class Execution:
         recorder = self.context.recorder
         has_recorded = self.has_sent or (isinstance(recorder, Recorder) and recorder.used)
         return self.envelope.id if has_recorded else None
+
+    def suspension(self) -> Suspend | None:
+        """How it ends, now that the handler has ended, when that waits for an answer; None: it does not."""
+        recorder = self.context.recorder
+        if not isinstance(recorder, Recorder) or recorder.questions is None:
+            return None
+        recorder.questions.end()
+        # guard: a handler whose question is open commits nothing
+        asked = recorder.questions.without_answer
+        # guard: a request whose deadline passes is dropped, and does not wait for its answer
+        times = [*asked.values(), self.envelope.deadline if self.envelope.kind == "request" else None]
+        wake_at = min((at for at in times if at is not None), default=None)
+        return Suspend(self.envelope.id, tuple(asked), wake_at) if asked else None
 
     @property
     def fence(self) -> Fence | None:
@@ -255,7 +270,9 @@ class Executions:
         is_rpc = envelope.kind == "request"
         topic = None if is_rpc else self._topic_of(envelope, delivery.stream)
         token = self._token_of(envelope.id) if is_rpc else None
-        recorder = Recorder(self.transport, self.registry, agent_id.type, envelope.id, delivery)
+        recorder = Recorder(
+            self.transport, self.registry, agent_id.type, envelope.id, delivery, "", envelope.run
+        )
         context = self._context(agent_id.type, envelope, delivery.attempt, topic, token, recorder)
         return Execution(agent_id, envelope, context, self.transport, delivery)
 
@@ -286,7 +303,7 @@ class Executions:
             None if envelope.deadline is None else envelope.deadline / 1000,
             recorder,
             f"{self.settings.namespace}/{agent_type}",
-            envelope.run,
+            None if envelope.run is None else id_in(envelope.run),
         )
 
     def _topic_of(self, envelope: Envelope, stream: bytes) -> TopicId | None:

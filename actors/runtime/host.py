@@ -38,6 +38,7 @@ from callboard.broker.redis.client.states import StoredState
 from callboard.broker.retry import RetryPolicy, decided
 from callboard.broker.telemetry import is_watched
 from callboard.context import MessageContext
+from callboard.questions import Suspended
 from callboard.state import dump_state, has_logs, log_changes, settle_logs
 
 from .cancelling import CancellableRequests, is_being_cancelled
@@ -155,12 +156,12 @@ class AgentHost:
     def _dropped(self, kind: LocalAgentType, delivery: Delivery, envelope: Envelope) -> Outcome | None:
         """How a message ends that is not handled at all: it is cancelled, too late, or was published by the agent itself."""
         if envelope.cancellable and (delivery.is_cancelled or self._requests.is_cancelled(envelope.id)):
-            return self._called_off(envelope)
+            return self._called_off(delivery)
         if envelope.kind == "request":
             # guard: what expired is not started
             if envelope.deadline is not None and self._transport.now_ms() > envelope.deadline:
                 error = DeadlineExceededError(envelope.type, envelope.id)
-                return self._drop("expired", error_reply_to(envelope, error))
+                return self._drop(delivery, "expired", error_reply_to(envelope, error))
             return None
         is_own = envelope.sender is not None and envelope.sender == f"{kind.type}/{envelope.key}"
         # In the inbox, without a topic, is what the agent sent to itself on purpose.
@@ -169,7 +170,7 @@ class AgentHost:
             return NOTHING
         # A retry is not dropped: its handler began in time, or may have begun in a worker that died.
         if envelope.expires_in is not None and not delivery.tries and self._is_late(envelope):
-            dropped = self._drop("expired")
+            dropped = self._drop(delivery, "expired")
             return DeadLetter("expired") if envelope.if_buried else dropped
         return None
 
@@ -200,7 +201,7 @@ class AgentHost:
         envelope = delivery.envelope
         execution = self._executions.begin(live.agent_id, delivery)
         if execution.context.cancellation_token.is_cancelled():
-            return self._called_off(envelope)
+            return self._called_off(delivery)
         execution.worker = worker
         request = self._requests.begin(execution) if envelope.cancellable else None
         if is_watched():
@@ -224,20 +225,29 @@ class AgentHost:
                 raise
             if called_off:
                 return Commit(_cancelled_reply(envelope), once_of=execution.record_of)
-            return self._failed(kind, delivery, error, execution.record_of)
+            return self._suspended(execution, error) or self._failed(
+                kind, delivery, error, execution.record_of
+            )
         finally:
             if request is not None:
                 self._requests.end(request)
 
+    @staticmethod
+    def _suspended(execution: Execution, error: BaseException) -> Outcome | None:
+        # guard: what a handler raises while it waits for an answer is no failure
+        return None if isinstance(error, FencedError) else execution.suspension()
+
     def _succeeded(self, kind: LocalAgentType, live: LiveAgent, execution: Execution, result: Any) -> Outcome:
         envelope, reply, state, logs = execution.envelope, None, None, None
+        record_of = execution.record_of
+        if record_of is not None and execution.suspension() is not None:
+            raise Suspended  # what the handler did with it before counts as little as what it returned
         if envelope.kind == "request":
             limits = self._executions.limits
             reply = reply_to(envelope, execution.agent_id, result, self._registry, self._settings, limits)
         if kind.persistent:
             state, logs = self._changed(live)
         self.handled += 1
-        record_of = execution.record_of
         events = execution.events
         if not (reply or state or logs or record_of or execution.outgoing or events):
             return NOTHING
@@ -352,13 +362,14 @@ class AgentHost:
         self._failures.buried(delivery.raw_type.decode(), envelope, error)
         return letter
 
-    def _called_off(self, envelope: Envelope) -> Outcome:
+    def _called_off(self, delivery: Delivery) -> Outcome:
         """The message was cancelled before its handler ran."""
-        return self._drop("cancelled", _cancelled_reply(envelope))
+        return self._drop(delivery, "cancelled", _cancelled_reply(delivery.envelope))
 
-    def _drop(self, reason: str, reply: Posting | None = None) -> Outcome:
+    def _drop(self, delivery: Delivery, reason: str, reply: Posting | None = None) -> Outcome:
         self.dropped += 1
-        return Commit(reply, dropped=reason)
+        # guard: what an attempt before recorded and asked goes with a message that is dropped
+        return Commit(reply, dropped=reason, once_of=delivery.envelope.id if delivery.tries else None)
 
     async def _reset(self, delivery: Delivery) -> Outcome:
         """The agent begins anew: with its default state, and made again when it has a factory."""

@@ -11,7 +11,7 @@ import contextlib
 import typing
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgpack
 
@@ -20,6 +20,12 @@ from callboard.broker.delivery import Receipt
 from callboard.broker.encoding.limits import Limits
 from callboard.broker.errors import ClaimTooLargeError, EncodeError
 from callboard.broker.redis.client.transport import RedisTransport
+from callboard.errors import CannotAskError
+from callboard.questions import Question, Suspended
+
+from .asking import Questions, steps_around
+
+T = TypeVar("T")
 
 
 class Recorder:
@@ -32,8 +38,10 @@ class Recorder:
         message_id: of the message.
         receipt: of the delivery that is handled: another worker may have the message by now, and then nothing is done.
         prefix: keeps the results of a nested request apart.
+        run_id: the run that the message belongs to.
 
     Attributes:
+        questions: what the handler asks; None: it has asked nothing.
         used: whether anything was recorded or looked up, so that the commit has to clear it away.
     """
 
@@ -43,9 +51,11 @@ class Recorder:
         "_prefix",
         "_receipt",
         "_registry",
+        "_run_id",
         "_running",
         "_transport",
         "_waiting",
+        "questions",
         "used",
     )
 
@@ -57,6 +67,7 @@ class Recorder:
         message_id: str,
         receipt: Receipt | None = None,
         prefix: str = "",
+        run_id: str | None = None,
     ) -> None:
         self._transport = transport
         self._registry = registry
@@ -66,6 +77,8 @@ class Recorder:
         self._prefix = prefix
         self._running: dict[str, asyncio.Future[Any]] = {}
         self._waiting: dict[str, int] = {}
+        self._run_id = run_id
+        self.questions: Questions | None = None
         self.used = False
 
     async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
@@ -73,7 +86,7 @@ class Recorder:
         running = self._running.get(name)
         if running is None:
             running = self._running[name] = asyncio.ensure_future(self._run(name, call))
-            running.add_done_callback(lambda _: self._running.pop(name, None))
+            running.add_done_callback(partial(self._ended, name))
         self._waiting[name] = self._waiting.get(name, 0) + 1
         try:
             # Whoever is cancelled leaves the effect to the others who wait for it.
@@ -86,8 +99,35 @@ class Recorder:
         finally:
             self._waiting[name] -= 1
 
+    def _ended(self, name: str, _: asyncio.Future[Any]) -> None:
+        self._running.pop(name, None)
+        if self.questions is not None:
+            self.questions.look()
+
+    async def ask(self, question: Question[T], prefix: str = "") -> T:
+        """The answer of a person, or Suspended, see asking.py; `prefix` as for the names of steps."""
+        if self._receipt is None or self._prefix:
+            raise CannotAskError(
+                "it is a request to an agent whose handler waits, and can't wait longer than that one; "
+                "let the handler that waits ask, or answer that something has to be asked"
+            )
+        self.used = True
+        if self.questions is None:
+            of = (
+                self._transport,
+                self._registry,
+                self._agent_type,
+                self._message_id,
+                self._receipt,
+                self._run_id or "",
+            )
+            self.questions = Questions(*of, self._running.keys)
+        return await self.questions.ask(question, prefix)
+
     async def _run(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         self.used = True
+        around = steps_around.get()
+        steps_around.set((*around, name))
         fence = None if self._receipt is None else self._receipt.fence
         step = (fence, self._agent_type, self._message_id, self._prefix + name)
         # Asked before every effect: a worker may be paused at any time, and find at its end that another one has the
@@ -96,11 +136,25 @@ class Recorder:
         # guard: what was recorded is not done again
         if recorded is not None:
             return self._decode(recorded, call)
-        result = await call()
+        try:
+            result = await call()
+        except (Suspended, BaseExceptionGroup):
+            await self._rest_if_cut_off(name, not around)
+            raise
+        await self._rest_if_cut_off(name, not around)
         data = self._encode(result)
         # guard: an effect is recorded before it is used
         kept = await self._transport.record(*step, data)
         return result if kept == data else self._decode(kept, call)
+
+    async def _rest_if_cut_off(self, name: str, is_outermost: bool) -> None:
+        """Raises Suspended if a question has ended the step, however its function took that."""
+        if self.questions is None or name not in self.questions.cut_off:
+            return
+        if is_outermost:
+            await self.questions.rest(name)
+        # guard: what a question cut off is not recorded
+        raise Suspended
 
     def _encode(self, result: Any) -> bytes:
         entry = self._registry.entry_for(result)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from callboard.broker.redis.keys import run as run_suffix
+from callboard.broker.redis.keys import RUNS, run as run_suffix
 from callboard.errors import SettingValueError
 
 from .messages import RuntimeMessages
+from .run_listing import ListedRun, listed_runs
 from .run_reading import RunReading
 from .run_writing import Drafts, RunWriting, check_run
 
@@ -75,7 +76,25 @@ class RuntimeRuns(RuntimeMessages):
             ServerUnavailableError: No server answers.
         """
         key = await self._key_of(run_id)
-        return bool(await self.transport.admin.command("UNLINK", key))
+        is_deleted = bool(await self.transport.admin.command("UNLINK", key))
+        await self.transport.admin.command("ZREM", self.transport.keys.of(RUNS), run_id)
+        return is_deleted
+
+    async def list_runs(self, *, limit: int = 100, before: str | None = None) -> list[ListedRun]:
+        """The runs whose streams are kept, the newest first, with the first and the last event of each.
+
+        What a run is about and how it stands is in its events; `callboard.teams.list_runs` says it of the runs of teams.
+
+        Args:
+            limit: Most runs to return.
+            before: Id of a run: only those that began before it. The last one of a page gives the next page.
+
+        Raises:
+            SettingValueError: `before` is not in the list (a ValueError).
+            ServerUnavailableError: No server answers.
+        """
+        await self.open()
+        return await listed_runs(self.transport, self.registry, limit, before)
 
     async def _key_of(self, run_id: str) -> str:
         suffix = run_suffix(check_run(run_id))

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from callboard.broker import MessageRegistry
-from callboard.broker.encoding.limits import Limits
 from callboard.broker.ids import check_text
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.broker.runs import RunEvent, RunWrite
 from callboard.errors import SettingValueError
 
-from .errors import EventTooLargeError
 from .execution import running
+from .run_events import write_of
 from .runs import MOST_RUN_ID
 
 MOST_TAG: Final = 128  # characters; every draft carries it
@@ -57,20 +55,13 @@ class RunWriting:
     def __init__(self, transport: RedisTransport, registry: MessageRegistry) -> None:
         self._transport = transport
         self._registry = registry
-        self._limits = Limits.of(transport.settings)
 
     async def write(self, run: str, events: Sequence[Any], drafts: Drafts, now: bool) -> int:
         """See RuntimeRuns.write_run."""
         settings, execution = self._transport.settings, running(self._transport)
         drafts.check()
-        write = RunWrite(
-            check_run(run),
-            [self._encoded(event) for event in events],
-            settings.run_events,
-            int(settings.run_retention * 1000),
-            drafts.tag,
-            drafts.settles,
-            drafts.since,
+        write = write_of(check_run(run), events, self._registry, settings)._replace(
+            tag=drafts.tag, settles=drafts.settles, since=drafts.since
         )
         if not write.events and not drafts.settles:
             return 0
@@ -81,13 +72,6 @@ class RunWriting:
             execution.events.append(write)
             return 0
         return await self._transport.runs.write(write._replace(fence=execution.fence))
-
-    def _encoded(self, event: Any) -> RunEvent:
-        kind = self._registry.entry_for(event)
-        body = kind.encode(event, self._limits)
-        if len(body) > self._limits.max_bytes:
-            raise EventTooLargeError(len(body), self._limits.max_bytes)
-        return RunEvent(kind.name, kind.version, body)
 
 
 def check_run(run: str) -> str:

@@ -19,10 +19,12 @@ from callboard.state import dump_logs, dump_state
 
 from .control import Control
 from .errors import WrongAgentClassError
+from .inputs import Inputs
 from .lifecycle import declared
 from .local_agents import LocalAgents
 from .registration import LiveAgent
 from .run_streams import RuntimeRuns
+from .schedules import Schedules
 
 T = TypeVar("T", bound=Agent)
 
@@ -123,6 +125,7 @@ class RedisAgentRuntime(RuntimeRuns):
         return runtime
 
     def _take_over(self, app: Declarations) -> None:
+        self._app_name, self._schedules = app.name, app.schedules
         self.registry.register(*app.message_classes())
         for declaration in app.declarations:
             self._agents.add_type(
@@ -135,6 +138,16 @@ class RedisAgentRuntime(RuntimeRuns):
     def control(self) -> Control:
         """Pause, resume and reset, for every process of the namespace."""
         return Control(self._connected)
+
+    @property
+    def schedules(self) -> Schedules:
+        """List, pause, resume and remove what is sent again and again."""
+        return Schedules(self._connected, self.registry, self._schedules)
+
+    @property
+    def inputs(self) -> Inputs:
+        """The questions that handlers asked with `ctx.ask`: seen and answered from any process."""
+        return Inputs(self._connected)
 
     # Registering
 

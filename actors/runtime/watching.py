@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable
 
 from callboard.broker.delivery import Delivery
-from callboard.broker.outcome import Commit, DeadLetter, Outcome, Release, Retry, Wait
+from callboard.broker.outcome import Commit, DeadLetter, Outcome, Release, Retry, Suspend, Wait
 from callboard.broker.telemetry import DeadLettered, Dropped, Handled, Released, Retried, Started, emit
 
 
@@ -46,6 +46,8 @@ def _tell(delivery: Delivery, outcome: Outcome, seconds: float) -> None:
             emit(DeadLettered, agent, name, kind, delivery.attempt, outcome.reason, error)
         case Release():
             emit(Released, agent, name, outcome.reason)
+        case Suspend():
+            emit(Released, agent, name, "waits for an answer")
         case Wait():
             emit(Released, agent, name, f"{outcome.message} in version {outcome.version} is not known here")
 

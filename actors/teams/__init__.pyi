@@ -1,14 +1,19 @@
+from .budget import RunBudget as RunBudget
 from .client import TeamClient as TeamClient
 from .concurrent import ConcurrentGroupChat as ConcurrentGroupChat
 from .errors import (
+    ChoiceTimeoutError as ChoiceTimeoutError,
     GraphConditionError as GraphConditionError,
     HandoffTargetError as HandoffTargetError,
     LedgerError as LedgerError,
     ParticipantTypeError as ParticipantTypeError,
+    RunBudgetExceededError as RunBudgetExceededError,
+    RunNotFoundError as RunNotFoundError,
     SpeakerChoiceError as SpeakerChoiceError,
     TeamBusyError as TeamBusyError,
     TeamDeclarationError as TeamDeclarationError,
     TeamError as TeamError,
+    TeamMemberError as TeamMemberError,
     TeamNotRunError as TeamNotRunError,
     TeamOutputError as TeamOutputError,
     TeamRunError as TeamRunError,
@@ -21,6 +26,11 @@ from .graph.digraph import DiGraph as DiGraph
 from .graph.nodes import DiGraphEdge as DiGraphEdge, DiGraphNode as DiGraphNode
 from .graph_flow import GraphFlow as GraphFlow
 from .group_chat import BaseGroupChat as BaseGroupChat
+from .listing import (
+    RunSummary as RunSummary,
+    find_run as find_run,
+    list_runs as list_runs,
+)
 from .magentic_one import MagenticOneGroupChat as MagenticOneGroupChat
 from .round_robin import RoundRobinGroupChat as RoundRobinGroupChat
 from .selection import (

@@ -29,7 +29,9 @@ class Cancelling:
         token.add_callback(self._wake)
 
     def _wake(self) -> None:
-        self._loop.call_soon_threadsafe(self._cancel)
+        # A token may outlive the reader and its loop.
+        if self._is_open:
+            self._loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
         if self._is_open:

@@ -122,6 +122,20 @@ class TeamRunUnknownError(TeamError, LookupError):
     run_id: str
 
 
+class RunNotFoundError(TeamError, LookupError):
+    """No run has an id that begins like this, or several have.
+
+    Attributes:
+        name: What was asked for.
+        advice: What is near.
+    """
+
+    template = "There is no run {name!r}, or not one only. {advice}"
+
+    name: str
+    advice: str
+
+
 class TeamRunError(TeamError, RuntimeError):
     """A run failed; RuntimeError, as in AutoGen.
 
@@ -145,6 +159,23 @@ class TeamRunError(TeamError, RuntimeError):
         return f"\nTraceback:\n{self.traceback}" if self.traceback else ""
 
 
+class RunBudgetExceededError(TeamRunError):
+    """A run has used what its budget allows, and was ended before it could use more. What was said is kept.
+
+    Attributes:
+        unit: "tokens", "USD", "turns" or "seconds".
+        limit: What the run, or the nested team's, may use.
+        spent: What it had used, or set aside for requests under way, when it asked for more.
+    """
+
+    template = "The run has reached its budget: {text} (in {where}). Give it a larger one, or a smaller task."
+    permanent = True
+
+    unit: str = "tokens"
+    limit: float = 0.0
+    spent: float = 0.0
+
+
 class TeamOutputError(TeamError, ValueError):
     """The last message of a run is not what the team was to answer with.
 
@@ -166,6 +197,39 @@ class TeamOutputError(TeamError, ValueError):
     def where(self) -> str:
         """Where it was looked for."""
         return f" in the last message, of {self.source!r}" if self.source else ""
+
+
+class ChoiceTimeoutError(TeamError, RuntimeError):
+    """The strategy or the termination condition of a team did not come to an end; never an outage."""
+
+    template = (
+        "The team {team!r} could not choose who speaks next within choice_timeout={seconds:g} s: "
+        "look for what its strategy or its termination condition waits for."
+    )
+
+    team: str
+    seconds: float
+
+
+class TeamMemberError(TeamError, RuntimeError):
+    """A member could not do what the team was asked for, such as to forget the conversation.
+
+    Attributes:
+        team: Name of the team.
+        member: Name of the member.
+        what: What it could not do.
+        reason: Class and text of what was raised.
+    """
+
+    template = (
+        "The member {member!r} of the team {team!r} could not {what}: {reason}. Others may have done it: "
+        "ask again when the reason is mended."
+    )
+
+    team: str
+    member: str
+    what: str
+    reason: str
 
 
 class TeamStateError(TeamError, ValueError):

@@ -12,6 +12,7 @@ from callboard.declaration import AgentClass, AgentSettings
 from callboard.errors import DuplicateAgentTypeError
 from callboard.runtime.runtime import RedisAgentRuntime
 
+from .addresses import member_type
 from .led import LedTeam
 from .manager import TeamManager
 from .member import MemberActor
@@ -57,7 +58,7 @@ def hosted_types(team: LedTeam, type: str) -> Iterator[HostedType]:
     """
     yield HostedType(type, partial(TeamManager, team), TeamManager)
     for participant in team.participants:
-        member = f"{type}.{participant.name}"
+        member = member_type(type, participant.name)
         if isinstance(participant, LedTeam):
             yield from hosted_types(participant, member)
         else:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Coroutine, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from callboard.agents.task import Said
 from callboard.broker import AgentId
@@ -12,16 +13,25 @@ from callboard.broker.outages import is_outage
 from callboard.messages.base import BaseChatMessage
 from callboard.messaging import Messaging
 from callboard.runtime.control import Control
+from callboard.runtime.runs import in_run_path
+from callboard.runtime.taping import taping
 
+from .addresses import member_address
+from .budget import Overspent
+from .errors import ChoiceTimeoutError
+from .limiting import Limiting
 from .loop import Next, Spoken, TurnLoop
 from .manager_state import CurrentRun, ManagerState
-from .orders import Answer, Forget, RunEnded, Speak, StartRun, Told, TurnFailed, stream_of
-from .run_errors import failure_of
+from .orders import Answer, Forget, RunEnded, Speak, StartRun, Told, TurnFailed, path_of, stream_of
+from .run_errors import budget_error, failure_of
 from .sizes import tell_all_of
 from .stage import Stage
 from .state import Speaking
 from .steps import reached
+from .takes import tape_for, write_takes
 from .thread import heard_by
+
+T = TypeVar("T")
 
 STOPPED: Final = "External termination requested"
 
@@ -35,6 +45,7 @@ class Leading:
         state: What is remembered.
         loop: The turn loop.
         teams: Names of the members that are teams.
+        patience: Seconds that strategy and condition may take.
     """
 
     def __init__(
@@ -44,13 +55,16 @@ class Leading:
         state: ManagerState,
         loop: TurnLoop,
         teams: frozenset[str],
+        patience: float,
     ) -> None:
         self._control = control
         self._manager = manager
         self._state = state
         self._loop = loop
         self._teams = teams
-        self.stage = Stage(manager.runtime, loop.plan.name)
+        self._patience = patience
+        self._limiting = Limiting(manager, control)
+        self.stage = Stage(manager.runtime, manager.id, loop.plan.name)
 
     # A run begins, goes on, ends
 
@@ -64,12 +78,14 @@ class Leading:
         run.first = len(self._state.thread) + len(messages)
         self._loop.show = lambda event: self.stage.show(run, event)
         try:
-            await self._loop.check(messages or None)
-        except ValueError as error:
+            with in_run_path(run.path):
+                await self._in_time(self._loop.check(messages or None))
+        except (ValueError, ChoiceTimeoutError) as error:
             return str(error)
         self._state.run = run
-        if messages:
-            self.stage.task(run, messages)
+        run.budget = run.budget or self._loop.plan.budget
+        await self._limiting.begin(run)
+        self.stage.task(run, messages)
         await self._go_on(run, self._loop.start(messages or None))
         await reached("run begins")
         return ""
@@ -99,9 +115,23 @@ class Leading:
         """The run under way has failed."""
         await self._end(RunEnded(state="failed", error=failed))
 
+    async def exceed(self, overspent: Overspent) -> None:
+        """The run under way has used what it may."""
+        name = self._loop.plan.name
+        await self.fail(failure_of(budget_error(overspent, name), name))
+
+    async def time_up(self, run_id: str) -> None:
+        """The time of a run is over."""
+        run = self._state.run
+        if run is not None and run.run_id == run_id:
+            await self.exceed(self._limiting.time_up(run))
+
     async def _go_on(self, run: CurrentRun, step: Coroutine[Any, Any, Next | None]) -> None:
         try:
-            following = await step
+            tape = tape_for(run.record)
+            with in_run_path(run.path), taping(tape):
+                following = await self._in_time(step)
+            await write_takes(self._manager.runtime, run.stream, tape)
         except Exception as error:
             # guard: an outage is waited for, and any other error ends the run
             if is_outage(error):
@@ -111,21 +141,35 @@ class Leading:
         if following is not None:
             await self._follow(run, following)
 
+    async def _in_time(self, step: Coroutine[Any, Any, T]) -> T:
+        # What the user wrote may wait for ever, and whoever waits for the run would with it.
+        limit = asyncio.timeout(self._patience)
+        try:
+            async with limit:
+                return await step
+        except TimeoutError as error:
+            if limit.expired():
+                raise ChoiceTimeoutError(self._loop.plan.name, self._patience) from error
+            raise
+
     async def _follow(self, run: CurrentRun, following: Next) -> None:
         if following.said:
             self.stage.said(run, following.said)
         for name in following.resets:
-            await self._manager.tell(Forget(), self.address(name))
+            await self._manager.tell(Forget(), self._address(name))
         if following.stop is not None:
             await self._end(RunEnded(state="completed", stop_reason=following.stop))
         elif following.asks and run.is_stopping:
             await self._end(RunEnded(state="completed", stop_reason=STOPPED))
         else:
             names = [ask.member for ask in following.asks]
-            await (self._hold(run, names) if run.is_paused else self._ask(run, names))
-
-    async def _hold(self, run: CurrentRun, members: Sequence[str]) -> None:
-        run.held = [*run.held, *members]
+            overspent = self._limiting.ask(run, len(names))
+            if overspent is not None:
+                await self.exceed(overspent)
+            elif run.is_paused:
+                run.held = [*run.held, *names]
+            else:
+                await self._ask(run, names)
 
     async def _ask(self, run: CurrentRun, members: Sequence[str]) -> None:
         for name in members:
@@ -139,25 +183,22 @@ class Leading:
                 messages=list(self._heard(name, speaking)),
                 inside=run.inside,
                 told=told,
+                record=run.record,
             )
-            to, asking = self.address(name), self._asking(run, speaking.turn)
-            await tell_all_of(self._manager, speak, to, message_id=asking, cancellable=True)
+            to, asking = self._address(name), asking_id(self._manager.id, run.run_id, speaking.turn)
+            with in_run_path(run.path):
+                await tell_all_of(self._manager, speak, to, message_id=asking, cancellable=True)
 
     def _heard(self, name: str, speaking: Speaking) -> Sequence[BaseChatMessage]:
         """What is said to a member with a turn."""
         return heard_by(name, self._state.thread[self._state.heard.get(name, 0) : speaking.heard])
-
-    def _asking(self, run: CurrentRun, turn: int) -> str:
-        """Id of the message that asks for a turn: by it the turn is cancelled, wherever it is."""
-        # A hash: ids of conversations and runs may be long.
-        named = f"{self._manager.id}\0{run.run_id}\0{turn}".encode("utf-8", "surrogatepass")
-        return hashlib.sha256(named).hexdigest()[:32]
 
     async def _end(self, end: RunEnded) -> None:
         run = self._state.run
         if run is None:
             return
         await self._call_off(run)
+        await self._limiting.end(run)
         self._state.run = None
         self._state.speaking.clear()
         if run.parent is None:
@@ -181,20 +222,24 @@ class Leading:
 
     async def _begin_queued(self) -> None:
         while self._state.run is None and self._state.queued:
-            waiting = self._state.queued.pop(0)
-            await self.start(waiting)
+            await self.start(self._state.queued.pop(0))
 
     async def start(self, order: StartRun) -> str:
         """A client's run begins; where the strategy refuses it, that is its end. Returns why."""
-        run = self._run_of(order.run_id)
+        run = self._run_of(order)
         problem = await self.begin(run, order.task)
         if problem:
             failed = TurnFailed(turn=0, error_type="ValueError", text=problem, where=self._loop.plan.name)
+            self.stage.task(run, order.task)
             self.stage.ended(run, RunEnded(state="failed", error=failed))
         return problem
 
-    def _run_of(self, run_id: str) -> CurrentRun:
-        return CurrentRun(run_id=run_id, stream=stream_of(self._manager.id, run_id))
+    def _run_of(self, order: StartRun) -> CurrentRun:
+        me, run_id = self._manager.id, order.run_id
+        path = order.path or path_of(me, run_id)
+        return CurrentRun(
+            run_id=run_id, stream=stream_of(me, run_id), path=path, budget=order.budget, record=order.record
+        )
 
     async def take_turn(self, run: CurrentRun, heard: Sequence[Said]) -> None:
         """A run begins because it is this team's turn in a larger one; where the strategy refuses it, the turn fails."""
@@ -251,12 +296,14 @@ class Leading:
 
     async def abort_queued(self, run_id: str) -> bool:
         """A task that waits is not carried out."""
-        waiting = [order for order in self._state.queued if order.run_id != run_id]
-        is_found = len(waiting) < len(self._state.queued)
-        if is_found:
-            self._state.queued = waiting
-            self.stage.ended(self._run_of(run_id), RunEnded(state="cancelled"))
-        return is_found
+        queued = self._state.queued
+        found = [order for order in queued if order.run_id == run_id]
+        if found:
+            self._state.queued = [order for order in queued if order.run_id != run_id]
+            run = self._run_of(found[0])
+            self.stage.task(run, found[0].task)
+            self.stage.ended(run, RunEnded(state="cancelled"))
+        return bool(found)
 
     async def _call_off(self, run: CurrentRun) -> None:
         """Nobody waits any more for those who are speaking: they are cancelled, and a team passes it on to its members."""
@@ -265,9 +312,9 @@ class Leading:
                 continue
             self._state.called_off[name] = [*self._state.called_off.get(name, ()), speaking]
             if name in self._teams:
-                await self._manager.tell(Told(what="abort"), self.address(name))
+                await self._manager.tell(Told(what="abort"), self._address(name))
             else:
-                await self._control.cancel(self._asking(run, speaking.turn))
+                await self._control.cancel(asking_id(self._manager.id, run.run_id, speaking.turn))
         await self._let_go_on(run)
 
     async def _let_go_on(self, run: CurrentRun) -> None:
@@ -279,12 +326,18 @@ class Leading:
 
     async def _tell_all(self, told: Told) -> None:
         for member in self._loop.plan.members:
-            await self._manager.tell(told, self.address(member.name))
+            await self._manager.tell(told, self._address(member.name))
 
     def _agents_speaking(self) -> list[AgentId]:
         """The members whose turn it is, but for teams: these interrupt their own members."""
-        return [self.address(name) for name in self._state.speaking if name not in self._teams]
+        return [self._address(name) for name in self._state.speaking if name not in self._teams]
 
-    def address(self, member: str) -> AgentId:
-        """Where a member lives: its type is behind that of its team, and its key is the conversation's id."""
-        return AgentId(f"{self._manager.id.type}.{member}", self._manager.id.key)
+    def _address(self, member: str) -> AgentId:
+        return member_address(self._manager.id, member)
+
+
+def asking_id(manager: AgentId, run_id: str, turn: int) -> str:
+    """Id of the message that asks for a turn: by it the turn is cancelled, wherever it is, and known when it is buried."""
+    # A hash: ids of conversations and runs may be long.
+    named = f"{manager}\0{run_id}\0{turn}".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(named).hexdigest()[:32]

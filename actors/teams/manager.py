@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from callboard.broker import AgentId
 from callboard.broker.buried import Buried
+from callboard.broker.encoding.remote_errors import text_of
+from callboard.broker.errors import FencedError
+from callboard.broker.redis.operations.inspect import types_with_worker
 from callboard.context import MessageContext
 from callboard.handlers import event, rpc
+from callboard.requests import Request
 from callboard.routed import RoutedAgent
+from callboard.runtime.run_paths import with_part
+from callboard.runtime.runs import run_path
 
-from .leading import Leading
+from .addresses import member_address, member_name
+from .budget import not_limited
+from .errors import TeamMemberError, TeamStateError
+from .leading import Leading, asking_id
 from .led import LedTeam
+from .local import Participant
 from .loop import TurnLoop
 from .manager_state import CurrentRun, ManagerState, Parent
+from .member import MemberActor
 from .orders import (
     Accepted,
     Answer,
+    BeginRun,
     Control,
     Describe,
     Forget,
@@ -27,6 +39,7 @@ from .orders import (
     Saved,
     Speak,
     StartRun,
+    TimeUp,
     Told,
     TurnFailed,
 )
@@ -35,6 +48,7 @@ from .saving import dump_team, load_team
 from .steps import reached
 
 if TYPE_CHECKING:
+    from callboard.runtime import control
     from callboard.runtime.runtime import RedisAgentRuntime
 
 RECENT: Final = 100  # runs whose ids are remembered
@@ -57,17 +71,30 @@ class TeamManager(RoutedAgent[ManagerState]):
         self._team = team
         self._teams = frozenset(member.name for member in team.participants if isinstance(member, LedTeam))
         self._loop: TurnLoop | None = None
+        self._control: control.Control | None = None
 
     # From clients
 
     @rpc
     async def on_start(self, message: StartRun, ctx: MessageContext) -> Accepted:
         """A task."""
+        return await self._start(message)
+
+    @event
+    async def on_begin(self, message: BeginRun, ctx: MessageContext) -> None:
+        """A task whose sender waits for no answer; where it is refused, the run's stream says why."""
+        await self._start(message.run)
+
+    async def _start(self, message: StartRun) -> Accepted:
         await reached("run asked for")
         await self._miss_members()
         run_id, run = message.run_id, self.state.run
         if run_id in self.state.recent:
             return Accepted(run_id=run_id, state="working")
+        if message.budget is not None and message.budget.is_for_models:
+            problem = not_limited(self._team.participants)
+            if problem:
+                return Accepted(run_id=run_id, done=False, problem=problem)
         if run is not None and message.if_busy == "reject":
             return Accepted(run_id=run.run_id, state=run.state, done=False, problem=BUSY)
         self.state.recent = [*self.state.recent[-RECENT:], run_id]
@@ -111,7 +138,22 @@ class TeamManager(RoutedAgent[ManagerState]):
         if asked and (run is None or run.run_id != asked):
             is_queued = any(order.run_id == asked for order in self.state.queued)
             return Accepted(run_id=asked, state="queued" if is_queued else "idle")
-        return self._accepted("" if run is None else run.run_id, True)
+        described = self._accepted("" if run is None else run.run_id, True)
+        return described.model_copy(update={"missing": await self._missing()})
+
+    async def _missing(self) -> list[str]:
+        """Who is to speak, and nobody runs."""
+        if not self.state.speaking:
+            return []
+        served, missing = await types_with_worker(self._bus.transport), []
+        for name in self.state.speaking:
+            address = self._address(name)
+            if address.type not in served:
+                missing.append(name)
+            elif name in self._teams:
+                inner: Accepted = await self.send_message(Describe(), address)
+                missing += [f"{name}.{one}" for one in inner.missing]
+        return missing
 
     async def _control_waiting(self, message: Control) -> Accepted:
         """An order to a run that is not under way: it waits, or has ended."""
@@ -135,42 +177,87 @@ class TeamManager(RoutedAgent[ManagerState]):
 
     @rpc
     async def on_reset(self, message: ResetConversation, ctx: MessageContext) -> Accepted:
-        """Forget the conversation, members included."""
+        """Forget the conversation, members included.
+
+        Raises:
+            TeamMemberError: A member can't (a RuntimeError).
+        """
         await self._miss_members()
         run = self.state.run
         if run is not None:
             return Accepted(run_id=run.run_id, done=False, problem=BUSY)
+        for member in self._team.plan.members:
+            await self._ask(message, member.name, "forget the conversation")
         await self._forget()
         return Accepted()
 
     @rpc
     async def on_save(self, message: Save, ctx: MessageContext) -> Saved:
-        """The state of the team and of its members."""
-        loop, states = await self._turn_loop(), {}
-        for member in self._team.plan.members:
-            saved: Saved = await self.send_message(Save(), self._address(member.name))
-            states[member.name] = saved.state
+        """The state of the team and of its members, as they were committed: nobody who is speaking is waited for."""
+        loop = await self._turn_loop()
+        states = {one.name: await self._state_of(one) for one in self._team.participants}
         state = await dump_team(self._team.plan, self.state, loop.selection, loop.termination, states)
         return Saved(state=state)
 
+    async def _state_of(self, member: Participant) -> dict[str, Any]:
+        if isinstance(member, LedTeam):
+            saved: Saved = await self.send_message(Save(), self._address(member.name))
+            return saved.state
+        address = self._address(member.name)
+        stored = await self._bus.transport.load_state(address.type, address.key)
+        return await MemberActor(member).saved(stored)
+
     @rpc
     async def on_load(self, message: Load, ctx: MessageContext) -> Accepted:
-        """Take over a saved state.
+        """Take over a saved state, or try to; where a member refuses its own, nothing changes.
 
         Raises:
             TeamStateError: It does not fit the team (a ValueError).
+            TeamMemberError: A member can't load what it could a moment before (a RuntimeError).
         """
         run = self.state.run
         if run is not None:
             return Accepted(run_id=run.run_id, done=False, problem=BUSY)
-        loop = await self._turn_loop()
-        plan, state = self._team.plan, message.state
-        states = await load_team(plan, self.state, loop.selection, loop.termination, state)
+        loop = await (self._made(ManagerState()) if message.is_trial else self._turn_loop())
+        plan = self._team.plan
+        states = await load_team(plan, loop.state, loop.selection, loop.termination, message.state)
         for name, saved in states.items():
-            await self.send_message(Load(state=saved), self._address(name))
+            await self._try_to_load(name, saved)
+        if message.is_trial:
+            return Accepted()
+        for name, saved in states.items():
+            await self._ask(Load(state=saved), name, "load its state")
         self._forget_turns()
         await self._keep()
         return Accepted()
+
+    async def _try_to_load(self, name: str, saved: dict[str, Any]) -> None:
+        try:
+            await self._ask(Load(state=saved, is_trial=True), name, "load its state")
+        except TeamMemberError as error:
+            raise TeamStateError(
+                self._team.plan.name, f"the member {name!r} refuses its part: {error.reason}"
+            ) from error
+
+    async def _ask(self, order: Request[Accepted], name: str, what: str) -> None:
+        """Has a member do something, and waits for it."""
+        try:
+            accepted: Accepted = await self.send_message(order, self._address(name))
+        except FencedError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {text_of(error)}"
+            raise TeamMemberError(self._team.name, name, what, reason) from error
+        if accepted.problem:
+            raise TeamMemberError(self._team.name, name, what, accepted.problem)
+
+    @event
+    async def on_time_up(self, message: TimeUp, ctx: MessageContext) -> None:
+        """The time of a run's budget is over, if that run is under way."""
+        await self._miss_members()
+        leading = await self._leading()
+        await leading.time_up(message.run_id)
+        await self._keep(leading)
 
     # From a larger team
 
@@ -183,7 +270,10 @@ class TeamManager(RoutedAgent[ManagerState]):
         leading = await self._leading()
         if self.state.run is not None:
             await leading.abort(self.state.run, True)
-        run = CurrentRun(run_id=ctx.message_id, stream=message.run, parent=parent)
+        path = with_part(run_path() or message.run, f"/{message.turn}")
+        run = CurrentRun(
+            run_id=ctx.message_id, stream=message.run, path=path, parent=parent, record=message.record
+        )
         await leading.take_turn(run, message.unheard_after(self.state.asked))
         await self._keep(leading)
 
@@ -194,6 +284,8 @@ class TeamManager(RoutedAgent[ManagerState]):
             leading = await self._leading()
             await leading.abort(self.state.run, True)
             await self._keep(leading)
+        for member in self._team.plan.members:
+            await self.tell(Forget(), self._address(member.name))
         await self._forget()
 
     @event
@@ -224,11 +316,19 @@ class TeamManager(RoutedAgent[ManagerState]):
 
     @event
     async def on_buried(self, message: Buried, ctx: MessageContext) -> None:
-        """A member could not be asked: its turn is a dead letter."""
-        member = self._member(AgentId.from_str(message.recipient))
+        """What was told could not be handled: a member's turn is a dead letter, or what a larger team was answered."""
+        recipient = AgentId.from_str(message.recipient)
+        member = self._member(recipient)
+        if not member:
+            await self.tell(failure_by(message, self._team.plan.name, self.state.asked), recipient)
+            return
         speaking = self.state.speaking.get(member)
-        if speaking is not None:
+        # guard: a turn fails with its own dead letter only
+        if speaking is not None and message.message_id == self._asked_by(speaking.turn):
             await self._turn_failed(member, failure_by(message, member, speaking.turn))
+
+    def _asked_by(self, turn: int) -> str:
+        return "" if self.state.run is None else asking_id(self.id, self.state.run.run_id, turn)
 
     async def _turn_failed(self, member: str, failed: TurnFailed) -> None:
         speaking = self.state.speaking.get(member)
@@ -240,18 +340,24 @@ class TeamManager(RoutedAgent[ManagerState]):
     # Parts
 
     async def _leading(self) -> Leading:
-        control = cast("RedisAgentRuntime", self.runtime).control
-        return Leading(self, control, self.state, await self._turn_loop(), self._teams)
+        if self._control is None:  # made once: it draws a random name
+            self._control = self._bus.control
+        patience = self._bus.settings.choice_timeout
+        return Leading(self, self._control, self.state, await self._turn_loop(), self._teams, patience)
+
+    @property
+    def _bus(self) -> RedisAgentRuntime:
+        return cast("RedisAgentRuntime", self.runtime)
 
     async def _turn_loop(self) -> TurnLoop:
         """The turn loop as the last commit left it, wherever that was."""
         # guard: a manager goes on from what its last message left
         if self._loop is None or self._loop.state is not self.state:
-            self._loop = await self._made()
+            self._loop = await self._made(self.state)
         return self._loop
 
-    async def _made(self) -> TurnLoop:
-        team, state = self._team, self.state
+    async def _made(self, state: ManagerState) -> TurnLoop:
+        team = self._team
         selection, termination = team.new_selection(), deepcopy(team.termination_condition)
         selection.keep_context_in(state.context)
         if state.selection:
@@ -271,8 +377,6 @@ class TeamManager(RoutedAgent[ManagerState]):
 
     async def _forget(self) -> None:
         await (await self._turn_loop()).reset()
-        for member in self._team.plan.members:
-            await self.tell(Forget(), self._address(member.name))
         self._forget_turns()
         await self._keep()
 
@@ -291,7 +395,7 @@ class TeamManager(RoutedAgent[ManagerState]):
         )
 
     def _address(self, member: str) -> AgentId:
-        return AgentId(f"{self.id.type}.{member}", self.id.key)
+        return member_address(self.id, member)
 
     def _member(self, address: AgentId | None) -> str:
-        return "" if address is None else address.type.removeprefix(f"{self.id.type}.")
+        return member_name(self.id, address)

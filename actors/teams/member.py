@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from callboard.agents.base import BaseChatAgent
 from callboard.agents.copying import twin_of
 from callboard.agents.team import Team
 from callboard.broker.buried import Buried
+from callboard.broker.redis.client.states import StoredState
 from callboard.cancellation import CancellationToken
-from callboard.context import MessageContext
+from callboard.context import ContextScope, MessageContext
 from callboard.handlers import event, rpc
 from callboard.log import Log
 from callboard.memory.llm_messages import LLMMessage
 from callboard.messages.base import BaseChatMessage
 from callboard.routed import RoutedAgent
+from callboard.runtime.asking import Noting, noting
+from callboard.runtime.taping import taping
+from callboard.state import restore_state
 
+from .budget import overspent_by
 from .drafts import Drafts
-from .errors import TeamNotRunError
+from .errors import RunBudgetExceededError, TeamNotRunError
 from .local import Participant, reset_participant, speak
-from .orders import Accepted, Answer, Forget, Load, Save, Saved, Speak, Told
-from .run_errors import failure_by
+from .orders import Accepted, Answer, Forget, Load, ResetConversation, Speak, Told
+from .questions import ShownQuestions
+from .run_errors import failure_by, failure_of
 from .sizes import tell_all_of
+from .state import is_nothing
 from .steps import reached
+from .takes import tape_for, write_takes
+
+if TYPE_CHECKING:
+    from callboard.runtime.runtime import RedisAgentRuntime
 
 
 class MemberMemory(BaseModel):
@@ -37,7 +48,7 @@ class MemberMemory(BaseModel):
         asked: Number of the turn that it took last; 0: none since it was reset or loaded.
     """
 
-    saved: dict[str, Any] | None = None
+    saved: dict[str, Any] | None = Field(default=None, exclude_if=is_nothing)
     context: Log[LLMMessage] = Log()
     asked: int = 0
 
@@ -67,30 +78,40 @@ class MemberActor(RoutedAgent[MemberMemory]):
         drafts = Drafts(self.runtime, message.run, (*message.inside, message.turn), agent.name)
         unheard = message.unheard_after(self.state.asked)
         heard = [said for said in unheard if isinstance(said, BaseChatMessage)]
+        tape = tape_for(message.record)
         try:
-            said = await speak(agent, heard, ctx.cancellation_token, drafts.show)
+            with self._shows_questions(message), taping(tape):
+                said = await speak(agent, heard, ctx.cancellation_token, drafts.show)
             await drafts.flush()
             await self._remember(agent)
-        except BaseException:
+        except BaseException as error:
             self._doubt(agent)
-            raise
+            if not _is_overspent(error):
+                raise
+            # Another attempt would end like this one, and the larger run as well: it ends now.
+            await self.tell(failure_of(error, agent.name, message.turn), ctx.sender, if_buried=True)
+            return
         finally:
             await drafts.close()
         await reached("member answers")
         self.state.asked = message.turn
+        await write_takes(self.runtime, message.run, tape)
         is_team = isinstance(agent, Team)
         answer = Answer(
             turn=message.turn, attempt=drafts.attempt, messages=said, drafts=drafts.first, is_team=is_team
         )
         await tell_all_of(self, answer, ctx.sender)
 
+    def _shows_questions(self, message: Speak) -> ContextScope[Noting | None]:
+        """What the agent asks people during the turn is seen by those who read the run."""
+        runtime = cast("RedisAgentRuntime", self.runtime)
+        turn = (*message.inside, message.turn)
+        return ContextScope(noting, ShownQuestions(runtime, message.run, turn, self._prototype.name))
+
     @event
     async def on_forget(self, message: Forget, ctx: MessageContext) -> None:
         """Be as in the beginning."""
-        agent = await self._current()
-        await reset_participant(agent, ctx.cancellation_token)
-        self.state.asked = 0
-        await self._remember(agent)
+        await self._forget(ctx.cancellation_token)
 
     @event
     async def on_told(self, message: Told, ctx: MessageContext) -> None:
@@ -100,17 +121,19 @@ class MemberActor(RoutedAgent[MemberMemory]):
         await self._remember(agent)
 
     @rpc
-    async def on_save(self, message: Save, ctx: MessageContext) -> Saved:
-        """Its state, as the agent's `save_state` returns it."""
-        return Saved(state=dict(await (await self._current()).save_state()))
+    async def on_reset(self, message: ResetConversation, ctx: MessageContext) -> Accepted:
+        """The same; who asks hears whether it could."""
+        await self._forget(ctx.cancellation_token)
+        return Accepted()
 
     @rpc
     async def on_load(self, message: Load, ctx: MessageContext) -> Accepted:
-        """Take over a state."""
-        agent = await self._current()
+        """Take over a state, or try to."""
+        agent = await (self._made(MemberMemory()) if message.is_trial else self._current())
         await agent.load_state(message.state)
-        self.state.asked = 0
-        await self._remember(agent)
+        if not message.is_trial:
+            self.state.asked = 0
+            await self._remember(agent)
         return Accepted()
 
     @event
@@ -119,19 +142,33 @@ class MemberActor(RoutedAgent[MemberMemory]):
         failed = failure_by(message, self.id.type, self.state.asked)
         await self.tell(failed, message.recipient)
 
+    async def _forget(self, token: CancellationToken) -> None:
+        agent = await self._current()
+        await reset_participant(agent, token)
+        self.state.asked = 0
+        await self._remember(agent)
+
     # The agent of this conversation
+
+    async def saved(self, stored: StoredState) -> dict[str, Any]:
+        """What the agent's `save_state` returns for a state that was committed, in whatever process the agent is.
+
+        Raises:
+            StateError: What is stored does not fit any more.
+        """
+        restore_state(self, stored.data or None, stored.logs)
+        return dict(await (await self._current()).save_state())
 
     async def _current(self) -> Participant:
         """The agent as the last commit left it, wherever that was."""
         # guard: a member goes on from what its last turn left
         if self._agent is None or self._remembers is not self.state:
-            self._agent = await self._made()
+            self._agent = await self._made(self.state)
             self._remembers = self.state
         return self._agent
 
-    async def _made(self) -> Participant:
-        prototype, memory = self._prototype, self.state
-        agent = twin_of(prototype)
+    async def _made(self, memory: MemberMemory) -> Participant:
+        agent = twin_of(self._prototype)
         if isinstance(agent, BaseChatAgent):
             agent.keep_context_in(memory.context)
         if memory.saved is not None:
@@ -147,6 +184,10 @@ class MemberActor(RoutedAgent[MemberMemory]):
         """A turn has failed in the middle: what can be loaded is loaded again. What can't be stays as the turn left it."""
         if type(agent).save_state is not BaseChatAgent.save_state:
             self._agent = None
+
+
+def _is_overspent(error: BaseException) -> bool:
+    return isinstance(error, RunBudgetExceededError) or overspent_by(error) is not None
 
 
 async def _save(agent: Participant) -> dict[str, Any] | None:

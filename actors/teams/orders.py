@@ -11,13 +11,18 @@ from callboard.broker import AgentId
 from callboard.broker.encoding.registry import message
 from callboard.messages.unions import AnyMessage
 from callboard.requests import Request
+from callboard.runtime.run_paths import with_part, within
+
+from .budget import Overspent, RunBudget
 
 STREAM_DIGEST: Final = 8  # bytes that tell a run's conversation from others in the name of its stream
 
 IfBusy: TypeAlias = Literal["reject", "enqueue", "interrupt"]
 """What happens to a task while a run is under way: a TeamBusyError, it waits, or that run is cancelled."""
 
-RunState: TypeAlias = Literal["idle", "queued", "working", "paused", "completed", "failed", "cancelled"]
+RunState: TypeAlias = Literal[
+    "idle", "queued", "working", "input_required", "paused", "completed", "failed", "cancelled"
+]
 
 
 class _Order(BaseModel):
@@ -32,6 +37,8 @@ class Accepted(_Order):
         run_id: The run that it concerns; "": there is none.
         state: How that run stands.
         waiting: Who has not spoken yet, of those whose turn it is; with a paused run: who is to speak when it goes on.
+        missing: Those of `waiting` whom no process runs, also of a team among them: ``"research.planner"``. Only in the
+            answer to `Describe`.
         is_held: Whether nobody is speaking, because the run is paused.
         queued: How many tasks wait.
         done: Whether something changed.
@@ -41,6 +48,7 @@ class Accepted(_Order):
     run_id: str = ""
     state: RunState = "idle"
     waiting: list[str] = Field(default_factory=list)
+    missing: list[str] = Field(default_factory=list)
     is_held: bool = False
     queued: int = 0
     done: bool = True
@@ -58,6 +66,20 @@ def stream_of(team: AgentId, run_id: str) -> str:
     return f"{run_id}@{digest}"
 
 
+def path_of(team: AgentId, run_id: str, outer: str | None = None) -> str:
+    """For what a run counts that a model or an agent uses: for the run, and for those around it.
+
+    Args:
+        team: Address of the team's manager in the conversation.
+        run_id: Id of the run.
+        outer: The path of the run in which it is started; None: none.
+
+    Raises:
+        SettingValueError: There are too many runs inside each other (a ValueError).
+    """
+    return within(outer, with_part(run_id, stream_of(team, run_id).removeprefix(run_id)))
+
+
 # Client to manager
 
 
@@ -69,11 +91,28 @@ class StartRun(_Order, Request[Accepted]):
         run_id: Chosen by the client; the same again changes nothing.
         task: The task; empty: go on with what was said.
         if_busy: What to do when a run is under way.
+        path: For which runs it counts, see `path_of`; "": for itself.
+        budget: The most that it may use; None: as the team was declared.
+        record: Whether it can be made a cassette of.
     """
 
     run_id: str
     task: list[AnyMessage] = Field(default_factory=list)
     if_busy: IfBusy = "reject"
+    path: str = ""
+    budget: RunBudget | None = None
+    record: bool = False
+
+
+@message(name="callboard.team.BeginRun")
+class BeginRun(_Order):
+    """A task whose sender waits for no answer, as that of a schedule.
+
+    Attributes:
+        run: The task.
+    """
+
+    run: StartRun
 
 
 @message(name="callboard.team.Control")
@@ -104,7 +143,7 @@ class Describe(_Order, Request[Accepted]):
 
 @message(name="callboard.team.ResetConversation")
 class ResetConversation(_Order, Request[Accepted]):
-    """Forget the conversation."""
+    """Forget the conversation: to a manager, and from there to its members."""
 
 
 @message(name="callboard.team.Saved")
@@ -117,14 +156,27 @@ class Saved(_Order):
 
 @message(name="callboard.team.Save")
 class Save(_Order, Request[Saved]):
-    """Give your state: of a manager with all members, of a member its own."""
+    """Give your state, with those of all members; to a manager."""
 
 
 @message(name="callboard.team.Load")
 class Load(_Order, Request[Accepted]):
-    """Take over a state that was saved."""
+    """Take over a state that was saved.
+
+    Attributes:
+        state: As it was saved.
+        is_trial: Only try whether it can be loaded: nothing changes.
+    """
 
     state: dict[str, Any]
+    is_trial: bool = False
+
+
+@message(name="callboard.team.TimeUp")
+class TimeUp(_Order):
+    """A manager's message to itself: the time of a run's budget is over."""
+
+    run_id: str
 
 
 # Manager to member, and back
@@ -141,6 +193,7 @@ class Speak(_Order):
         inside: Turns of larger teams that this one is a part of, the outermost first.
         told: By the number of a turn that was called off: how many of `messages`, from the first, came with it already. Who
             took that turn last has heard them.
+        record: Whether answers of models and tools are noted.
     """
 
     run: str
@@ -148,6 +201,7 @@ class Speak(_Order):
     messages: list[AnyMessage]
     inside: tuple[int, ...] = ()
     told: dict[int, int] = Field(default_factory=dict)
+    record: bool = False
 
     def unheard_after(self, turn: int) -> list[AnyMessage]:
         """What is new for a member whose last turn was this one."""
@@ -184,6 +238,7 @@ class TurnFailed(_Order):
         text: Its text.
         where: Where it was raised: the name of a member, of a member's member, or of a manager.
         traceback: As text.
+        overspent: The limit that the run has reached; None: something else has failed.
     """
 
     turn: int
@@ -191,6 +246,7 @@ class TurnFailed(_Order):
     text: str
     where: str
     traceback: str = ""
+    overspent: Overspent | None = None
 
 
 @message(name="callboard.team.Forget")
@@ -209,6 +265,20 @@ class Told(_Order):
 # In the run's stream
 
 
+class RunBegan(_Order):
+    """Whose run a stream shows.
+
+    Attributes:
+        team: Its agent type.
+        conversation: Id of the conversation.
+        run_id: Id of the run.
+    """
+
+    team: str
+    conversation: str
+    run_id: str
+
+
 @message(name="callboard.team.Shown")
 class Shown(_Order):
     """Something for those who read a run.
@@ -221,6 +291,9 @@ class Shown(_Order):
         is_final: Whether it is committed; else it is shown while the turn is under way, and void when its attempt ends.
         is_task: Whether it is the task of the run.
         goes_on: Whether the next entry of the same turn is a part of it: it was too large for one.
+        is_aside: Whether it is about the turn and no part of it, such as a question and its answer: it is never void, and
+            shown once, however many attempts write it.
+        began: Of the first entry of a run: whose it is.
     """
 
     turn: tuple[int, ...]
@@ -230,6 +303,8 @@ class Shown(_Order):
     is_final: bool = False
     is_task: bool = False
     goes_on: bool = False
+    is_aside: bool = False
+    began: RunBegan | None = None
 
 
 @message(name="callboard.team.RunEnded")

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from callboard.agents.task import Said, TaskResult
 from callboard.messages.events import AttemptEndedEvent
 
 from .loop import is_kept
 from .orders import RunEnded, Shown
+from .run_errors import error_of
+
+if TYPE_CHECKING:
+    from callboard.runtime.run_reading import RunEntry
 
 
 @dataclass(slots=True)
@@ -27,6 +33,25 @@ class _Attempt:
     ids: set[str] = field(default_factory=set)
 
 
+async def followed(
+    entries: AsyncIterable[RunEntry], run_id: str, shows_task: bool = True
+) -> AsyncGenerator[Said | TaskResult, None]:
+    """What is said in a run, from its entries, and at last what came of it.
+
+    Raises:
+        TeamRunError: It has failed (a RuntimeError).
+        asyncio.CancelledError: It was cancelled.
+    """
+    reading = RunReading(shows_task)
+    async for entry in entries:
+        if isinstance(entry.event, Shown):
+            for message in reading.show(entry.event):
+                yield message
+        elif isinstance(entry.event, RunEnded):
+            yield reading.ended(entry.event, run_id)
+            return
+
+
 class RunReading:
     """Puts together what a run's stream has.
 
@@ -41,9 +66,13 @@ class RunReading:
         self._shows_task = shows_task
         self._attempts: dict[tuple[int, ...], _Attempt] = {}
         self._kept: list[Said] = []
+        self._asides: set[str] = set()  # ids
 
     def show(self, shown: Shown) -> Iterator[Said]:
         """What is new in an entry."""
+        if shown.is_aside:
+            yield from self._aside(shown)
+            return
         if shown.is_task:
             if self._shows_task:
                 self._kept.extend(shown.messages)
@@ -64,9 +93,29 @@ class RunReading:
         if shown.is_final:
             self._settle(shown)
 
+    def _aside(self, shown: Shown) -> Iterator[Said]:
+        for message in shown.messages:
+            # guard: what several attempts have written is shown once
+            if message.id not in self._asides:
+                self._asides.add(message.id)
+                yield message
+
     def result(self, end: RunEnded) -> TaskResult:
         """What came of the run."""
         return TaskResult(messages=self._kept, stop_reason=end.stop_reason)
+
+    def ended(self, end: RunEnded, run_id: str) -> TaskResult:
+        """The same, of a run that was completed.
+
+        Raises:
+            TeamRunError: It has failed (a RuntimeError).
+            asyncio.CancelledError: It was cancelled.
+        """
+        if end.error is not None:
+            raise error_of(end.error)
+        if end.state == "cancelled":
+            raise asyncio.CancelledError(f"the run {run_id} was cancelled")
+        return self.result(end)
 
     def _seen(self, turn: tuple[int, ...]) -> set[str]:
         """Ids of what was shown of a turn and of the turns inside it, but for what is void."""

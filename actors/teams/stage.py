@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from callboard.agents.task import Said
+from callboard.broker import AgentId
 from callboard.messages.base import BaseAgentEvent
 
 from .drafts import Drafts, tag_of
 from .manager_state import CurrentRun
-from .orders import Answer, RunEnded, Shown
+from .orders import Answer, RunBegan, RunEnded, Shown
 from .sizes import parts_of
 
 if TYPE_CHECKING:
@@ -37,22 +38,25 @@ class Stage:
 
     Args:
         runtime: Writes to the streams of runs.
+        team: Address of the manager in the conversation.
         name: The source of what the manager says.
     """
 
-    def __init__(self, runtime: AgentRuntime, name: str) -> None:
+    def __init__(self, runtime: AgentRuntime, team: AgentId, name: str) -> None:
         self._runtime = runtime
+        self._team = team
         self._name = name
         self._batches: list[_Batch] = []
         self._drafts: Drafts | None = None
 
     def task(self, run: CurrentRun, messages: Sequence[Said]) -> None:
-        """The task of a run; that of a nested team was seen already, where it was said."""
+        """The beginning of a run, with its task; that of a nested team was seen already, where it was said."""
         if run.parent is None:
-            self._add(
-                run,
-                Shown(turn=(0,), source="", attempt="", messages=list(messages), is_final=True, is_task=True),
+            began = RunBegan(team=self._team.type, conversation=self._team.key, run_id=run.run_id)
+            shown = Shown(
+                turn=(0,), source="", attempt="", messages=list(messages), is_final=True, is_task=True
             )
+            self._add(run, shown.model_copy(update={"began": began}))
 
     def said(self, run: CurrentRun, messages: Sequence[Said]) -> None:
         """Something that the manager says or lets be seen."""

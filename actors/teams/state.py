@@ -12,6 +12,15 @@ from callboard.memory.llm_messages import LLMMessage
 from .thread import Entry
 
 
+def is_nothing(value: object) -> bool:
+    """Whether a field is None, and so is left out of what is stored.
+
+    A state that says `null` somewhere is read again before each commit, to see whether the field takes that back: with every
+    turn, and all of it.
+    """
+    return value is None
+
+
 class Speaking(BaseModel):
     """A member who was asked to speak and has not spoken.
 
@@ -47,6 +56,6 @@ class ConversationState(BaseModel):
     heard: dict[str, int] = Field(default_factory=dict)
     round_start: int = 0
     selection: dict[str, Any] = Field(default_factory=dict)
-    termination: dict[str, Any] | None = None
+    termination: dict[str, Any] | None = Field(default=None, exclude_if=is_nothing)
     thread: Log[Entry] = Log()
     context: Log[LLMMessage] = Log()

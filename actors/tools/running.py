@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -15,12 +14,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 from callboard.broker.errors import EncodeError, PayloadTooLargeError
 from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext, OnceRecorder
+from callboard.errors import CannotAskError
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
+from callboard.questions import Asking, Question, Suspended
 from callboard.runtime.steps import NumberedStep, running_context
+from callboard.runtime.taping import is_played, is_taped, note, played, taping
 
+from .approval import NeedsApproval, allowed
 from .asked import AskedCall, read_call
 from .calling import PASSED_ON, failed_result
 from .context import current_tool_context, tool_context
+from .cut_off import Beginning
 from .errors import ToolArgumentsError, ToolEndedError, ToolError, ToolReturnError, UnknownOutcomeError
 from .limits import run_limited
 from .results import ToolResult, error_result
@@ -67,6 +71,7 @@ async def run_tools(
     concurrency: int = CONCURRENCY,
     limits: ResultLimits = DEFAULT_LIMITS,
     if_unknown: Mapping[str, IfUnknown] | None = None,
+    needs_approval: Mapping[str, NeedsApproval] | None = None,
     on_event: OnToolEvent | None = None,
 ) -> list[FunctionExecutionResult]:
     """Run the calls that a model asked for.
@@ -78,6 +83,9 @@ async def run_tools(
 
     A call that a crash cut off before its result was recorded is made again. A tool for which that would be wrong takes a
     parameter ``idempotency_key: str``, which is the same then, and hands it on; or the model is told, see `if_unknown`.
+    A call that needs a person's approval waits for it, see `NeedsApproval`; the others don't wait for that one, and are
+    not made again when the answer comes.
+
     The context that tools get is one of their call: steps of `ctx.once` of two calls don't meet.
 
     Args:
@@ -92,6 +100,8 @@ async def run_tools(
         limits: How large a result may be, besides the limits of the workbench.
         if_unknown: By tool, what to do when its outcome is unknown after a crash, see `IfUnknown`; the default is "retry".
             "tell" and "ask" cost one more record for each call of the tool.
+        needs_approval: By tool, which of its calls a person has to allow before they are made, see `NeedsApproval`; for
+            others it is as the tool itself says.
         on_event: Awaited as things happen, those of different calls in any order. Calls whose results were recorded
             start and end as well. Its errors are raised.
 
@@ -101,14 +111,23 @@ async def run_tools(
         they are in the events.
 
     Raises:
+        NobodyAnswersError: A call has to be allowed, and nobody can be asked (a RuntimeError).
         asyncio.CancelledError: The token, or the caller, was cancelled. All calls have ended then.
         FencedError: This worker has lost the message that it handles; another one has it.
         ServerUnavailableError: The server of the bus was lost.
     """
     found = ctx or running_context()
     token = cancellation_token or (None if found is None else found.cancellation_token)
-    answer = _Answer(workbench, found, runtime, token, timeout, limits, if_unknown or {}, on_event)
-    return await answer.run(calls, asyncio.Semaphore(concurrency))
+    answer = _Answer(
+        workbench, found, runtime, token, timeout, limits, if_unknown or {}, needs_approval or {}, on_event
+    )
+    return await answer.run(calls, _Room(concurrency))
+
+
+class _Room(asyncio.Semaphore):
+    """So many calls at a time; none when the handler has ended to wait for an answer."""
+
+    is_over = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +141,10 @@ class _Answer:
     timeout: float | None
     limits: ResultLimits
     if_unknown: Mapping[str, IfUnknown]
+    needs_approval: Mapping[str, NeedsApproval]
     on_event: OnToolEvent | None
 
-    async def run(
-        self, calls: Sequence[FunctionCall], room: asyncio.Semaphore
-    ) -> list[FunctionExecutionResult]:
+    async def run(self, calls: Sequence[FunctionCall], room: _Room) -> list[FunctionExecutionResult]:
         keys = [_key(call, number) for number, call in enumerate(calls)]
         works: dict[object, Coroutine[Any, Any, ToolResult]] = {}
         for key, call in zip(keys, calls, strict=True):
@@ -140,13 +158,20 @@ class _Answer:
         what = json.dumps([call.id, call.name, call.arguments]).encode()
         return NumberedStep.begin(f"tool:{hashlib.sha256(what).hexdigest()[:DIGITS]}", self.context)
 
-    async def _one(
-        self, call: FunctionCall, step: NumberedStep | None, room: asyncio.Semaphore
-    ) -> ToolResult:
+    async def _one(self, call: FunctionCall, step: NumberedStep | None, room: _Room) -> ToolResult:
         async with room:
-            await self._tell(ToolEvent("started", call))
-            result = await self._result(call, step)
-            await self._tell(ToolEvent("ended", call, result=result))
+            # guard: no call begins where the handler has ended to wait for an answer
+            if room.is_over:
+                raise Suspended
+            try:
+                await self._tell(ToolEvent("started", call))
+                result = await self._result(call, step)
+                if is_taped():
+                    note("tool", _described(call), result.model_dump(mode="json"))
+                await self._tell(ToolEvent("ended", call, result=result))
+            except Suspended:
+                room.is_over = True
+                raise
             return result
 
     async def _tell(self, event: ToolEvent) -> None:
@@ -159,7 +184,7 @@ class _Answer:
         except ToolArgumentsError as error:
             return error_result(call.name, error)
         if step is None:
-            return await self._call(call, asked)
+            return await self._unless_refused(call, asked)
         # guard: what a tool returned is recorded before the model reads it
         return await self._recorded(call, asked, step)
 
@@ -167,7 +192,7 @@ class _Answer:
         made: list[ToolResult] = []
 
         async def make() -> ToolResult:
-            made.append(await self._unless_unknown(call, asked, step))
+            made.append(await self._unless_refused(call, asked, step))
             return made[0]
 
         try:
@@ -180,22 +205,53 @@ class _Answer:
             again = self._step(call)
             return instead if again is None else await again.run(_same, instead)
 
+    async def _unless_refused(
+        self, call: FunctionCall, asked: AskedCall, step: NumberedStep | None = None
+    ) -> ToolResult:
+        needs = self._needs_approval(asked.name)
+        name = f"tool:{call.id}" if step is None else step.full_name
+        try:
+            if needs is not None:
+                parameters = await self._parameters(asked.name)
+                asked = await allowed(asked, needs, parameters, f"{name}:approval", self.context, self.token)
+        except ToolError as error:
+            return error_result(asked.name, error)
+        return await (self._call(call, asked) if step is None else self._unless_unknown(call, asked, step))
+
+    async def _parameters(self, tool: str) -> Mapping[str, Any]:
+        schemas = await self.workbench.list_tools()
+        return next((dict(one.get("parameters", {})) for one in schemas if one["name"] == tool), {})
+
+    def _needs_approval(self, tool: str) -> NeedsApproval | None:
+        """None: nothing is said about it."""
+        given = self.needs_approval.get(tool)
+        return given if given is not None else self.workbench.approval_of(tool) or None
+
     async def _unless_unknown(self, call: FunctionCall, asked: AskedCall, step: NumberedStep) -> ToolResult:
-        if self.if_unknown.get(asked.name) in NOT_AGAIN:
-            mine = secrets.token_hex(8)
-            begun = await step.context.once(f"{step.full_name}:begun", _same, mine)
-            # guard: a call that a crash cut off is not made again unasked
-            if begun != mine:
-                return error_result(asked.name, UnknownOutcomeError(asked.name))
-        return await self._call(call, asked, step)
+        unknown = self.if_unknown.get(asked.name, "retry")
+        if unknown not in NOT_AGAIN:
+            return await self._call(call, asked, step)
+        beginning = Beginning(step, asked, unknown, self.token)
+        try:
+            await beginning.mark()
+        except UnknownOutcomeError as error:
+            return error_result(asked.name, error)
+        try:
+            return await self._call(call, asked, step)
+        except Suspended:
+            await beginning.leave()
+            raise
 
     async def _call(
         self, call: FunctionCall, asked: AskedCall, step: NumberedStep | None = None
     ) -> ToolResult:
+        if is_played():
+            return ToolResult.model_validate(played("tool", _described(call)))
         context = self.context if step is None else _context_of(step)
         key = None if step is None else step.context.idempotency_key(step.full_name)
         runtime = self.runtime or current_tool_context().runtime
-        with tool_context(context, runtime=runtime, idempotency_key=key):
+        may = "" if self._needs_approval(asked.name) is None else asked.name
+        with tool_context(context, runtime=runtime, idempotency_key=key, allowed=may), taping(None):
             try:
                 work = partial(self._work, call, asked)
                 return await run_limited(asked.name, work, self.token, self.timeout)
@@ -251,6 +307,16 @@ class _RecorderOfCall:
 
     async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         return await self.recorder(self.prefix + name, call)
+
+    async def ask(self, question: Question[T], prefix: str = "") -> T:
+        if not isinstance(self.recorder, Asking):
+            raise CannotAskError("nothing records what this tool does; ask in a handler of an agent")
+        return await self.recorder.ask(question, self.prefix + prefix)
+
+
+def _described(call: FunctionCall) -> dict[str, Any]:
+    """A call as a tape has it."""
+    return {"id": call.id, "name": call.name, "arguments": call.arguments}
 
 
 async def _same(value: T) -> T:

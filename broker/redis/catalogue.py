@@ -65,7 +65,7 @@ OF_THE_NAMESPACE = (
     KeyKind(
         "config",
         "hash",
-        "`shards`, `layout`: fixed for the namespace; where to go on: `sweep:<stream>`, `leaving`, `scan <type>`, ...",
+        "`shards`, `layout`: fixed for the namespace; where to go on: `sweep:<stream>`, `leaving`, `runs`, `scan <type>`",
         publisher="hget",
     ),
     KeyKind(
@@ -95,6 +95,11 @@ OF_THE_NAMESPACE = (
         publisher="hget",
     ),
     KeyKind("grown", "set", "streams that were read from since a beat looked whether to trim them"),
+    KeyKind(
+        "runs",
+        "zset",
+        "run -> when its stream got its first entry, server ms; it leaves some time after the stream",
+    ),
     KeyKind("workers", "zset", "worker -> when its lease ends, server ms"),
     KeyKind(
         "beats",
@@ -107,6 +112,12 @@ OF_THE_NAMESPACE = (
         "zset",
         "`m|<name>`, a delayed message, or `k|<type>|<key>`, an agent that backs off -> when it is due, server ms",
         publisher="zadd zcount",
+    ),
+    KeyKind(
+        "schedules",
+        "hash",
+        "`declared <name>` (JSON), `app <name>`, `next <name>` (due time, ms, and digest of its timetable), "
+        "`paused <name>`, `sent <name>` (ms), `count <name>`",
     ),
     KeyKind("events", "stream", "what the runtime did, about the last 10,000: event, of, what, more"),
     KeyKind(
@@ -132,6 +143,7 @@ OF_THE_NAMESPACE = (
         "window",
         publisher="pexpire pttl zadd",
     ),
+    KeyKind("inputs", "zset", "question (`input:<id>`) that is open -> when it was asked, server ms"),
     KeyKind("urgent", "hash", "`<type> <key>` -> reference of the reset that goes before everything else"),
     KeyKind(
         "blobs", "zset", "blob -> when to look whether a place still needs it, server ms", publisher="zadd"
@@ -181,6 +193,11 @@ OF_A_TYPE = (
     KeyKind("suspects:<type>", "list", "agents whose first entry may have ended workers: tried alone"),
     KeyKind(
         "shelved:<type>", "hash", "agent key -> queue that it belongs in, while something of it is paused"
+    ),
+    KeyKind(
+        "suspended:<type>",
+        "hash",
+        "agent key -> message whose handler waits for an answer; the agent is busy then, with no worker",
     ),
     KeyKind(
         "newer:<type>",
@@ -236,7 +253,15 @@ OF_ONE_THING = (
     KeyKind(
         "once:<type>:<message>",
         "hash",
-        "`.<name>`: what ctx.once recorded; `><id>`: sent before the commit; `!<entry>`: how a nested request ended",
+        "`.<name>`: what ctx.once recorded; `><id>`: sent before the commit; `!<entry>`: how a nested request ended; "
+        "`?<name>`: a question of ctx.ask. Of a message that asked something it stays until the message ends",
+        "window",
+    ),
+    KeyKind(
+        "input:<id>",
+        "hash",
+        "a question of ctx.ask: status, type, key, message, run, name, question, schema, choices, to, details, default, "
+        "asked, expires; answer, by, at. Until its message ends it stays",
         "window",
     ),
     KeyKind(

@@ -30,6 +30,7 @@ class Keys:
 
 
 CONTROL = "control"  # the suffix of the stream of orders to workers
+RUNS = "runs"  # the suffix of the list of runs
 
 
 def topic(topic_type: str) -> str:

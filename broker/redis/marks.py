@@ -41,6 +41,11 @@ class Mark(StrEnum):
         "it waits for a worker that knows its message in this version, or is a dead letter if no process ever knew it",
         "message, version, then as for a dead letter",
     )
+    SUSPEND = (
+        "U",
+        "its handler waits for an answer: it is parked again, and no worker gets it before one comes",
+        "message id, attempts so far, first attempt (ms or ''), when to wake it (server ms) or '', count, ids of questions",
+    )
     # What goes with it.
     MORE = "M", "the worker holds more entries of this agent"
     TRIED = "T", "the entry was tried before: its attempts are forgotten"
@@ -87,7 +92,7 @@ class Mark(StrEnum):
     )
 
 
-ENDINGS = (Mark.COMMIT, Mark.DEAD_LETTER, Mark.RETRY, Mark.RELEASE, Mark.WAIT)
+ENDINGS = (Mark.COMMIT, Mark.DEAD_LETTER, Mark.RETRY, Mark.RELEASE, Mark.WAIT, Mark.SUSPEND)
 
 
 def marks_of(mode: str) -> list[Mark]:

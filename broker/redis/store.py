@@ -90,12 +90,26 @@ class RedisStore:
         scope, unit, most, used = (value.decode() for value in refused)
         return scope, unit, float(most), float(used)
 
+    async def begin(self, hold_id: str, scopes: Sequence[str], seconds: float) -> bool:
+        """Begins a request in scopes without limits; False: one of them has one. `callboard.models.stores`."""
+        return bool(await self._run_again(["begin", hold_id, _ms(seconds), *scopes]))
+
     async def settle(
-        self, hold_id: str, scopes: Sequence[str], amounts: Mapping[str, float], seconds: float
+        self,
+        hold_id: str,
+        scopes: Sequence[str],
+        amounts: Mapping[str, float],
+        seconds: float,
+        part: str = "",
     ) -> None:
         """Ends a hold, with what was used in its place: `callboard.models.stores`."""
-        used = [part for field, amount in amounts.items() for part in (field, repr(amount))]
-        await self._run_again(["settle", hold_id, _ms(seconds), len(scopes), *scopes, *used])
+        used = [word for field, amount in amounts.items() for word in (field, repr(amount))]
+        await self._run_again(["settle", hold_id, _ms(seconds), part, len(scopes), *scopes, *used])
+
+    def is_same(self, link: Link) -> bool:
+        """Whether a connection leads to the same server and namespace."""
+        mine = self._link
+        return (mine.endpoint, mine.keys.of("")) == (link.endpoint, link.keys.of(""))
 
     async def _run_again(self, arguments: Sequence[Any]) -> Any:
         """Runs the ledger's function, again when the connection breaks before its answer: it is safe to repeat."""

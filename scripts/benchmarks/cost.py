@@ -22,8 +22,16 @@ from .site import PATIENCE, ROOT
 
 NODE: Final = Path(__file__).with_name("cost_node.py")
 SPENDERS: Final = ("python", "server")
-COUNTS: Final = {"publish": 20_000, "handle": 20_000, "relay": 15_000, "ask": 10_000, "ask-alone": 2_000}
-"""Messages of one measurement, by way."""
+COUNTS: Final = {
+    "publish": 20_000,
+    "handle": 20_000,
+    "relay": 15_000,
+    "fan": 30_000,
+    "ask": 10_000,
+    "ask-alone": 2_000,
+    "team": 2_000,
+}
+"""Messages of one measurement, by way; of a team: turns."""
 
 
 class Round(NamedTuple):

@@ -18,7 +18,7 @@ from callboard import AgentId, TopicId
 from callboard.broker import BrokerSettings
 from callboard.cli.sessions import run
 from callboard.runtime.runtime import RedisAgentRuntime
-from scripts.benchmarks.messages import app, small
+from scripts.benchmarks.messages import FAN, app, small
 
 NAMESPACE = "cost"
 AT_ONCE, KEYS = 100, 100  # tasks that publish or ask; agents of each type
@@ -82,13 +82,15 @@ def _as_a_worker() -> AbstractContextManager[None]:
     return frozen()
 
 
-async def handle(url: str, count: int, meter: Meter, agent_type: str = "sink", topic: str = "in") -> None:
-    """A backlog that is handled by one worker."""
-    async with _runtime(url, agent_type):
+async def handle(
+    url: str, count: int, meter: Meter, types: tuple[str, ...] = ("sink",), topic: str = "in"
+) -> None:
+    """A backlog that is handled by one worker; `count` deliveries in all."""
+    async with _runtime(url, *types):
         pass
     async with _runtime(url) as runtime:
-        await _publish_all(runtime, topic, count)
-    async with _runtime(url, agent_type) as runtime:
+        await _publish_all(runtime, topic, count // len(types))
+    async with _runtime(url, *types) as runtime:
         with _as_a_worker(), meter.running():
             runtime.start()
             await runtime.stop_when(lambda: runtime.handled >= count)
@@ -96,7 +98,12 @@ async def handle(url: str, count: int, meter: Meter, agent_type: str = "sink", t
 
 async def relay(url: str, count: int, meter: Meter) -> None:
     """The same by a handler that publishes one message for each."""
-    await handle(url, count, meter, "relay", "relayed")
+    await handle(url, count, meter, ("relay",), "relayed")
+
+
+async def fan(url: str, count: int, meter: Meter) -> None:
+    """Each message to ten types; the cost is that of one delivery."""
+    await handle(url, count, meter, FAN, "fan")
 
 
 async def ask(url: str, count: int, meter: Meter, in_flight: int = AT_ONCE) -> None:
@@ -121,12 +128,31 @@ async def ask_alone(url: str, count: int, meter: Meter) -> None:
     await ask(url, count, meter, 1)
 
 
+async def team(url: str, count: int, meter: Meter) -> None:
+    """Turns of a team of three whose members answer at once, with the reader in this process, too."""
+    from callboard import App
+    from callboard.teams import TeamClient
+    from scripts.benchmarks.team_app import canned
+
+    teams = App("teams")
+    for name, turns in (("few", KEYS), ("many", count)):
+        teams.team(canned(turns, name=name))
+    settings = BrokerSettings(namespace=NAMESPACE, url=url)
+    async with RedisAgentRuntime.from_app(teams, url, namespace=NAMESPACE, settings=settings) as runtime:
+        runtime.start()
+        await TeamClient(runtime, "few").run(task="go")
+        with _as_a_worker(), meter.running():
+            await TeamClient(runtime, "many").run(task="go")
+
+
 WAYS: dict[str, Callable[[str, int, Meter], Awaitable[None]]] = {
     "publish": publish,
     "handle": handle,
     "relay": relay,
+    "fan": fan,
     "ask": ask,
     "ask-alone": ask_alone,
+    "team": team,
 }
 
 

@@ -6,6 +6,7 @@ import asyncio
 import sys
 
 from callboard.cli.sessions import run
+from callboard.process.frozen import frozen
 from callboard.runtime.runtime import RedisAgentRuntime
 
 from .team_app import app
@@ -14,10 +15,11 @@ from .team_app import app
 async def work(url: str, namespace: str, agent_type: str) -> None:
     """Works until its input ends."""
     async with RedisAgentRuntime.from_app(app, url, namespace=namespace, types=[agent_type]) as runtime:
-        runtime.start()
-        await runtime.ready()
-        print("ready", flush=True)
-        await asyncio.to_thread(sys.stdin.readline)
+        with frozen():  # as `callboard worker` does
+            runtime.start()
+            await runtime.ready()
+            print("ready", flush=True)
+            await asyncio.to_thread(sys.stdin.readline)
 
 
 if __name__ == "__main__":

@@ -17,17 +17,17 @@ Rule = Literal["stays", "expires", "goes"]
 # stays: bounded, or the user's own. expires: has a TTL. goes: is removed when its work is done.
 KINDS: Final[tuple[tuple[str, Rule], ...]] = (
     (r"clock|epoch|topics|prefixes|types|config|workers|beats|events|control|accepts", "stays"),
-    (r"grown", "stays"),
+    (r"grown|runs|schedules", "stays"),
     (r"chores", "goes"),
     (r"paused|cancelled", "stays"),  # until it is resumed; as long as requests may wait
     (r"(topic|inbox|dead|streams|fresh|bell|cursor|stats):[^:]+", "stays"),
     (r"state:[^:]+:.+", "stays"),
     (r"log:[^:]+:.*:.+", "stays"),
     (r"worker:.+", "stays"),
-    (r"dedupe|sent:.+|run:.+|call:.+|once:[^:]+:.+|reply:.+|rate:.+", "expires"),
+    (r"dedupe|sent:.+|run:.+|input:.+|call:.+|once:[^:]+:.+|reply:.+|rate:.+", "expires"),
     (r"(busy|parked|ready|suspects|early|tries):[^:]+", "goes"),
     (r"wait:[^:]+:.*|own:.+|timers|timer:.+", "goes"),
-    (r"shelved:[^:]+|urgent(:[^:]+)?|newer:[^:]+|leaving|resumed", "goes"),
+    (r"shelved:[^:]+|urgent(:[^:]+)?|newer:[^:]+|suspended:[^:]+|inputs|leaving|resumed", "goes"),
     (r"blobs|blob:.+|nested:.+", "goes"),
     (r"store:.+", "stays"),
 )

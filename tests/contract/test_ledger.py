@@ -56,3 +56,23 @@ async def test_what_a_dead_worker_held_does_not_stand_in_the_way_of_its_message(
     await RedisStore(driver.transport.admin).settle("ab@1/1", SCOPES, {"prompt_tokens": 4}, DAY)
     used = await RedisStore(driver.transport.admin).table("usage:run:1")
     assert float(used["prompt_tokens"]) == 4, "counted all the same, should it have been alive"
+
+
+async def test_what_begins_without_a_hold_begins_in_no_scope_that_has_a_limit(driver: ServerDriver) -> None:
+    store = RedisStore(driver.transport.admin)
+    assert await store.begin("r", SCOPES, DAY)
+    await store.settle("r", SCOPES, {"requests": 1, "usd": 0.5}, DAY, "poets.writer gpt 4")
+    assert float((await store.table("usage:run:1"))["poets.writer gpt 4 usd"]) == 0.5
+    assert "poets.writer gpt 4 usd" not in await store.table("usage:total"), "it would grow for ever"
+
+    await store.put("usage:run:1", "limit_usd", b"9", DAY)
+    assert not await store.begin("s", SCOPES, DAY)
+    assert await store.table("held:total") == {}
+
+
+async def test_no_limit_in_money_covers_what_has_no_price(driver: ServerDriver) -> None:
+    store = RedisStore(driver.transport.admin)
+    unknown = {"tokens": 5.0, "usd": -1.0}
+    assert await store.hold("r", SCOPES, unknown, [("run:1", "tokens", 35)], DAY) is None
+    await store.put("usage:run:1", "limit_usd", b"9", DAY)
+    assert await store.hold("s", SCOPES, unknown, [], DAY) == ("run:1", "usd", 9.0, 0.0)

@@ -417,3 +417,94 @@ async def _blocked(runtime: RedisAgentRuntime) -> list[str]:
     listed = (await runtime.transport.admin.command("CLIENT", "LIST")).decode().splitlines()
     fields = [dict(pair.partition("=")[::2] for pair in line.split()) for line in listed]
     return [one["id"] for one in fields if one["name"] == "callboard-run" and "b" in one["flags"]]
+
+
+# The list
+
+
+async def listed(runtime: RedisAgentRuntime, limit: int = 100, before: str | None = None) -> list[str]:
+    return [run.id for run in await runtime.list_runs(limit=limit, before=before)]
+
+
+async def test_runs_are_listed_the_newest_first(runtimes: Runtimes) -> None:
+    runtime = await opened(runtimes)
+    for run in ("b", "a", "c"):
+        await runtime.write_run(run, notes("first", "more"))
+        await runtime.write_run(run, notes("last"))
+    newest, *_ = found = await runtime.list_runs()
+    assert {run.id for run in found} == {"a", "b", "c"}
+    assert found == sorted(found, key=lambda run: (run.began, run.id), reverse=True)
+    assert (newest.entries, newest.first, newest.last) == (3, Note(text="first"), Note(text="last"))
+    assert newest.began <= newest.changed
+
+
+async def test_pages_of_runs_that_began_in_one_ms_miss_none(runtimes: Runtimes) -> None:
+    runtime = await opened(runtimes)
+    await asyncio.gather(*(runtime.write_run(f"run-{number:03}", notes("a")) for number in range(250)))
+    found = await listed(runtime, 120)
+    while page := await listed(runtime, 120, found[-1]):
+        found += page
+    assert len(found) == 250
+    assert len(set(found)) == 250
+
+
+async def test_a_run_that_is_not_listed_is_no_place_in_the_list(runtimes: Runtimes) -> None:
+    runtime = await opened(runtimes)
+    with pytest.raises(SettingValueError, match="the id of a run that is listed"):
+        await runtime.list_runs(before="none")
+
+
+async def test_a_run_that_is_deleted_leaves_the_list(runtimes: Runtimes) -> None:
+    runtime = await opened(runtimes)
+    await runtime.write_run(RUN, notes("a"))
+    await runtime.delete_run(RUN)
+    assert await listed(runtime) == []
+    assert await stored(runtime, "runs") == []
+
+
+async def test_runs_whose_streams_went_by_themselves_leave_the_list(runtimes: Runtimes) -> None:
+    runtime = await opened(runtimes, run_retention=0.05)
+    for number in range(30):
+        await runtime.write_run(f"run-{number}", notes("a"))
+    admin, of = runtime.transport.admin, runtime.transport.keys.of
+
+    async def are_gone() -> bool:
+        return await stored(runtime, "run:") == []
+
+    await eventually(are_gone)
+    for number in range(12):
+        await runtime.write_run(f"new-{number}", notes("a"))
+    assert await admin.command("ZCARD", of("runs")) <= 12 + 4
+    assert all(name.startswith("new-") for name in await listed(runtime))
+
+
+# What a person adds with an id of the server's time
+
+
+async def test_an_entry_that_no_event_can_follow_stops_neither_writers_nor_readers(
+    runtimes: Runtimes,
+) -> None:
+    runtime = await opened(runtimes)
+    admin, key = runtime.transport.admin, runtime.transport.keys.of(f"run:{RUN}")
+    await runtime.write_run(RUN, notes("a", "b"))
+    await runtime.write_run(RUN, notes("c"), tag="1")
+    await runtime.write_run(RUN, [], settles="1")
+    async with runtime.read_run(RUN) as reading:
+        assert await take(reading, 1) == ["a"]
+        await admin.command("XADD", key, "*", "junk", "1")
+        assert [text for _, text, _ in await shown(runtime)] == ["a", "b"]
+        taking = asyncio.create_task(take(reading, 3))
+        number = await runtime.write_run(RUN, notes("d"))
+        await runtime.write_run(RUN, notes("e"))
+        assert number > 3
+        assert await taking == ["b", "d", "e"]
+    assert await listed(runtime) == [RUN]
+
+
+async def test_a_stream_that_a_person_began_becomes_that_of_the_run(runtimes: Runtimes) -> None:
+    runtime = await opened(runtimes)
+    await runtime.transport.admin.command("XADD", runtime.transport.keys.of(f"run:{RUN}"), "*", "junk", "1")
+    assert await shown(runtime) == []
+    await runtime.write_run(RUN, notes("a"))
+    assert [text for _, text, _ in await shown(runtime)] == ["a"]
+    assert await listed(runtime) == [RUN]

@@ -1,14 +1,11 @@
 """A team of three assistants for tests that kill its processes: a tool that writes lines, a memory, and streamed answers.
 
-``DIES_AT`` names steps of the turn loop, `<type> <step>`, separated by commas: a process of that type kills itself with -9
-when it reaches the step, once in the folder ``DEATHS``.
+Where they die, dying.py is told.
 """
 
 from __future__ import annotations
 
 import os
-import signal
-import sys
 from pathlib import Path
 
 from callboard import App
@@ -16,7 +13,7 @@ from callboard.agents import AssistantAgent
 from callboard.memory import ListMemory, MemoryContent
 from callboard.models.openai import OpenAIChatCompletionClient
 from callboard.teams import RoundRobinGroupChat
-from callboard.teams.steps import watch_steps
+from tests.helpers.dying import die_where_told
 
 TURNS = 12
 
@@ -49,16 +46,4 @@ team = RoundRobinGroupChat(
 app.team(team)
 
 
-async def die(step: str) -> None:
-    mine = sys.argv[sys.argv.index("--type") + 1]
-    death = f"{mine} {step}"
-    if death not in os.environ["DIES_AT"].split(","):
-        return
-    mark = Path(os.environ["DEATHS"]) / death.replace(" ", "-")
-    if not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-if "DIES_AT" in os.environ:  # not in the process of a test that imports the team
-    watch_steps(die)
+die_where_told()

@@ -1,22 +1,16 @@
 """A writer and a critic, streamed from a small local model: for tests that kill their processes.
 
-``DIES_AT`` names a step of the turn loop, `<type> <step>`: a process of that type kills itself with -9 when it reaches the
-step, once in the folder ``DEATHS``.
+Where they die, dying.py is told.
 """
 
 from __future__ import annotations
-
-import os
-import signal
-import sys
-from pathlib import Path
 
 from callboard import App
 from callboard.agents import AssistantAgent
 from callboard.models import ModelInfo
 from callboard.models.openai import OpenAIChatCompletionClient
 from callboard.teams import RoundRobinGroupChat
-from callboard.teams.steps import watch_steps
+from tests.helpers.dying import die_where_told
 
 TURNS = 3  # writer, critic, writer
 TASK = "Write two sentences about a lighthouse at night."
@@ -50,15 +44,4 @@ team = RoundRobinGroupChat(
 app.team(team)
 
 
-async def die(step: str) -> None:
-    mine = sys.argv[sys.argv.index("--type") + 1]
-    if f"{mine} {step}" != os.environ.get("DIES_AT"):
-        return
-    mark = Path(os.environ["DEATHS"]) / "died"
-    if not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-if "DIES_AT" in os.environ:  # not in the process of a test that imports the team
-    watch_steps(die)
+die_where_told()

@@ -156,7 +156,7 @@ async def test_an_answer_that_was_recorded_is_not_asked_for_again(stage: Stage, 
             shown = [item async for item in stage.read()]
     finally:
         replacing.cancel()
-    assert (stage.deaths / "died").exists()
+    assert [mark.name for mark in stage.deaths.iterdir()] == [f"{CRITIC}-member-answers"]
     [at] = endings(shown)
     assert shown[at].source == "critic"
     assert len(proxy.exchanges) == TURNS, "each answer was asked for once"

@@ -96,6 +96,13 @@ LIMITS_MUTATIONS: Final = (
         (f"{LEDGER}test_requests_at_once_hold_no_more_than_there_is{ON}",),
     ),
     Mutation(
+        "a request begins without a hold where there is a limit",
+        "where there is a limit, nothing is used that was not set aside",
+        never,
+        (f"{LEDGER}test_what_begins_without_a_hold_begins_in_no_scope_that_has_a_limit{ON}",),
+        quick=False,
+    ),
+    Mutation(
         "what a request used is counted again",
         "what a request used is counted once",
         always,

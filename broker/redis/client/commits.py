@@ -11,7 +11,7 @@ from callboard.broker.delivery import Delivery
 from callboard.broker.encoding.claims import Claim
 from callboard.broker.envelope import Posting, encode
 from callboard.broker.outages import reason_of
-from callboard.broker.outcome import NOTHING, Commit, DeadLetter, LogChange, Outcome, Retry, Wait
+from callboard.broker.outcome import NOTHING, Commit, DeadLetter, LogChange, Outcome, Retry, Suspend, Wait
 from callboard.broker.redis import keys
 from callboard.broker.redis.marks import Mark
 from callboard.broker.runs import RunWrite
@@ -60,6 +60,11 @@ def as_done(delivery: Delivery, outcome: Outcome, is_free: bool, dedupe_window: 
         attempts = delivery.attempt if outcome.waited is None else delivery.attempt - 1
         reason = _writable(reason_of(outcome)[:200])
         return Done(delivery, Mark.RETRY + more, (delay, attempts, delivery.first_tried, reason))
+    if isinstance(outcome, Suspend):
+        # guard: a wait uses up no attempt
+        known = (outcome.message_id, delivery.attempt - 1, delivery.first_tried)
+        wake = "" if outcome.wake_at is None else outcome.wake_at
+        return Done(delivery, Mark.SUSPEND + more, (*known, wake, len(outcome.asked), *outcome.asked))
     return Done(delivery, Mark.RELEASE + more, ())
 
 

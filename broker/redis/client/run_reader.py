@@ -14,6 +14,8 @@ from .connection import Link
 BATCH: Final = 1000  # entries in one read
 BLOCK: Final = 5.0  # seconds that one read waits; then it looks whether its place is still there
 PAUSE: Final = 0.05  # seconds between two attempts to reach a server that is gone
+LOOK_AGAIN: Final = 0.25  # seconds between two looks at a stream to which a person added something
+OWN: Final = b"0-"  # ids of events begin with it
 NO_KEY: Final = "no such key"
 
 
@@ -83,9 +85,19 @@ class RunReader:
         if not answer:
             self._in_doubt = wait
             return [] if wait else None
-        records = [_record(raw) for raw in answer[0][1]]
+        # guard: what a person added with another kind of id is no event, and stops no reader
+        records = [record_of(raw) for raw in answer[0][1] if raw[0].startswith(OWN)]
+        if not records:
+            return await self._wait_for_writer(wait)
         self._last, self._at = records[-1].number, records[-1].at
         return records
+
+    async def _wait_for_writer(self, wait: bool) -> list[RunRecord] | None:
+        """What comes next was added by hand, with an id that no event has: it goes when the next event is written."""
+        if not wait:
+            return None
+        await asyncio.sleep(LOOK_AGAIN)
+        return []
 
     async def _next(self, wait: bool) -> Any:
         if not wait:
@@ -116,19 +128,21 @@ class RunReader:
             if NO_KEY not in str(error):
                 raise
             return 0
-        return _number(dict(zip(flat[::2], flat[1::2], strict=True))[b"last-generated-id"])
+        newest: bytes = dict(zip(flat[::2], flat[1::2], strict=True))[b"last-generated-id"]
+        # One that was added by hand hides it: nothing says that entries are missing.
+        return _number(newest) if newest.startswith(OWN) else self._last
 
     async def _is_another(self) -> bool:
         place = f"0-{self._last}"
         found = await self._link.command("XRANGE", self._key, place, place)
-        return bool(found) and self._at > 0 and _record(found[0]).at != self._at
+        return bool(found) and self._at > 0 and record_of(found[0]).at != self._at
 
     async def _last_known(self) -> int:
         """The newest number that was not written after the entry that was read last."""
         end = "+"
         while True:
             page = await self._link.command("XREVRANGE", self._key, end, "-", "COUNT", BATCH)
-            for record in map(_record, page):
+            for record in (record_of(raw) for raw in page if raw[0].startswith(OWN)):
                 if record.at <= self._at:
                     return record.number
             if len(page) < BATCH:
@@ -143,7 +157,8 @@ class RunReader:
 NAMES: Final = (b"at", b"type", b"v", b"body", b"tag")
 
 
-def _record(raw: Sequence[Any]) -> RunRecord:
+def record_of(raw: Sequence[Any]) -> RunRecord:
+    """An entry as the server gives it."""
     entry, flat = raw
     if len(flat) == 8 and tuple(flat[::2]) == NAMES[:4]:
         at, kind, version, body = flat[1::2]

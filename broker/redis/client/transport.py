@@ -32,6 +32,7 @@ from .connection import Link, Revive
 from .endpoint import Argument, Endpoint
 from .follower import StreamFollower
 from .heartbeat import Heartbeat, Pulse
+from .inputs import InputStore
 from .keeper import Keeper, Watch, can_keep
 from .lane import WorkerLane, as_words
 from .memory import server_of
@@ -77,6 +78,7 @@ class RedisTransport:
         user = user_in_names(self.endpoint.username)
         self.process = f"{user}:{socket.gethostname()}:{os.getpid()}:{os.urandom(8).hex()}"
         self.admin = self.link("admin")
+        self.inputs = InputStore(self.admin)
         self.claims = ClaimStore(self.link("claims"))
         self.nested = NestedRequests(self.link("nested"), self.process)
         self._nesting: set[asyncio.Task[None]] = set()

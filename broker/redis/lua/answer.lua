@@ -12,7 +12,7 @@ local function answer()
   if is_fenced(ARGV[1], ARGV[2]) then return 'FENCED' end
   local once, record = P .. 'once:' .. agent_type .. ':' .. message, P .. 'call:' .. id
   call('HSET', once, '!' .. entry, ending)
-  call('PEXPIRE', once, ARGV[7])
+  keep_at_least(once, ARGV[7])
   local known = call('HMGET', record, 'to', 'id')
   if not known[1] then return 'late' end
   if known[2] then return 'again' end

@@ -17,11 +17,24 @@ local function tell(what, of)
   call('XADD', P .. 'control', 'MAXLEN', '~', CONTROL_ENTRIES, '*', 'do', what, 'of', of)
 end
 
+-- What waits for an answer is given to a worker, which finds it cancelled.
+local function wake_for(message)
+  for _, agent_type in ipairs(call('HKEYS', P .. 'types')) do
+    for _, field in ipairs(call('HKEYS', P .. 'once:' .. agent_type .. ':' .. message)) do
+      local id = string.sub(field, 1, 1) == '?' and call('HGET', P .. 'once:' .. agent_type .. ':' .. message, field)
+      local key = id and call('HGET', P .. 'input:' .. id, 'key') or ''
+      -- guard: a message that waits for an answer can be cancelled
+      if call('HGET', P .. 'suspended:' .. agent_type, key) == message then go_on(agent_type, key) end
+    end
+  end
+end
+
 local function cancel()
   call('ZADD', P .. 'cancelled', ARGV[3], ARGV[2])
   local left = tonumber(ARGV[3]) - now()
   if call('PTTL', P .. 'cancelled') < left then call('PEXPIRE', P .. 'cancelled', text(left)) end
   tell('cancel', ARGV[2])
+  wake_for(ARGV[2])
   return 1
 end
 
@@ -71,7 +84,8 @@ local function reset()
   park_in_front(agent_type, key, { ref })
   -- An agent that was put aside because of a paused topic: the reset is not of that topic.
   local was_aside = call('HDEL', P .. 'shelved:' .. agent_type, key) == 1
-  if is_idle or was_aside then make_ready(agent_type, key) end
+  -- guard: a reset goes before an agent that waits for an answer
+  if not go_on(agent_type, key) and (is_idle or was_aside) then make_ready(agent_type, key) end
   tell('make way', 'key ' .. agent_type .. '/' .. key)
   save_clock()
   return 1

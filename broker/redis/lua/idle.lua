@@ -40,7 +40,9 @@ local function idle()
   local types, pending = call('HKEYS', P .. 'types'), 0
   table.sort(types)
   for _, agent_type in ipairs(types) do
-    pending = pending + call('HLEN', P .. 'busy:' .. agent_type) + call('ZCARD', P .. 'early:' .. agent_type)
+    -- What waits for a person is nothing left to do now.
+    local busy = call('HLEN', P .. 'busy:' .. agent_type) - call('HLEN', P .. 'suspended:' .. agent_type)
+    pending = pending + math.max(0, busy) + call('ZCARD', P .. 'early:' .. agent_type)
   end
   local unread, place = count_unread(types, ARGV[1] or '')
   local due = call('ZCOUNT', P .. 'timers', '-inf', now_as_text())

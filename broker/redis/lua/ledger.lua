@@ -1,14 +1,17 @@
 -- What models were used for, by scope: all, a client, an agent, a run. An amount is set aside before a request, and what was
 -- used takes its place afterwards. Both are safe to repeat.
 --
--- store:usage:<scope>  hash  requests, prompt_tokens, completion_tokens, usd, unpriced; limit_tokens, limit_usd
+-- store:usage:<scope>  hash  requests, prompt_tokens, completion_tokens, usd, unpriced; limit_tokens, limit_usd; of a run also
+--   `<agent> <model> <any of the first five>`
 -- store:held:<scope>   hash  id of a hold -> `<ends, ms> <tokens> <usd>`
 --
--- ARGV: 'hold', id of the hold, tokens, usd, how long it counts (ms), number of scopes, the scopes; then for each limit: scope,
+-- ARGV: 'hold', id of the hold, tokens, usd (-1: not known, and no limit in money allows it), how long it counts (ms), number of scopes, the scopes; then for each limit: scope,
 --   'tokens' or 'usd', and the most. The limits that a scope carries itself count as well. All scopes hold it, or none.
 -- Returns {}, or {scope, unit, limit, used and held by others} of the first limit that is too small.
--- ARGV: 'settle', id of the hold, how long the sums are kept (ms), number of scopes, the scopes; then for each amount: field,
---   number
+-- ARGV: 'begin', id of the hold, how long it counts (ms), the scopes
+-- Sets nothing aside: returns 1, and nothing happens and it returns 0, when one of the scopes carries a limit.
+-- ARGV: 'settle', id of the hold, how long the sums are kept (ms), `<agent> <model>` to count for in the scopes of runs or '',
+--   number of scopes, the scopes; then for each amount: field, number
 -- Returns in how many scopes it was counted.
 
 local FORGOTTEN = 86400000 -- ms behind its end after which the hold of a process that died is removed
@@ -75,9 +78,29 @@ local function read_arguments()
   return id, wanted, lasts, scopes, limits
 end
 
+local function set_aside(scopes, id, tokens, usd, lasts)
+  local value = text(now() + tonumber(lasts)) .. ' ' .. tokens .. ' ' .. usd
+  for _, scope in ipairs(scopes) do
+    call('HSET', held_key(scope), id, value)
+    call('PEXPIRE', held_key(scope), text(tonumber(lasts) + FORGOTTEN))
+  end
+end
+
+local function begin()
+  local id, lasts, scopes = ARGV[2], ARGV[3], {}
+  for i = 4, #ARGV do
+    local limits = call('HMGET', usage_key(ARGV[i]), 'limit_tokens', 'limit_usd')
+    -- guard: where there is a limit, nothing is used that was not set aside
+    if limits[1] or limits[2] then return 0 end
+    scopes[#scopes + 1] = ARGV[i]
+  end
+  set_aside(scopes, id, '0', '0', lasts)
+  return 1
+end
+
 local function hold()
   local id, wanted, lasts, scopes, limits = read_arguments()
-  local amounts = {}
+  local amount, amounts = { tokens = tonumber(wanted.tokens), usd = tonumber(wanted.usd) }, {}
   for _, scope in ipairs(scopes) do
     amounts[scope] = amounts_of(scope, id)
     add_own_limits(limits, scope, amounts[scope].own)
@@ -86,33 +109,35 @@ local function hold()
     local scope, unit, most = limit[1], limit[2], limit[3]
     local used = amounts[scope][unit]
     -- guard: a request that a budget might not cover is not made
-    if used + tonumber(wanted[unit]) > most then return { scope, unit, exact(most), exact(used) } end
+    if used + amount[unit] > most or amount[unit] < 0 then return { scope, unit, exact(most), exact(used) } end
   end
-  local value = text(now() + tonumber(lasts)) .. ' ' .. wanted.tokens .. ' ' .. wanted.usd
-  for _, scope in ipairs(scopes) do
-    call('HSET', held_key(scope), id, value)
-    call('PEXPIRE', held_key(scope), text(tonumber(lasts) + FORGOTTEN))
-  end
+  set_aside(scopes, id, wanted.tokens, exact(math.max(0, amount.usd)), lasts)
   return {}
 end
 
-local function count(scope, at, lasts)
-  for i = at, #ARGV, 2 do call('HINCRBYFLOAT', usage_key(scope), ARGV[i], ARGV[i + 1]) end
-  call('PEXPIRE', usage_key(scope), lasts)
+local function count(scope, at, lasts, part)
+  local key, is_run = usage_key(scope), string.sub(scope, 1, 4) == 'run:'
+  for i = at, #ARGV, 2 do
+    call('HINCRBYFLOAT', key, ARGV[i], ARGV[i + 1])
+    if is_run and part ~= '' then call('HINCRBYFLOAT', key, part .. ' ' .. ARGV[i], ARGV[i + 1]) end
+  end
+  call('PEXPIRE', key, lasts)
 end
 
 local function settle()
-  local id, lasts, scopes, counted = ARGV[2], ARGV[3], tonumber(ARGV[4]), 0
-  for i = 5, 4 + scopes do
+  local id, lasts, part, scopes, counted = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), 0
+  for i = 6, 5 + scopes do
     -- guard: what a request used is counted once
     if call('HDEL', held_key(ARGV[i]), id) == 1 then
-      count(ARGV[i], 5 + scopes, lasts)
+      count(ARGV[i], 6 + scopes, lasts, part)
       counted = counted + 1
     end
   end
   return counted
 end
 
-local function ledger() return ARGV[1] == 'hold' and hold() or settle() end
+local KINDS = { hold = hold, begin = begin, settle = settle }
+
+local function ledger() return KINDS[ARGV[1]]() end
 
 register('ledger', ledger)

@@ -29,7 +29,7 @@ local function nest()
   local suffix = 'nested:' .. agent_type .. ':' .. message
   local entry = call('XADD', P .. suffix, '*',
     entry_fields(id, ARGV[10], ARGV[11], ARGV[12], now_as_text(), ARGV[13], body))
-  call('PEXPIRE', P .. suffix, text(window))
+  keep_at_least(P .. suffix, window)
   if this.claims then keep_claim(body, suffix .. ' ' .. entry) end
   send_notice(to, ask)
   return 'added'

@@ -10,7 +10,7 @@ local function record()
   if is_fenced(ARGV[1], ARGV[2]) then return { 'FENCED' } end
   local key, field, result = P .. 'once:' .. ARGV[3] .. ':' .. ARGV[4], '.' .. ARGV[5], ARGV[6]
   local is_first = call('HSETNX', key, field, result) == 1
-  call('PEXPIRE', key, ARGV[7])
+  keep_at_least(key, ARGV[7])
   return { 'OK', is_first and result or call('HGET', key, field) }
 end
 

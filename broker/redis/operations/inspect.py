@@ -56,18 +56,20 @@ __all__ = [
     "paused",
     "recent",
     "timers",
+    "types_with_worker",
     "waiting",
 ]
 
 AT_ONCE = 200  # streams measured in one call
 PARKED_AT_ONCE = 1000  # parked entries in one answer
 TIMERS_AT_ONCE = 1000  # timers in one answer
-STREAMS = 11  # place of the streams among the facts of a type
+STREAMS = 12  # place of the streams among the facts of a type
 SUMS = (
     "running",
     "held",
     "parked",
     "backing_off",
+    "suspended",
     "done",
     "retried",
     "dead",
@@ -145,7 +147,8 @@ async def _counted(transport: RedisTransport, facts: Sequence[Any]) -> list[Any]
         busy = (await pages(transport, "HSCAN", f"busy:{of_type}"))[1::2]
         shelved = await transport.admin.command("HLEN", transport.keys.of(f"shelved:{of_type}"))
         held = sum(worker != b"" for worker in busy)
-        waits = len(busy) - held - shelved
+        suspended = rest[-1]
+        waits = len(busy) - held - shelved - suspended
         parked = sum(int(count) for count in (await pages(transport, "HSCAN", f"parked:{of_type}"))[1::2])
     streams = await pages(transport, "SSCAN", f"streams:{of_type}")
     return [name, settings, parked, resets, held, waits, *rest, streams]
@@ -153,12 +156,17 @@ async def _counted(transport: RedisTransport, facts: Sequence[Any]) -> list[Any]
 
 async def has_worker(transport: RedisTransport, agent_type: str) -> bool:
     """Whether a living worker runs an agent type."""
+    return agent_type in await types_with_worker(transport)
+
+
+async def types_with_worker(transport: RedisTransport) -> frozenset[str]:
+    """The agent types that living workers run."""
     admin, of = transport.admin, transport.keys.of
+    found: set[str] = set()
     for worker in await admin.command("ZRANGE", of("workers"), 0, -1):
         types = await admin.command("HGET", of(f"worker:{worker.decode()}"), "types")
-        if agent_type in (types or b"").decode().split():
-            return True
-    return False
+        found.update((types or b"").decode().split())
+    return frozenset(found)
 
 
 def paused(flat: Sequence[bytes]) -> tuple[Pause, ...]:
@@ -216,7 +224,7 @@ def _agent_type(
 ) -> AgentTypeView:
     name = facts[0].decode()
     parked, resets, held, waits, ready, suspects, letters = facts[2:9]
-    newer = facts[10]
+    newer, suspended = facts[10:12]
     stats = {field: int(value) for field, value in fields_of(facts[9]).items()}
     unfinished = outstanding(groups)
     # A heartbeat is up to a second old: what has ended since does not run.
@@ -232,6 +240,7 @@ def _agent_type(
         held=held,
         parked=parked,
         backing_off=max(0, waits - ready - suspects - newer),
+        suspended=suspended,
         done=stats.get("done", 0),
         retried=stats.get("retried", 0),
         dead=letters,

@@ -55,11 +55,22 @@ local function may_be_paused(agent_type, key)
     or is_any_topic_paused()
 end
 
+-- Whether the handler of what is parked first waits for an answer that has not come.
+local function waits_for_answer(agent_type, key)
+  local message = call('HGET', P .. 'suspended:' .. agent_type, key)
+  if not message then return false end
+  local record = P .. 'once:' .. agent_type .. ':' .. message
+  for _, field in ipairs(call('HKEYS', record)) do
+    if string.sub(field, 1, 1) == '?' and status_of(call('HGET', record, field)) == 'open' then return true end
+  end
+  return false
+end
+
 -- Whether a worker will take what is parked behind the agent.
 local function is_scheduled(agent_type, key)
   if is_in(P .. 'ready:' .. agent_type, key) or is_in(P .. 'suspects:' .. agent_type, key) then return true end
   if call('ZSCORE', P .. 'timers', 'k|' .. agent_type .. '|' .. key) then return true end
-  if waits_for_newer(agent_type, key) then return true end
+  if waits_for_newer(agent_type, key) or waits_for_answer(agent_type, key) then return true end
   return call('HEXISTS', P .. 'shelved:' .. agent_type, key) == 1
     and (may_be_paused(agent_type, key) or call('HEXISTS', P .. 'resumed', agent_type) == 1)
 end
@@ -87,10 +98,12 @@ local function settle(agent_type, key)
   if length == 0 then
     call('HDEL', P .. 'busy:' .. agent_type, key)
     call('HDEL', P .. 'shelved:' .. agent_type, key)
+    call('HDEL', P .. 'suspended:' .. agent_type, key)
   elseif is_scheduled(agent_type, key) then
     call('HSET', P .. 'busy:' .. agent_type, key, '')
   else
     call('HDEL', P .. 'shelved:' .. agent_type, key)
+    call('HDEL', P .. 'suspended:' .. agent_type, key)
     make_ready(agent_type, key)
   end
 end

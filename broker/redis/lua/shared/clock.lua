@@ -54,6 +54,11 @@ local function save_clock()
   if last_id then call('SET', P .. 'clock', last_id) end
 end
 
+-- The key stays for at least so long: what belongs to a message that waits for an answer stays for longer, see inputs.lua.
+local function keep_at_least(key, ms)
+  if call('PTTL', key) < tonumber(ms) then call('PEXPIRE', key, ms) end
+end
+
 -- An entry id as text that compares like the id.
 local function sortable(id)
   local ms, n = string.match(id, '^(%d+)%-(%d+)$')

@@ -81,6 +81,7 @@ local function bury(agent_type, suffix, id, values, letter)
   save_clock() -- not every function that buries does so at its end
   keep_claim(values[BODY], 'dead:' .. agent_type .. ' ' .. entry)
   call('HDEL', P .. 'tries:' .. agent_type, suffix .. ' ' .. id)
+  leave_questions('once:' .. agent_type .. ':' .. values[ID])
   call('HINCRBY', P .. 'stats:' .. agent_type, 'dead', 1)
   event('dead', agent_type, values[ID], letter.reason)
   if not letter.has_reply then answer_buried(agent_type, values, letter) end

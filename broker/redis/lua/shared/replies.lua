@@ -43,7 +43,8 @@ local function wait_again(id, process, window)
   local known = call('HMGET', P .. 'call:' .. id, 'to', 'id', 'type', 'from', 'head', 'body')
   -- guard: who asks again takes nobody's place
   local to = with_process(known[1], process)
-  begin_call(id, to, window)
+  call('HSET', P .. 'call:' .. id, 'to', to)
+  keep_at_least(P .. 'call:' .. id, text(window))
   if known[2] then send_reply(process, unpack(known, 2, 6)) end
 end
 

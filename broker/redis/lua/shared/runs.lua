@@ -2,9 +2,12 @@
 --
 -- run:<id>  stream  entries 0-1, 0-2, ...: at, type, v, body; a draft has a tag as well: it is shown while work is under way, and
 --                   goes when its writer says what came of it. The stream goes some time after it was last written to
+-- runs      zset    run -> when its stream got its first entry, server ms
+-- config    hash    `runs`: how many of the oldest runs were looked at, and are there still
 
 local MOST_SETTLED, PAGE = 2000, 500 -- entries that one write looks at for drafts, and how many of them at a time
 local WRITE = 7 -- arguments of a write, before those of its events
+local LOOKED_AT = 4 -- old runs that are looked at for each that begins: more than come, so that the list does not grow
 
 -- Removes the drafts whose tags begin with this, from the end back to a number.
 local function settle_drafts(key, prefix, since)
@@ -22,16 +25,69 @@ local function settle_drafts(key, prefix, since)
   bulk('XDEL', key, drafts)
 end
 
--- Adds an event; returns its id, or nil where the stream takes none: its key holds something else, or a person added an entry
--- with an id that ours can't follow.
+-- The last number that was given in a stream which has an entry of another kind behind it; none was above the number of all
+-- entries that there ever were.
+local function last_number(key)
+  local about = by_name(call('XINFO', 'STREAM', key))
+  local ours = call('XREVRANGE', key, '0-18446744073709551615', '-', 'COUNT', 1)[1]
+  local deleted = string.match(about['max-deleted-entry-id'], '^0%-(%d+)$')
+  local highest = ours and string.sub(ours[1], 3) or 0
+  return text(math.max(tonumber(highest), tonumber(deleted or 0), tonumber(about['entries-added'])))
+end
+
+-- Takes what a person added with ids that ours can't follow out of a stream, and lets ours go on where they were. A server
+-- never lets ids go back, so the stream is made anew from our entries.
+local function take_out_foreign(key)
+  local last, ours, from = last_number(key), {}, '0-1'
+  repeat
+    local page = call('XRANGE', key, from, '0-18446744073709551615', 'COUNT', PAGE)
+    for i = 1, #page do ours[#ours + 1] = page[i] end
+    from = '(' .. (page[#page] or { '0-1' })[1]
+  until #page < PAGE
+  call('DEL', key)
+  for i = 1, #ours do call('XADD', key, ours[i][1], unpack(ours[i][2])) end
+  if #ours > 0 and ours[#ours][1] == '0-' .. last then return end
+  -- Numbers of drafts that are gone are not given again.
+  redis.pcall('XADD', key, '0-' .. last, 'junk', '')
+  call('XDEL', key, '0-' .. last)
+end
+
+-- Adds an event; returns its id and whether something was taken out for it, or nil where the stream takes none: its key holds something else, or a person added an entry
+-- with the last id that there is.
 local function add_event(key, most, tag, at)
   local entry = { 'at', now_as_text(), 'type', ARGV[at], 'v', ARGV[at + 1], 'body', ARGV[at + 2] }
   if tag ~= '' then entry[9], entry[10] = 'tag', tag end
   local added = redis.pcall('XADD', key, 'MAXLEN', '~', most, '0-*', unpack(entry))
   local wrong = failure(added)
   if not wrong then return added end
-  if not is_wrong_type(wrong) and not string.find(wrong, 'equal or smaller', 1, true) then error(wrong, 0) end
+  local is_behind = string.find(wrong, 'equal or smaller', 1, true)
+  if not is_wrong_type(wrong) and not is_behind then error(wrong, 0) end
   note_unusable(key, wrong)
+  -- guard: an entry that a person added to a run stops nobody
+  if is_behind then
+    take_out_foreign(key)
+    added = redis.pcall('XADD', key, 'MAXLEN', '~', most, '0-*', unpack(entry))
+    if not failure(added) then return added, true end
+  end
+end
+
+-- A run that begins stands in the list of runs, and the oldest ones whose streams have gone by themselves leave it.
+local function list_run(run, kept_for)
+  local runs, at = P .. 'runs', tonumber(call('HGET', P .. 'config', 'runs') or 0)
+  call('ZADD', runs, now_as_text(), run)
+  local page, gone = call('ZRANGE', runs, text(at), text(at + LOOKED_AT - 1), 'WITHSCORES'), {}
+  local kept, before = at, now() - tonumber(kept_for)
+  for i = 1, #page, 2 do
+    if tonumber(page[i + 1]) > before then
+      kept = 0
+      break
+    end
+    if call('EXISTS', P .. 'run:' .. page[i]) == 0 then gone[#gone + 1] = page[i] else kept = kept + 1 end
+  end
+  -- guard: the list of runs forgets those that are gone
+  bulk('ZREM', runs, gone)
+  if #page < 2 * LOOKED_AT then kept = 0 end
+  if kept ~= at then call('HSET', P .. 'config', 'runs', text(kept)) end
 end
 
 -- The argument behind a write that begins with this one.
@@ -45,8 +101,10 @@ local function write_run(at)
   if settles ~= '' then settle_drafts(key, settles, ARGV[at + 5]) end
   local first = ''
   for i = at + WRITE, behind_write(at) - 1, 3 do
-    local added = add_event(key, most, tag, i)
+    local added, is_mended = add_event(key, most, tag, i)
     if not added then return nil end
+    -- guard: a run that begins is listed
+    if added == '0-1' or is_mended then list_run(ARGV[at], kept_for) end
     if first == '' then first = added end
   end
   -- guard: a run is kept for some time after its last event

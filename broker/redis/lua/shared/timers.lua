@@ -1,4 +1,4 @@
--- Timers that are due: delayed messages leave, agents that back off are ready.
+-- Timers that are due: delayed messages leave, agents that back off are ready, and those that waited too long for an answer.
 --
 -- timers        zset  `m|<name>` (a message) or `k|<type>|<key>` (an agent that backs off) -> when it is due, server ms
 -- timer:<name>  hash  `stream`, and the seven fields of the entry to come; the name is of the namespace's clock
@@ -34,7 +34,8 @@ local function fire_due()
     elseif kind == 'k' then
       local agent_type, key = string.match(rest, '^([^|]*)|(.*)$')
       -- The agent may run again already, if it was mended while it backed off: it is not made ready twice.
-      if call('HGET', P .. 'busy:' .. agent_type, key) == '' then make_ready(agent_type, key) end
+      -- guard: who waits for an answer is woken when its time is over
+      if not go_on(agent_type, key) and call('HGET', P .. 'busy:' .. agent_type, key) == '' then make_ready(agent_type, key) end
     end
     -- guard: a timer that fired is gone
     call('ZREM', P .. 'timers', due[i])

@@ -7,7 +7,7 @@
 -- of own:<worker>.
 
 local COMMIT_MORE = COMMIT .. MORE
-local COMES_BACK = { [RETRY] = true, [RELEASE] = true, [WAIT] = true }
+local COMES_BACK = { [RETRY] = true, [RELEASE] = true, [WAIT] = true, [SUSPEND] = true }
 
 local function own_fields(groups, ids, n)
   local fields = {}
@@ -80,10 +80,37 @@ local function acknowledge(worker, commits)
   end
 end
 
+-- Whether a handler that asked these questions has nothing to do but to wait.
+local function has_to_wait(back)
+  -- guard: a reset does not wait for an answer
+  if call('HEXISTS', P .. 'urgent', back.type .. ' ' .. back.key) == 1 then return false end
+  -- The order may have come when the handler had ended already.
+  -- guard: a message that was cancelled does not wait for an answer
+  if call('ZSCORE', P .. 'cancelled', back.message) then return false end
+  for _, id in ipairs(back.asked) do
+    -- guard: an answer that came before its handler waited is not lost
+    if status_of(id) ~= 'open' then return false end
+  end
+  return true
+end
+
+-- The agent waits for an answer, with no worker and in no list.
+local function suspend(back)
+  if not has_to_wait(back) then return make_ready(back.type, back.key) end
+  call('HSET', P .. 'busy:' .. back.type, back.key, '')
+  call('HSET', P .. 'suspended:' .. back.type, back.key, back.message)
+  -- guard: a wait ends when its question expires
+  if back.wake ~= '' then call('ZADD', P .. 'timers', back.wake, 'k|' .. back.type .. '|' .. back.key) end
+  -- Without these nobody would find it again.
+  if is_unusable('suspended:' .. back.type) or is_unusable('timers') then make_ready(back.type, back.key) end
+end
+
 -- Others may have the agent, now or when its time has come.
 local function let_go(turn, back)
   if back.newer then
     wait_for_newer(turn, back.type, back.key, back.newer)
+  elseif back.asked then
+    suspend(back)
   -- guard: a retry waits
   elseif back.delay > 0 then
     call('HSET', P .. 'busy:' .. back.type, back.key, '')

@@ -23,9 +23,12 @@ end
 -- The message is committed and never handled again: what it recorded and asked is not needed any more.
 local function forget_once(record)
   for _, field in ipairs(call('HKEYS', record)) do
-    if string.sub(field, 1, 1) == '>' then
+    local kind = string.sub(field, 1, 1)
+    if kind == '>' then
       local id = string.sub(field, 2)
       call('DEL', P .. 'call:' .. id, P .. 'blob:' .. id .. ':reply')
+    elseif kind == '?' then
+      leave_question(string.sub(record, #P + 1), field)
     end
   end
   -- guard: what ctx.once recorded goes with its message
@@ -80,6 +83,18 @@ WRITERS[RELEASE] = function(turn, i)
   call('HINCRBY', P .. 'stats:' .. turn.commits.group[i].type, 'released', 1)
   -- guard: a release counts no attempt
   give_back(turn, i, 0, string.find(turn.commits.mode[i], MORE, 1, true))
+end
+
+-- The handler has asked something and ended: it runs again when an answer comes. Nothing of this attempt is written.
+WRITERS[SUSPEND] = function(turn, i)
+  local group, message, attempts, first = turn.commits.group[i], read(turn), read(turn), read(turn)
+  if first == '' then first = now_as_text() end
+  -- guard: a message that waited for an answer is not too late
+  must('HSET', P .. 'tries:' .. group.type, ref_of(turn, i), tries_line(attempts, first, 0, 'waits for an answer'))
+  keep_replies('once:' .. group.type .. ':' .. message)
+  local back = give_back(turn, i, 0)
+  back.message, back.wake, back.asked = message, read(turn), {}
+  for n = 1, tonumber(read(turn)) do back.asked[n] = read(turn) end
 end
 
 -- A cancel that came while the handler ran: the requester was told that nothing happened.
@@ -179,6 +194,7 @@ local function skip(turn, mark)
     local _, after = read_logs('', '', at + 1)
     width = after - at
   end
+  if mark == SUSPEND then width = 5 + tonumber(ARGV[at + 4]) end
   if mark == CLAIMS then width = 2 + 2 * tonumber(ARGV[at + 1]) end
   if mark == OUTGOING then width = 1 + 8 * tonumber(ARGV[at]) end
   if mark == IDENTIFIED then width = 2 + 9 * tonumber(ARGV[at + 1]) end

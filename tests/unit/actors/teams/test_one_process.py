@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -257,3 +258,14 @@ def test_what_can_be_no_team(names: str, options: dict[str, Any], problem: str) 
 async def test_what_is_no_task(task: Any) -> None:
     with pytest.raises(ValueError, match=r"empty|Invalid message type|is no task"):
         await a_team().run(task=task)
+
+
+async def test_a_state_that_one_member_refuses_is_loaded_by_nobody() -> None:
+    team = a_team(max_turns=2)
+    await team.run(task="go")
+    saved = copy.deepcopy(dict(await team.save_state()))
+    saved["agent_states"]["a"]["agent_state"] = {"spoken": 7}
+    saved["agent_states"]["b"]["agent_state"] = {}
+    with pytest.raises(KeyError):
+        await team.load_state(saved)
+    assert [text.partition(":")[0] for text in texts(await team.run())] == ["c1", "a2"]

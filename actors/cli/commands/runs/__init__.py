@@ -1,0 +1,31 @@
+"""`callboard runs`: the runs of teams. One file for each command, and a line below.
+
+A command takes a run as `RunNames` and finds it with `chosen`: see show.py for one that reads, cancel.py for one that gives
+an order.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from callboard.cli.options import command
+
+from .cancel import cancel
+from .follow import follow
+from .listing import list_them
+from .pause import pause
+from .resume import resume
+from .show import show
+
+runs = typer.Typer(
+    help="Runs of teams: what is under way, what became of it, and orders to it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+command(runs, "list", list_them)
+command(runs, "show", show)
+command(runs, "follow", follow)
+command(runs, "cancel", cancel)
+command(runs, "pause", pause)
+command(runs, "resume", resume)

@@ -1,0 +1,155 @@
+"""Questions of handlers to people and other outsides: what is asked, how it is checked, and how a handler waits for it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
+
+from pydantic import PydanticInvalidForJsonSchema, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
+
+from .errors import InputValueError
+
+T = TypeVar("T")
+DIGITS: Final = 16  # of a digest that names a question: 64 bits, for those of one handler
+MOST: Final = 1_000_000  # bytes of what is shown with a question
+
+
+class Unset(Enum):
+    """What stands for a value that was not given, where None is one."""
+
+    UNSET = "unset"
+
+
+UNSET: Final = Unset.UNSET
+
+
+class Suspended(BaseException):
+    """The handler has asked something and ends here: it runs again when the answer has come.
+
+    The runtime raises it out of `ctx.ask`, and ends the delivery by it. Let it pass, as you would CancelledError; what
+    catches it changes nothing, since the attempt is over and nothing of it is committed.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[T]):
+    """What a handler asks.
+
+    Attributes:
+        text: The question.
+        name: Tells the questions of one handler apart; "": a digest of the text and its number.
+        answer: What an answer is: it is read from JSON by this.
+        choices: The answers there are; () for any.
+        to: Who may answer; () for anybody.
+        timeout: Seconds until it expires; None: never.
+        default: JSON of what is taken then; None: none.
+        details: JSON of what is shown to who answers; "" for nothing.
+    """
+
+    text: str
+    name: str
+    answer: TypeAdapter[T]
+    choices: tuple[str, ...] = ()
+    to: tuple[str, ...] = ()
+    timeout: float | None = None
+    default: str | None = None
+    details: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        *,
+        name: str | None,
+        choices: Sequence[str] | None,
+        answer_type: type[T],
+        to: str | Sequence[str] | None,
+        timeout: float | None,
+        default: T | Unset,
+        details: Mapping[str, Any] | None,
+    ) -> Question[T]:
+        """Checks what was given to `ctx.ask`.
+
+        Raises:
+            InputValueError: A choice, the default or the details can't be what they are.
+        """
+        if not text or (timeout is not None and not timeout > 0) or name == "":
+            raise InputValueError(
+                "", "a question has a text, a name that is not empty, and a timeout above 0"
+            )
+        names = (to,) if isinstance(to, str) else tuple(to or ())
+        adapter = TypeAdapter(answer_type)
+        shown = None if default is UNSET else _json(adapter, default)
+        if shown is not None and choices and json.loads(shown) not in choices:
+            raise InputValueError("", "its default is none of its choices")
+        told = "" if details is None else _json(_ANYTHING, dict(details))
+        if len(text) + len(told) > MOST:
+            raise InputValueError("", f"what is shown with it has more than {MOST:,} bytes")
+        return cls(text, name or "", adapter, tuple(choices or ()), names, timeout, shown, told)
+
+    @property
+    def digest(self) -> str:
+        """What names it when nothing else does."""
+        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
+
+    @property
+    def schema(self) -> str:
+        """JSON schema of an answer; `{}` where there is none of its class."""
+        try:
+            return json.dumps(self.answer.json_schema())
+        except PydanticInvalidForJsonSchema:
+            return "{}"
+
+    def read(self, input_id: str, answer: str) -> T:
+        """The answer as the handler gets it.
+
+        Raises:
+            InputValueError: It is not of the class that was asked for.
+        """
+        try:
+            return self.answer.validate_json(answer)
+        except ValidationError as error:
+            raise InputValueError(input_id, f"{error.errors()[0]['msg']}") from None
+
+
+def suspends(error: BaseException) -> bool:
+    """Whether a handler ends with this to wait for an answer: a task group makes a group of it."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(Suspended) is not None
+    return isinstance(error, Suspended)
+
+
+@runtime_checkable
+class Asking(Protocol):
+    """Asks for a handler, and lets it wait without a process."""
+
+    async def ask(self, question: Question[T], prefix: str = "") -> T:
+        """The answer; while there is none, this does not return: the handler ends. `prefix` comes before the name."""
+        ...
+
+
+_ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
+
+
+def _json(adapter: TypeAdapter[Any], value: Any) -> str:
+    try:
+        return adapter.dump_json(value).decode()
+    except (PydanticSerializationError, UnicodeEncodeError) as error:
+        raise InputValueError("", f"its default or its details can't be written as JSON: {error}") from None
+
+
+def as_json(value: Any) -> str:
+    """An answer as it is kept.
+
+    Raises:
+        InputValueError: It can't be written as JSON.
+    """
+    try:
+        return to_json(value).decode()
+    except (PydanticSerializationError, ValueError) as error:
+        raise InputValueError("", f"it can't be written as JSON: {error}") from None

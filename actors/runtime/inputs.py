@@ -1,0 +1,119 @@
+"""The questions of a namespace, for those who answer them: from any process, whether or not one runs that asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from callboard.broker import AgentId
+from callboard.broker.inputs import InputStatus
+from callboard.broker.redis.client.inputs import Refusal
+from callboard.broker.redis.client.transport import RedisTransport
+from callboard.errors import (
+    InputAnsweredError,
+    InputExpiredError,
+    InputRequestUnknownError,
+    InputWithdrawnError,
+    NotAllowedToAnswerError,
+)
+from callboard.inputs import InputRequest
+from callboard.questions import as_json
+
+
+class Inputs:
+    """Questions that handlers asked with `ctx.ask`.
+
+    ```python
+    for request in await runtime.inputs.list():
+        print(request.id, request.question)
+    await runtime.inputs.answer(request.id, "yes", by="ada")
+    ```
+
+    Args:
+        connect: returns the open transport.
+    """
+
+    def __init__(self, connect: Callable[[], Awaitable[RedisTransport]]) -> None:
+        self._connect = connect
+
+    async def list(self, run: str | None = None, agent: AgentId | str | None = None) -> list[InputRequest]:
+        """The questions that are open, the oldest first.
+
+        Args:
+            run: Only those of this run.
+            agent: Only those of this agent: an id, or `type/key`.
+        """
+        transport = await self._connect()
+        of = None if agent is None else str(agent)
+        found: list[InputRequest] = []
+        for input_id in await transport.inputs.open_ids():
+            request = (
+                InputRequest.of(input_id, fields)
+                if (fields := await transport.inputs.get(input_id))
+                else None
+            )
+            if request is None or request.status is not InputStatus.OPEN:
+                continue
+            if (run is None or request.run_id == run) and (of is None or str(request.agent) == of):
+                found.append(request)
+        return found
+
+    async def get(self, input_id: str) -> InputRequest:
+        """A question, also one that has ended: it is kept for `dedupe_window` (a day) after its message was handled.
+
+        Raises:
+            InputRequestUnknownError: There is none.
+        """
+        fields = await (await self._connect()).inputs.get(input_id)
+        if not fields:
+            raise InputRequestUnknownError(input_id)
+        return InputRequest.of(input_id, fields)
+
+    async def answer(self, input_id: str, value: Any, *, by: str = "") -> None:
+        """Answers a question: its handler goes on.
+
+        Args:
+            input_id: Id of the question.
+            value: The answer: plain data, or a pydantic model.
+            by: Who answers.
+
+        Raises:
+            InputRequestUnknownError: There is no such question.
+            InputAnsweredError: Somebody was first.
+            InputExpiredError, InputWithdrawnError: It has ended.
+            NotAllowedToAnswerError: It was put to somebody else.
+            InputValueError: The answer is not what was asked for, or no plain data.
+        """
+        request = await self.get(input_id)
+        _refuse(input_id, _ended(request))
+        if request.to and by not in request.to:
+            raise NotAllowedToAnswerError(input_id, by, request.to)
+        answer = as_json(value)
+        request.check(json.loads(answer))
+        _refuse(input_id, await (await self._connect()).inputs.answer(input_id, answer, by))
+
+    async def withdraw(self, input_id: str, *, by: str = "") -> None:
+        """Withdraws a question: its handler goes on with InputWithdrawnError.
+
+        Raises:
+            InputRequestUnknownError, InputAnsweredError, InputExpiredError, InputWithdrawnError: As `answer` does.
+        """
+        _refuse(input_id, await (await self._connect()).inputs.withdraw(input_id, by))
+
+
+def _ended(request: InputRequest) -> Refusal | None:
+    if request.status is InputStatus.OPEN:
+        return None
+    return Refusal(request.status, int((request.ended or 0) * 1000), request.by)
+
+
+def _refuse(input_id: str, refusal: Refusal | None) -> None:
+    """Raises what keeps a question from being answered, if anything does."""
+    if refusal is None:
+        return
+    if refusal.status is None:
+        raise InputRequestUnknownError(input_id)
+    if refusal.status is InputStatus.ANSWERED:
+        raise InputAnsweredError(input_id, refusal.by, refusal.at / 1000)
+    raise (InputExpiredError if refusal.status is InputStatus.EXPIRED else InputWithdrawnError)(input_id)

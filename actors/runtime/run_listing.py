@@ -1,0 +1,118 @@
+"""The list of runs: their streams, when they began, and their first and last event."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+from callboard.broker import MessageRegistry
+from callboard.broker.encoding.limits import Limits
+from callboard.broker.errors import BrokerError
+from callboard.broker.redis.client.run_reader import RunRecord, record_of
+from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.redis.keys import RUNS, run as run_suffix
+from callboard.errors import SettingValueError
+
+PAGE: Final = 100  # runs that are asked for at once
+
+Place: TypeAlias = tuple[int, str]
+"""When a run began, server ms, and its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """A run, as its stream says.
+
+    Attributes:
+        id: Of its stream; `read_run` reads it.
+        began: When its first entry was written.
+        changed: When its last entry was written.
+        entries: How many the stream has, drafts included.
+        first: Its first event; None: it can't be read here, or was cut off.
+        last: Its last event; None: it can't be read here.
+    """
+
+    id: str
+    began: datetime
+    changed: datetime
+    entries: int
+    first: Any
+    last: Any
+
+
+async def listed_runs(
+    transport: RedisTransport, registry: MessageRegistry, limit: int, before: str | None
+) -> list[ListedRun]:
+    """See RuntimeRuns.list_runs."""
+    found: list[ListedRun] = []
+    place = None if before is None else await _place(transport, before)
+    while len(found) < limit:
+        page = await _page(transport, place)
+        if not page:
+            break
+        place = page[-1]
+        runs = await asyncio.gather(*(_listed(transport, registry, name, at) for at, name in page))
+        found += [run for run in runs if run is not None]
+    return found[:limit]
+
+
+async def _place(transport: RedisTransport, run: str) -> Place:
+    score = await transport.admin.command("ZSCORE", transport.keys.of(RUNS), run)
+    if score is None:
+        raise SettingValueError("before", repr(run), "the id of a run that is listed")
+    return int(float(score)), run
+
+
+async def _page(transport: RedisTransport, place: Place | None) -> list[Place]:
+    """The runs behind this one, the newest first; of those that began in one ms, in the order of their ids."""
+    key, skipped = transport.keys.of(RUNS), 0
+    end = "+inf" if place is None else place[0]
+    while True:
+        options = ("BYSCORE", "REV", "LIMIT", skipped, PAGE, "WITHSCORES")
+        flat = await transport.admin.command("ZRANGE", key, end, "-inf", *options)
+        names = [name.decode("utf-8", "surrogateescape") for name in flat[::2]]
+        page = list(zip(map(_whole, flat[1::2]), names, strict=True))
+        behind = [one for one in page if place is None or one < place]
+        if behind or not page:
+            return behind
+        skipped += PAGE
+
+
+def _whole(score: bytes) -> int:
+    return int(float(score))
+
+
+async def _listed(
+    transport: RedisTransport, registry: MessageRegistry, name: str, began: int
+) -> ListedRun | None:
+    key, command = transport.keys.of(run_suffix(name)), transport.admin.command
+    length, first, last = await asyncio.gather(
+        command("XLEN", key),
+        command("XRANGE", key, "-", "+", "COUNT", 1),
+        command("XREVRANGE", key, "0-18446744073709551615", "-", "COUNT", 1),
+    )
+    if not last:
+        return None  # its stream has gone, or holds nothing of ours
+    newest = record_of(last[0])
+    oldest = record_of(first[0])
+    return ListedRun(
+        id=name,
+        began=_time(began),
+        changed=_time(newest.at),
+        entries=length,
+        first=_event(transport, registry, oldest),
+        last=_event(transport, registry, newest),
+    )
+
+
+def _time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def _event(transport: RedisTransport, registry: MessageRegistry, record: RunRecord) -> Any:
+    try:
+        return registry.decode(record.type, record.version, record.body, Limits.of(transport.settings))
+    except BrokerError:  # the list says what it can; reading the run says what is wrong
+        return None

@@ -1,0 +1,191 @@
+"""The runs of the teams of a namespace: which there are, and how each stands."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import pydantic_core
+
+from callboard.broker import AgentId
+
+from .errors import RunNotFoundError
+from .manager_state import CurrentRun
+from .orders import ANSWERS, RunEnded, RunState, Shown
+from .questions import open_questions
+
+if TYPE_CHECKING:
+    from callboard.runtime.run_listing import ListedRun
+    from callboard.runtime.runtime import RedisAgentRuntime
+
+ListedState: TypeAlias = RunState | Literal["unknown"]
+"""How a run stands; "unknown": nothing says it, as with a stream that no team writes."""
+
+PAGE: Final = 100  # runs that are looked at together
+NAMED: Final = 5  # runs that an error names
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A run, as a list shows it.
+
+    Attributes:
+        run_id: Id of the run.
+        team: Agent type of its team; "": its beginning is not kept any more, or was written by an older version.
+        conversation: Id of the conversation; "": as above.
+        state: How it stands.
+        began: When it began.
+        ended: When it ended; None: it has not, as far as is known.
+        entries: How many its stream has.
+        stop_reason: Why it was completed; None: it was not.
+        problem: Why it failed; "": it has not.
+        stream: What `runtime.read_run` reads.
+    """
+
+    run_id: str
+    team: str
+    conversation: str
+    state: ListedState
+    began: datetime
+    ended: datetime | None
+    entries: int
+    stop_reason: str | None
+    problem: str
+    stream: str
+
+
+async def list_runs(
+    runtime: RedisAgentRuntime,
+    *,
+    state: str | None = None,
+    team: str | None = None,
+    limit: int = 100,
+    before: str | None = None,
+) -> list[RunSummary]:
+    """The runs whose events are kept, the newest first.
+
+    ```python
+    for run in await list_runs(runtime, state="failed", limit=10):
+        print(run.run_id, run.team, run.conversation, run.problem)
+    ```
+
+    Args:
+        runtime: Reaches the server.
+        state: Only runs that stand like this: "working", "paused", "completed", "failed", "cancelled", ...; None: all.
+        team: Only runs of this team; None: of all.
+        limit: Most runs to return.
+        before: The `stream` of a run: only those that began before it. The last one of a page gives the next page.
+
+    Raises:
+        SettingValueError: `before` is no run that is listed (a ValueError).
+        ServerUnavailableError: No server answers.
+    """
+    runtime.registry.register(*ANSWERS)
+    found: list[RunSummary] = []
+    while len(found) < limit:
+        page = await runtime.list_runs(limit=PAGE, before=before)
+        for listed in page:
+            if team is None or _names(listed)[0] == team:
+                run = await _summary(runtime, listed)
+                if state is None or run.state == state:
+                    found.append(run)
+            if len(found) == limit:
+                break
+        if len(page) < PAGE:
+            break
+        before = page[-1].id
+    return found
+
+
+async def find_run(runtime: RedisAgentRuntime, name: str, *, team: str | None = None) -> RunSummary:
+    """The run with this id, or the only one whose id begins with it.
+
+    Args:
+        runtime: Reaches the server.
+        name: Id of the run or of its stream, or the beginning of one.
+        team: Only runs of this team; None: of all.
+
+    Raises:
+        RunNotFoundError: There is none, or more than one (a LookupError); the text names what is near.
+    """
+    runtime.registry.register(*ANSWERS)
+    near: list[ListedRun] = []
+    known: list[str] = []
+    before: str | None = None
+    while True:
+        page = await runtime.list_runs(limit=PAGE, before=before)
+        for listed in page:
+            if team is not None and _names(listed)[0] != team:
+                continue
+            run_id = _names(listed)[2]
+            if name == listed.id:
+                return await _summary(runtime, listed)
+            if run_id.startswith(name):
+                near.append(listed)
+            known.append(run_id)
+        if len(page) < PAGE:
+            break
+        before = page[-1].id
+    exact = [listed for listed in near if _names(listed)[2] == name] or near
+    if len(exact) == 1:
+        return await _summary(runtime, exact[0])
+    raise RunNotFoundError(name, _advice(exact, known, name))
+
+
+def _advice(near: list[ListedRun], known: list[str], name: str) -> str:
+    if near:
+        more = f" and {len(near) - NAMED} more" if len(near) > NAMED else ""
+        named = ", ".join(listed.id for listed in near[:NAMED])
+        return f"{len(near)} begin like this, so write more of one: {named}{more}."
+    close = difflib.get_close_matches(name, known, n=1)
+    if close:
+        return f"Did you mean {close[0]!r}?"
+    return f"The newest are: {', '.join(known[:NAMED])}." if known else "None is kept."
+
+
+def _names(listed: ListedRun) -> tuple[str, str, str]:
+    """Team, conversation and id."""
+    began = listed.first.began if isinstance(listed.first, Shown) else None
+    if began is not None:
+        return began.team, began.conversation, began.run_id
+    run_id, at, _ = listed.id.rpartition("@")
+    return "", "", run_id if at else listed.id
+
+
+async def _summary(runtime: RedisAgentRuntime, listed: ListedRun) -> RunSummary:
+    team, conversation, run_id = _names(listed)
+    end = listed.last if isinstance(listed.last, RunEnded) else None
+    state: ListedState = "unknown"
+    if end is not None:
+        state = end.state
+    elif team:
+        state = await _state_of(runtime, AgentId(team, conversation), run_id)
+        if state == "working" and await open_questions(runtime, team, conversation):
+            state = "input_required"
+    elif isinstance(listed.last, Shown):
+        state = "working"
+    return RunSummary(
+        run_id=run_id,
+        team=team,
+        conversation=conversation,
+        state=state,
+        began=listed.began,
+        ended=None if end is None else listed.changed,
+        entries=listed.entries,
+        stop_reason=None if end is None else end.stop_reason,
+        problem="" if end is None or end.error is None else f"{end.error.error_type}: {end.error.text}",
+        stream=listed.id,
+    )
+
+
+async def _state_of(runtime: RedisAgentRuntime, team: AgentId, run_id: str) -> ListedState:
+    """How a run stands that had not ended when it was listed, by what its manager stored; nobody has to run it."""
+    transport = runtime.transport
+    data = await transport.admin.command("HGET", transport.keys.of(f"state:{team.type}:{team.key}"), "d")
+    stored: dict[str, Any] = pydantic_core.from_json(data) if data else {}
+    run = stored.get("run")
+    if run is not None and run["run_id"] == run_id:
+        return CurrentRun.model_validate(run).state
+    return "working" if data else "unknown"

@@ -1,0 +1,102 @@
+"""Questions of handlers at the server: asked, looked at, answered, withdrawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+from typing import Final, NamedTuple
+
+from callboard.broker.envelope import Fence
+from callboard.broker.errors import FencedError
+from callboard.broker.inputs import Asked, InputStatus, Inquiry
+from callboard.broker.runs import RunWrite
+
+from .commits import write_values
+from .connection import Link
+from .nested import NO_FENCE
+
+PAGE: Final = 200  # questions that are read with one command
+
+
+class Refusal(NamedTuple):
+    """Why a question was not answered or withdrawn: it had ended before.
+
+    Attributes:
+        status: how; None: there is no such question.
+        at: when, server ms.
+        by: who answered it.
+    """
+
+    status: InputStatus | None
+    at: int = 0
+    by: str = ""
+
+
+class InputStore:
+    """Questions of a namespace, over one connection."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def ask(
+        self,
+        fence: Fence | None,
+        agent_type: str,
+        message_id: str,
+        inquiry: Inquiry,
+        note: RunWrite | None = None,
+    ) -> Asked:
+        """Asks a question, unless the handlers of the message did so before. Waits for the server.
+
+        Args:
+            fence: what has to be true for that.
+            agent_type: of the agent.
+            message_id: the message that it handles.
+            inquiry: the question.
+            note: written to a run when the question is asked by this.
+
+        Raises:
+            FencedError: another worker has the message; nothing was asked.
+        """
+        kept_for = int(self._link.settings.dedupe_window * 1000)
+        timeout = "" if inquiry.timeout is None else inquiry.timeout
+        of = (agent_type, message_id, inquiry.name, inquiry.id, timeout, kept_for)
+        fields = tuple(chain.from_iterable(inquiry.fields.items()))
+        written = () if note is None else write_values(note)
+        arguments = (*(fence or NO_FENCE), *of, len(fields), *fields, *written)
+        answer = await self._link.patiently(lambda: self._link.run("ask", arguments))
+        if answer[0] == b"FENCED" and fence is not None:
+            raise FencedError(fence.worker)
+        status, given, expires, default = (value.decode() for value in answer[1:])
+        return Asked(InputStatus(status), given, int(expires) if expires else None, default)
+
+    async def answer(self, input_id: str, answer: str, by: str) -> Refusal | None:
+        """Answers a question with JSON; None: it is answered by this."""
+        return await self._end(InputStatus.ANSWERED, input_id, answer, by)
+
+    async def withdraw(self, input_id: str, by: str) -> Refusal | None:
+        """Withdraws a question; None: it is withdrawn by this."""
+        return await self._end(InputStatus.WITHDRAWN, input_id, "", by)
+
+    async def _end(self, status: InputStatus, input_id: str, answer: str, by: str) -> Refusal | None:
+        found = await self._link.run("input", (status.value, input_id, answer, by))
+        if found[0] == b"OK":
+            return None
+        if found[0] == b"unknown":
+            return Refusal(None)
+        return Refusal(InputStatus(found[0].decode()), int(found[1] or 0), found[2].decode())
+
+    async def get(self, input_id: str) -> Mapping[str, str]:
+        """The fields of a question; {} when there is none."""
+        flat = await self._link.command("HGETALL", self._link.keys.of(f"input:{input_id}"))
+        return _fields(flat)
+
+    async def open_ids(self) -> list[str]:
+        """The ids of the questions that are open, the oldest first."""
+        found = await self._link.command("ZRANGE", self._link.keys.of("inputs"), 0, -1)
+        return [one.decode() for one in found]
+
+
+def _fields(flat: list[bytes]) -> dict[str, str]:
+    texts = [one.decode(errors="replace") for one in flat]
+    return dict(zip(texts[::2], texts[1::2], strict=True))

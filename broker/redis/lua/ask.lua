@@ -1,0 +1,39 @@
+-- Asks a question of a handler, once however often the handler runs; else says what came of it.
+--
+-- input:<id>, inputs, once:<type>:<message>  see shared/inputs.lua
+--
+-- ARGV: worker and what it holds (see workers.lua), agent type, message id, name, id of the question, ms until it expires or '',
+--   how long it is kept when it has ended (ms), number of values, then field, value, ... of what is asked; and what write_run()
+--   reads, if something is written to a run when the question is asked by this
+-- Returns {'OK', status, answer, when it expires (ms) or '', default}, or {'FENCED'}.
+
+-- Behind all that are open, in a millisecond in which several are asked as well.
+local function next_place()
+  local last = call('ZREVRANGE', P .. 'inputs', 0, 0, 'WITHSCORES')[2]
+  return string.format('%.3f', math.max(now(), last and tonumber(last) + 0.001 or 0))
+end
+
+local function ask()
+  -- guard: a zombie asks nothing
+  if is_fenced(ARGV[1], ARGV[2]) then return { 'FENCED' } end
+  local agent_type, message, name, id = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+  local behind = 10 + tonumber(ARGV[9])
+  local record, key = P .. 'once:' .. agent_type .. ':' .. message, P .. 'input:' .. id
+  -- guard: a question is asked once
+  if call('HSETNX', record, '?' .. name, id) == 1 or call('EXISTS', key) == 0 then
+    call('DEL', key)
+    local expires = ARGV[7] ~= '' and text(now() + tonumber(ARGV[7])) or ''
+    call('HSET', key, 'status', 'open', 'type', agent_type, 'message', message, 'name', name, 'asked', now_as_text(),
+      'expires', expires, 'kept', ARGV[8], unpack(ARGV, 10, behind - 1))
+    call('PEXPIRE', key, FOR_LONG)
+    call('ZADD', P .. 'inputs', next_place(), id)
+    if ARGV[behind] then write_run(behind) end
+  end
+  -- guard: what was recorded outlasts a wait
+  call('PEXPIRE', record, FOR_LONG)
+  local status = status_of(id)
+  local known = call('HMGET', key, 'answer', 'expires', 'default')
+  return { 'OK', status, known[1] or '', known[2] or '', known[3] or '' }
+end
+
+register('ask', ask)

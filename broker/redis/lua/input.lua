@@ -1,0 +1,25 @@
+-- Answers a question, or withdraws it; its handler goes on.
+--
+-- input:<id>, inputs  see shared/inputs.lua
+--
+-- ARGV: 'answered' or 'withdrawn', id, answer as JSON or '', by whom
+-- Returns {'OK'}; or {status, when (ms), by whom}: it had ended before; or {'unknown'}.
+
+local function settle_input()
+  local id = ARGV[2]
+  local key = P .. 'input:' .. id
+  local was_open = call('HGET', key, 'status') == 'open'
+  local status = status_of(id)
+  if not status then return { 'unknown' } end
+  local of = call('HMGET', key, 'type', 'key', 'at', 'by', 'kept')
+  -- guard: the first answer wins
+  if status == 'open' then end_input(id, ARGV[1], 'answer', ARGV[3], 'by', ARGV[4]) end
+  if was_open then
+    go_on(of[1], of[2])
+    if not is_asked(id) then call('PEXPIRE', key, of[5]) end
+  end
+  if status == 'open' then return { 'OK' } end
+  return { status, call('HGET', key, 'at'), of[4] or '' }
+end
+
+register('input', settle_input)

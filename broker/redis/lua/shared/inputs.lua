@@ -1,0 +1,90 @@
+-- Questions that handlers ask (ctx.ask), and handlers that wait for the answers without a process.
+--
+-- input:<id>             hash  a question and what came of it: status (open, answered, expired, withdrawn), see broker/inputs.py
+-- inputs                 zset  questions that are open -> when they were asked, server ms
+-- suspended:<type>       hash  agent key -> id of the message whose handler waits. The agent is busy with no worker then and in no
+--                              list; its message is the first that is parked behind it
+-- once:<type>:<message>  hash  `?<name>` -> id of a question of the message's handler
+-- timers                 zset  `k|<type>|<key>`: also when the first of the questions expires that an agent waits for
+--
+-- A handler that is woken and has no answer asks again, which changes nothing, and waits again: to wake it once too often
+-- does no harm.
+
+-- How long what belongs to a message is kept that asked something: somebody may answer after months. All of it is put back to
+-- its usual time, or goes, when the message ends; ten years is for those whose end nobody sees, such as an entry deleted by hand.
+local FOR_LONG = '315360000000' -- ms
+
+-- The agent goes on with what is parked behind it, if it waits for an answer. Returns whether it does.
+local function go_on(agent_type, key)
+  if call('HDEL', P .. 'suspended:' .. agent_type, key) == 0 then return false end
+  call('ZREM', P .. 'timers', 'k|' .. agent_type .. '|' .. key)
+  -- guard: who waits for an answer is woken by it
+  if call('HGET', P .. 'busy:' .. agent_type, key) == '' then make_ready(agent_type, key) end
+  return true
+end
+
+-- What came of a question; nothing comes of it any more.
+local function end_input(id, status, ...)
+  call('HSET', P .. 'input:' .. id, 'status', status, 'at', now_as_text(), ...)
+  call('ZREM', P .. 'inputs', id)
+end
+
+-- The status of a question; one whose time is over has expired by this.
+local function status_of(id)
+  local known = call('HMGET', P .. 'input:' .. id, 'status', 'expires')
+  -- guard: a question that expired is not answered any more
+  if known[1] ~= 'open' or known[2] == '' or tonumber(known[2]) > now() then return known[1] end
+  end_input(id, 'expired')
+  return 'expired'
+end
+
+-- Whether the handlers of a message would ask this question again, and get its answer.
+local function is_asked(id)
+  local of = call('HMGET', P .. 'input:' .. id, 'type', 'message', 'name')
+  return call('HGET', P .. 'once:' .. of[1] .. ':' .. of[2], '?' .. of[3]) == id
+end
+
+-- The replies to what a handler asked other agents, and what it let in meanwhile, outlast its wait; what it has recorded does
+-- since it asked.
+local function keep_replies(record)
+  for _, field in ipairs(call('HKEYS', P .. record)) do
+    if string.sub(field, 1, 1) == '>' then
+      local id = string.sub(field, 2)
+      -- guard: the replies to its requests outlast a wait
+      call('PEXPIRE', P .. 'call:' .. id, FOR_LONG)
+      call('PEXPIRE', P .. 'blob:' .. id .. ':reply', FOR_LONG)
+    end
+  end
+  call('PEXPIRE', P .. 'nested:' .. string.sub(record, 6), FOR_LONG)
+end
+
+-- Nothing asks a question of this message any more, or not soon: an open one is withdrawn, and what came of it is kept for some
+-- time to be looked at. Returns how long, ms; nil: it asked nothing.
+local function leave_question(record, field)
+  local id = call('HGET', P .. record, field)
+  local kept_for = call('HGET', P .. 'input:' .. id, 'kept')
+  if status_of(id) == 'open' then
+    -- guard: a question that nobody waits for is withdrawn
+    end_input(id, 'withdrawn')
+    call('HDEL', P .. record, field)
+  end
+  -- guard: a question that has ended has a lifetime
+  call('PEXPIRE', P .. 'input:' .. id, kept_for or 0)
+  return kept_for
+end
+
+-- The message is a dead letter: what it recorded is kept for a replay, but no longer than what any message records.
+local function leave_questions(record)
+  local kept_for = nil
+  local fields = call('HKEYS', P .. record)
+  for _, field in ipairs(fields) do
+    if string.sub(field, 1, 1) == '?' then kept_for = leave_question(record, field) or kept_for end
+  end
+  if not kept_for then return end
+  for _, field in ipairs(fields) do
+    if string.sub(field, 1, 1) == '>' then call('PEXPIRE', P .. 'call:' .. string.sub(field, 2), kept_for) end
+  end
+  -- guard: the record of a dead letter has a lifetime
+  call('PEXPIRE', P .. record, kept_for)
+  call('PEXPIRE', P .. 'nested:' .. string.sub(record, 6), kept_for)
+end
