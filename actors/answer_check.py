@@ -5,7 +5,8 @@ What it does not know, such as a format, it lets pass: the handler that asked re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 Schema = Mapping[str, Any]
@@ -19,15 +20,15 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "object": (dict,),
     "null": (type(None),),
 }
-_BOUNDS: Final = {
-    "minimum": (lambda value, bound: value >= bound, "at least"),
-    "maximum": (lambda value, bound: value <= bound, "at most"),
-    "exclusiveMinimum": (lambda value, bound: value > bound, "more than"),
-    "exclusiveMaximum": (lambda value, bound: value < bound, "less than"),
-    "minLength": (lambda value, bound: len(value) >= bound, "as long as"),
-    "maxLength": (lambda value, bound: len(value) <= bound, "no longer than"),
-    "minItems": (lambda value, bound: len(value) >= bound, "as long as"),
-    "maxItems": (lambda value, bound: len(value) <= bound, "no longer than"),
+_BOUNDS: Final[Mapping[str, tuple[Callable[[Any, Any], bool], str]]] = {
+    "minimum": (operator.ge, "at least"),
+    "maximum": (operator.le, "at most"),
+    "exclusiveMinimum": (operator.gt, "more than"),
+    "exclusiveMaximum": (operator.lt, "less than"),
+    "minLength": (operator.ge, "as long as"),
+    "maxLength": (operator.le, "no longer than"),
+    "minItems": (operator.ge, "as long as"),
+    "maxItems": (operator.le, "no longer than"),
 }
 
 
@@ -71,7 +72,7 @@ def _out_of_bounds(schema: Schema, value: Any, at: str) -> Iterator[str]:
         bound = schema.get(name)
         is_size = name.endswith(("Length", "Items"))
         fits = isinstance(value, (str, list)) if is_size else isinstance(value, (int, float))
-        if bound is not None and fits and not holds(value, bound):
+        if bound is not None and fits and not holds(len(value) if is_size else value, bound):
             yield f"{at} has to be {words} {bound}"
 
 
