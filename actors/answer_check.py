@@ -5,7 +5,7 @@ What it does not know, such as a format, it lets pass: the handler that asked re
 
 from __future__ import annotations
 
-import operator
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -21,14 +21,14 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "null": (type(None),),
 }
 _BOUNDS: Final[Mapping[str, tuple[Callable[[Any, Any], bool], str]]] = {
-    "minimum": (operator.ge, "at least"),
-    "maximum": (operator.le, "at most"),
-    "exclusiveMinimum": (operator.gt, "more than"),
-    "exclusiveMaximum": (operator.lt, "less than"),
-    "minLength": (operator.ge, "as long as"),
-    "maxLength": (operator.le, "no longer than"),
-    "minItems": (operator.ge, "as long as"),
-    "maxItems": (operator.le, "no longer than"),
+    "minimum": (lambda value, bound: value >= bound, "at least"),
+    "maximum": (lambda value, bound: value <= bound, "at most"),
+    "exclusiveMinimum": (lambda value, bound: value > bound, "more than"),
+    "exclusiveMaximum": (lambda value, bound: value < bound, "less than"),
+    "minLength": (lambda value, bound: len(value) >= bound, "as long as"),
+    "maxLength": (lambda value, bound: len(value) <= bound, "no longer than"),
+    "minItems": (lambda value, bound: len(value) >= bound, "as long as"),
+    "maxItems": (lambda value, bound: len(value) <= bound, "no longer than"),
 }
 
 
@@ -51,6 +51,7 @@ def _misfits(schema: Schema, value: Any, at: str, defs: Schema) -> Iterator[str]
     if ways and all(next(_misfits(way, value, at, defs), "") for way in ways):
         yield next(_misfits(ways[0], value, at, defs), "")
     yield from _out_of_bounds(schema, value, at)
+    yield from _unlike_its_pattern(schema, value, at)
     if isinstance(value, dict):
         yield from _in_object(schema, value, at, defs)
     elif isinstance(value, list):
@@ -72,8 +73,14 @@ def _out_of_bounds(schema: Schema, value: Any, at: str) -> Iterator[str]:
         bound = schema.get(name)
         is_size = name.endswith(("Length", "Items"))
         fits = isinstance(value, (str, list)) if is_size else isinstance(value, (int, float))
-        if bound is not None and fits and not holds(len(value) if is_size else value, bound):
+        if bound is not None and fits and not holds(value, bound):
             yield f"{at} has to be {words} {bound}"
+
+
+def _unlike_its_pattern(schema: Schema, value: Any, at: str) -> Iterator[str]:
+    pattern = schema.get("pattern")
+    if pattern is not None and isinstance(value, str) and re.search(pattern, value) is None:
+        yield f"{at} has to look like {pattern}"
 
 
 def _in_object(schema: Schema, value: Mapping[str, Any], at: str, defs: Schema) -> Iterator[str]:

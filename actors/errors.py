@@ -16,6 +16,7 @@ CallboardError
     ├── OutsideContextError              something is asked for where it does not exist (RuntimeError)
     ├── InputError                       something is wrong with a question to a person, or with its answer
     │   ├── CannotAskError               what is running can't wait without a process (RuntimeError)
+    │   ├── NobodyAnswersError           a person is to be asked where nobody can be (RuntimeError)
     │   ├── InputValueError              an answer is not what was asked for (ValueError)
     │   ├── InputExpiredError            nobody answered in time (TimeoutError)
     │   ├── InputWithdrawnError          the question was withdrawn
@@ -168,6 +169,22 @@ class CannotAskError(InputError, RuntimeError):
     permanent = True
 
     reason: str
+
+
+class NobodyAnswersError(InputError, RuntimeError):
+    """A person is to be asked, and there is neither a handler of the bus, which could wait, nor a function that asks.
+
+    Attributes:
+        question: What was to be asked.
+    """
+
+    template = (
+        "Nobody can be asked here: {question} Give the agent a function that asks, `on_input=`, or run it on the bus, "
+        "where the question waits until somebody answers it."
+    )
+    permanent = True
+
+    question: str
 
 
 class InputValueError(InputError, ValueError):

@@ -167,8 +167,8 @@ class NobodyToAskError(AgentError, RuntimeError):
     """
 
     template = (
-        "A guardrail of {name!r} asks: {question} Nobody can be asked: "
-        "write `on_guardrail_asks` in a class of your own."
+        "A guardrail of {name!r} asks: {question} Nobody can be asked: give the assistant a function that asks, "
+        "`on_input=`, write `on_guardrail_asks` in a class of your own, or run it on the bus."
     )
 
     name: str

@@ -6,14 +6,15 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import ClassVar, Final, Self, TypeAlias
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
+from callboard.asking import Question, ask_person, can_ask
 from callboard.cancellation import CancellationToken
 from callboard.foundation.component import Component
 from callboard.messages.base import BaseChatMessage
 from callboard.messages.chat import HandoffMessage, TextMessage
 from callboard.messages.events import UserInputRequestedEvent
-from callboard.runtime.steps import NumberedStep
+from callboard.runtime.steps import NumberedStep, running_context
 from callboard.tools.importing import function_at, function_path
 
 from .base import BaseChatAgent
@@ -31,6 +32,8 @@ InputFuncType: TypeAlias = SyncInputFunc | AsyncInputFunc | Callable[[str], Awai
 
 DESCRIPTION: Final = "A human user"
 PROMPT: Final = "Enter your response: "
+KIND: Final = "user_input"
+SHOWN: Final = 4000  # characters of what was said last, as the question
 HANDED_OVER: Final = "Handoff received from {source}. "
 
 
@@ -40,12 +43,14 @@ class UserProxyAgentConfig(BaseModel):
     Attributes:
         name: See UserProxyAgent.
         description: See UserProxyAgent.
-        input_func: Where the function is: ``module:qualname``; None: a prompt on the console. AutoGen's is always None.
+        input_func: Where the function is: ``module:qualname``; None: there is none. AutoGen's is always None.
+        to: See UserProxyAgent.
     """
 
     name: str
     description: str = DESCRIPTION
     input_func: str | None = None
+    to: list[str] = Field(default_factory=list)
 
 
 class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
@@ -53,16 +58,20 @@ class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
 
     A handoff to it is answered by a handoff back to whoever handed over.
 
-    The team waits until the person has answered; `cancellation_token` ends the wait. In a handler on the bus the answer is
-    recorded: a process that dies afterwards does not ask again. For people who answer hours later, end the run instead,
-    with `HandoffTermination` or `SourceMatchTermination`, and go on with their answer as the next task.
+    With an `input_func` the team waits in memory until the person has answered; `cancellation_token` ends the wait. In a
+    handler on the bus the answer is recorded: a process that dies afterwards does not ask again.
+
+    Without one a team on the bus waits without a process: the question is kept, for days if it has to be, until somebody
+    answers it from anywhere, see `MessageContext.ask`; readers see an InputRequestedEvent. Elsewhere the function of
+    `asking_by` asks, or else a prompt on the console.
 
     Args:
         name: A Python identifier.
         description: Who the person is, for those who choose who speaks.
         input_func: Asks the person. An async function is awaited; any other runs in a thread, so that it may block. It
-            gets the prompt, and the cancellation token where it has a second parameter for it. None: a prompt on
-            the console. After a cancellation that one still takes the next line: its thread can't be stopped.
+            gets the prompt, and the cancellation token where it has a second parameter for it. None: see above. After a
+            cancellation the prompt on the console still takes the next line: its thread can't be stopped.
+        to: Who may answer on the bus, a name or several; empty: anybody.
     """
 
     component_config_schema = UserProxyAgentConfig
@@ -71,10 +80,16 @@ class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
     InputRequestContext: ClassVar = _InputRequestContext
 
     def __init__(
-        self, name: str, *, description: str = DESCRIPTION, input_func: InputFuncType | None = None
+        self,
+        name: str,
+        *,
+        description: str = DESCRIPTION,
+        input_func: InputFuncType | None = None,
+        to: str | Sequence[str] = (),
     ) -> None:
         super().__init__(name, description)
         self.input_func: InputFuncType = input_func or input
+        self._to = (to,) if isinstance(to, str) else tuple(to)
 
     @property
     def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
@@ -102,11 +117,14 @@ class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
             asyncio.CancelledError: The token was cancelled.
         """
         handoff = self._handoff(messages)
-        request_id = str(uuid.uuid4())
-        yield UserInputRequestedEvent(request_id=request_id, source=self.name)
-        prompt = PROMPT if handoff is None else HANDED_OVER.format(source=handoff.source) + PROMPT
-        with _InputRequestContext.populate_context(request_id):
-            answer = await self._answer(prompt, cancellation_token)
+        if self.input_func is input and can_ask(running_context()):
+            answer = await self._ask_person(messages, cancellation_token)
+        else:
+            request_id = str(uuid.uuid4())
+            yield UserInputRequestedEvent(request_id=request_id, source=self.name)
+            prompt = PROMPT if handoff is None else HANDED_OVER.format(source=handoff.source) + PROMPT
+            with _InputRequestContext.populate_context(request_id):
+                answer = await self._answer(prompt, cancellation_token)
         if handoff is None:
             yield Response(chat_message=TextMessage(content=answer, source=self.name))
         else:
@@ -126,6 +144,19 @@ class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
             )
         return handoff
 
+    async def _ask_person(self, messages: Sequence[BaseChatMessage], token: CancellationToken) -> str:
+        step = NumberedStep.begin(f"input:{self.name}")
+        last = messages[-1] if messages else None
+        details = {"kind": KIND, "agent": self.name, "source": "" if last is None else last.source}
+        question = Question(
+            text=((last and last.to_text().strip()) or PROMPT.strip())[:SHOWN],
+            name=self.name if step is None else step.full_name,
+            to=self._to,
+            details=details,
+        )
+        answer: str = await ask_person(question, running_context(), token)
+        return answer
+
     async def _answer(self, prompt: str, token: CancellationToken) -> str:
         # guard: a person is asked once, whatever becomes of this process
         step = NumberedStep.begin("input")
@@ -140,9 +171,11 @@ class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
 
     def _to_config(self) -> UserProxyAgentConfig:
         path = None if self.input_func is input else function_path(self.input_func, self)
-        return UserProxyAgentConfig(name=self.name, description=self.description, input_func=path)
+        return UserProxyAgentConfig(
+            name=self.name, description=self.description, input_func=path, to=list(self._to)
+        )
 
     @classmethod
     def _from_config(cls, config: UserProxyAgentConfig) -> Self:
         function = None if config.input_func is None else function_at(config.input_func)
-        return cls(config.name, description=config.description, input_func=function)
+        return cls(config.name, description=config.description, input_func=function, to=config.to)

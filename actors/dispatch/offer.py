@@ -16,6 +16,7 @@ from callboard.cancellation import CancellationToken
 from callboard.memory.contexts.base import ChatCompletionContext
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
 from callboard.messages.events import HandoffChangeEvent
+from callboard.tools.approval import NeedsApproval
 from callboard.tools.asked import read_call
 from callboard.tools.errors import ToolArgumentsError
 from callboard.tools.function import FunctionTool
@@ -137,6 +138,10 @@ class Offer(StreamWorkbench):
         async with aclosing(stream) as items:
             async for item in items:
                 yield item
+
+    def approval_of(self, name: str) -> NeedsApproval:
+        """What the workbench that has the tool says; see `Workbench.approval_of`."""
+        return self._place(name).approval_of(name)
 
     def _place(self, name: str) -> StreamWorkbench:
         handoff = self.handoffs.get(name)

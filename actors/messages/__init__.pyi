@@ -21,6 +21,8 @@ from .events import (
     CodeExecutionEvent as CodeExecutionEvent,
     CodeGenerationEvent as CodeGenerationEvent,
     HandoffChangeEvent as HandoffChangeEvent,
+    InputAnsweredEvent as InputAnsweredEvent,
+    InputRequestedEvent as InputRequestedEvent,
     MemoryQueryEvent as MemoryQueryEvent,
     ModelClientStreamingChunkEvent as ModelClientStreamingChunkEvent,
     SelectorEvent as SelectorEvent,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -100,6 +100,58 @@ class UserInputRequestedEvent(BaseAgentEvent):
     def to_text(self) -> str:
         """Nothing."""
         return ""
+
+
+@message(name="callboard.InputRequestedEvent")
+class InputRequestedEvent(BaseAgentEvent):
+    """A question waits for its answer, without a process: see `MessageContext.ask`.
+
+    AutoGen has no such event: there whoever asks waits in memory.
+
+    Attributes:
+        request_id: Id of the question, by which it is answered.
+        content: The question.
+        choices: The answers there are; empty: any.
+        to: Who may answer; empty: anybody.
+        answer_schema: JSON schema of an answer.
+        details: What belongs to it, such as the name and the arguments of a tool.
+        timeout: Seconds after which it expires; None: it does not.
+    """
+
+    request_id: str
+    content: str
+    choices: list[str] = Field(default_factory=list)
+    to: list[str] = Field(default_factory=list)
+    answer_schema: dict[str, Any] = Field(default_factory=dict)
+    details: dict[str, Any] = Field(default_factory=dict)
+    timeout: float | None = None
+    type: Literal["InputRequestedEvent"] = "InputRequestedEvent"
+
+    def to_text(self) -> str:
+        """The question."""
+        return self.content
+
+
+@message(name="callboard.InputAnsweredEvent")
+class InputAnsweredEvent(BaseAgentEvent):
+    """A question has its answer, or gets none any more.
+
+    Attributes:
+        request_id: Id of the question.
+        status: What became of it.
+        content: The answer as JSON; "" without one.
+        by: Who answered; "": nobody, or somebody who did not say.
+    """
+
+    request_id: str
+    status: Literal["answered", "expired", "withdrawn"]
+    content: str = ""
+    by: str = ""
+    type: Literal["InputAnsweredEvent"] = "InputAnsweredEvent"
+
+    def to_text(self) -> str:
+        """The answer."""
+        return self.content
 
 
 @message(name="callboard.MemoryQueryEvent")

@@ -15,6 +15,8 @@ from .events import (
     CodeExecutionEvent,
     CodeGenerationEvent,
     HandoffChangeEvent,
+    InputAnsweredEvent,
+    InputRequestedEvent,
     MemoryQueryEvent,
     ModelClientStreamingChunkEvent,
     SelectorEvent,
@@ -37,6 +39,8 @@ AgentEvent: TypeAlias = Annotated[
     | ToolCallExecutionEvent
     | MemoryQueryEvent
     | UserInputRequestedEvent
+    | InputRequestedEvent
+    | InputAnsweredEvent
     | ModelClientStreamingChunkEvent
     | AttemptEndedEvent
     | ThoughtEvent

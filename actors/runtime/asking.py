@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from pydantic_core import to_json
 
@@ -30,11 +30,26 @@ steps_around: ContextVar[tuple[str, ...]] = ContextVar("callboard_steps", defaul
 """The recorded steps that what runs here is a part of, the outermost first."""
 
 
-Noting = Callable[[str, Question[Any]], Sequence[Any]]
-"""Gets the id of a question and the question; returns events for the stream of the message's run."""
+class Noting(Protocol):
+    """Lets those who read a run see its questions.
+
+    Attributes:
+        stream: name of the stream that the readers read.
+    """
+
+    stream: str
+
+    def asked(self, input_id: str, question: Question[Any]) -> Sequence[Any]:
+        """Events that are written with a question, when it is asked first: all or nothing."""
+        ...
+
+    async def ended(self, input_id: str) -> None:
+        """A handler goes on with what came of a question; told in every attempt."""
+        ...
+
 
 noting: ContextVar[Noting | None] = ContextVar("callboard_noting", default=None)
-"""What those who read a run see of questions: these events are written when a question is asked first, all or nothing."""
+"""Told of the questions that are asked here."""
 
 
 class Questions:
@@ -99,14 +114,26 @@ class Questions:
             self._being_asked -= 1
         if asked.status is InputStatus.OPEN:
             await self._end_attempt(inquiry.id, asked)
+        await self._note_end(inquiry.id)
         self.look()
         return _answer(question, inquiry.id, asked)
 
     def _note(self, input_id: str, question: Question[T]) -> RunWrite | None:
         note = noting.get()
-        if note is None or not self._run:
+        if note is None:
             return None
-        return write_of(self._run, note(input_id, question), self._registry, self._transport.settings)
+        events = note.asked(input_id, question)
+        return write_of(note.stream, events, self._registry, self._transport.settings)
+
+    async def _note_end(self, input_id: str) -> None:
+        note = noting.get()
+        if note is None:
+            return
+        self._being_asked += 1
+        try:
+            await note.ended(input_id)
+        finally:
+            self._being_asked -= 1
 
     async def _end_attempt(self, input_id: str, asked: Asked) -> NoReturn:
         steps = steps_around.get()

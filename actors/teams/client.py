@@ -14,10 +14,13 @@ from callboard.broker import AgentId
 from callboard.broker.encoding.remote_errors import register_error
 from callboard.broker.redis.store import RedisStore
 from callboard.cancellation import CancellationToken
+from callboard.inputs import InputRequest
 from callboard.models.run_usage import RunUsage
 from callboard.models.usage import UsageLedger
 from callboard.runtime.runs import in_run_path, run_path, usage_run
+from callboard.testing.cassette import Cassette
 
+from .budget import RunBudget
 from .cancelling import Cancelling
 from .errors import (
     TeamBusyError,
@@ -27,6 +30,7 @@ from .errors import (
     TeamStateError,
     TeamTaskError,
 )
+from .exporting import cassette_of
 from .orders import (
     ANSWERS,
     Accepted,
@@ -44,11 +48,13 @@ from .orders import (
     stream_of,
 )
 from .output import with_output
+from .questions import open_questions
 from .reading import RunReading
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from callboard.runtime.run_reading import RunEntry
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
@@ -87,6 +93,8 @@ class TeamClient:
         output_task_messages: bool = True,
         if_busy: IfBusy = "reject",
         run_id: str | None = None,
+        budget: RunBudget | None = None,
+        record: bool = False,
     ) -> TaskResult:
         """Carry out a task; see `run_stream`."""
         stream = self.run_stream(
@@ -95,6 +103,8 @@ class TeamClient:
             output_task_messages=output_task_messages,
             if_busy=if_busy,
             run_id=run_id,
+            budget=budget,
+            record=record,
         )
         return await result_of(stream, self.team)
 
@@ -106,6 +116,8 @@ class TeamClient:
         output_task_messages: bool = True,
         if_busy: IfBusy = "reject",
         run_id: str | None = None,
+        budget: RunBudget | None = None,
+        record: bool = False,
     ) -> AsyncGenerator[Said | TaskResult, None]:
         """Carry out a task; yields what is said as it is said, and at last the TaskResult.
 
@@ -115,29 +127,49 @@ class TeamClient:
             output_task_messages: Whether the task is in the result, too.
             if_busy: What to do when the conversation has a run under way.
             run_id: An id of your own: with the same one, again, the task is not carried out again, and its run is read.
+            budget: The most that the run may use; None: the one that the team was declared with, if any.
+            record: Keep what models and tools answer, so that `export` can make a cassette of the run.
 
         Raises:
             TeamBusyError: A run is under way (a ValueError).
+            RunBudgetExceededError: The run has used what it may (a RuntimeError).
             TaskError, TeamTaskError: The task is none, or the strategy refuses it (a ValueError).
             TeamRunError: A member, the strategy or a condition failed for good (a RuntimeError).
             TeamOutputError: The last message is not what the team was to answer with (a ValueError).
             asyncio.CancelledError: The run was cancelled.
         """
-        is_own_id, outer, run_id = run_id is not None, run_path(), run_id or uuid.uuid4().hex
-        with usage_run(run_id):
-            path = path_of(self._address, run_id, outer)
-        order = StartRun(run_id=run_id, task=list(task_messages(task)), if_busy=if_busy, path=path)
+        is_own_id, run_id = run_id is not None, run_id or uuid.uuid4().hex
+        order = self._order(run_id, task, if_busy, budget, record)
         async with self.runtime.read_run(stream_of(self._address, run_id)) as events:
-            with in_run_path(path):
-                accepted = await self._start(order, is_own_id, cancellation_token)
-            self._check(accepted, run_id)
+            await self._begin(order, is_own_id, cancellation_token)
             # One with an id of the user's may have ended long ago.
-            entries = self._entries(run_id) if is_own_id else aiter(events)
+            entries = self.entries(run_id) if is_own_id else aiter(events)
             async with aclosing(
                 self._read(entries, run_id, cancellation_token, output_task_messages)
             ) as items:
                 async for item in items:
                     yield item
+
+    async def start(
+        self,
+        *,
+        task: Task = None,
+        if_busy: IfBusy = "reject",
+        run_id: str | None = None,
+        budget: RunBudget | None = None,
+        record: bool = False,
+    ) -> str:
+        """Begin to carry out a task, and read nothing; `follow` and `entries` do. Its arguments are those of `run_stream`.
+
+        Returns:
+            The id of the run.
+
+        Raises:
+            TeamBusyError, TaskError, TeamTaskError: As `run_stream`.
+        """
+        order = self._order(run_id or uuid.uuid4().hex, task, if_busy, budget, record)
+        await self._begin(order, run_id is not None, None)
+        return order.run_id
 
     async def follow(
         self, run_id: str, *, output_task_messages: bool = True
@@ -149,7 +181,7 @@ class TeamClient:
             TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
             asyncio.CancelledError: It was cancelled.
         """
-        reading = self._read(self._entries(run_id), run_id, None, output_task_messages)
+        reading = self._read(self.entries(run_id), run_id, None, output_task_messages)
         async with aclosing(reading) as items:
             async for item in items:
                 yield item
@@ -214,8 +246,35 @@ class TeamClient:
         self._refused(await self.runtime.send_message(Load(state=dict(state)), self._address))
 
     async def status(self) -> Accepted:
-        """Id and state of the run under way, who is to speak, and whom of them no process runs; "idle": there is none."""
-        return await self.runtime.send_message(Describe(), self._address)
+        """Id and state of the run under way, who is to speak, and whom of them no process runs.
+
+        Its state is "idle" when there is none, and "input_required" when it works and somebody in it waits for an answer.
+        """
+        status: Accepted = await self.runtime.send_message(Describe(), self._address)
+        if status.state == "working" and await self.questions():
+            return status.model_copy(update={"state": "input_required"})
+        return status
+
+    async def questions(self) -> list[InputRequest]:
+        """The open questions of the conversation, of nested teams as well, the oldest first; `answer` answers them."""
+        return await open_questions(self.runtime, self.team, self.conversation)
+
+    async def answer(self, request_id: str, value: Any, *, by: str = "") -> None:
+        """Answer a question of the conversation: whoever asked goes on, in whatever process.
+
+        Args:
+            request_id: Of an InputRequestedEvent, or of one of `questions`.
+            value: The answer, as plain data or a pydantic model; for an approval also as `Approval` reads texts.
+            by: Who answers.
+
+        Raises:
+            InputRequestUnknownError: There is no such question (a LookupError).
+            InputAnsweredError: Somebody was first.
+            InputExpiredError, InputWithdrawnError: It has ended.
+            NotAllowedToAnswerError: It was put to somebody else (a PermissionError).
+            InputValueError: The answer is not what was asked for (a ValueError).
+        """
+        await self.runtime.inputs.answer(request_id, value, by=by)
 
     async def usage(self, run_id: str) -> RunUsage:
         """What a run has used until now, by agent and by model: of its members, of who chooses speakers, of nested teams.
@@ -229,6 +288,32 @@ class TeamClient:
         ledger = UsageLedger(RedisStore(self.runtime.transport.admin))
         return await ledger.of_run(stream_of(self._address, run_id))
 
+    async def export(self, run_id: str) -> Cassette:
+        """A run as a cassette, from which `callboard.testing.replay` replays it without a network; waits for its end.
+
+        Args:
+            run_id: Id of a run that was started with `record=True`.
+
+        Raises:
+            CassetteError: It was not recorded, or not completely (a ValueError).
+            TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
+        """
+        async with aclosing(self.entries(run_id)) as entries:
+            return await cassette_of(self.runtime, self.team, stream_of(self._address, run_id), entries)
+
+    def _order(
+        self, run_id: str, task: Task, if_busy: IfBusy, budget: RunBudget | None, record: bool
+    ) -> StartRun:
+        outer, given = run_path(), list(task_messages(task))
+        with usage_run(run_id):
+            path = path_of(self._address, run_id, outer)
+        return StartRun(run_id=run_id, task=given, if_busy=if_busy, path=path, budget=budget, record=record)
+
+    async def _begin(self, order: StartRun, is_own_id: bool, token: CancellationToken | None) -> None:
+        with in_run_path(order.path):
+            accepted = await self._start(order, is_own_id, token)
+        self._check(accepted, order.run_id)
+
     async def _start(self, order: StartRun, is_own_id: bool, token: CancellationToken | None) -> Accepted:
         send, name = self.runtime.send_message, f"start:{self._address}:{order.run_id}"
         accepted: Accepted = await send(order, self._address, cancellation_token=token, message_id=name)
@@ -237,19 +322,31 @@ class TeamClient:
             accepted = await send(order, self._address)
         return accepted
 
-    async def _entries(self, run_id: str) -> AsyncGenerator[Any, None]:
-        """The events of a run that may have ended: what is there, and if it goes on, what comes."""
-        number, stream, live = 0, stream_of(self._address, run_id), False
+    async def entries(self, run_id: str, *, after: int = 0) -> AsyncGenerator[RunEntry, None]:
+        """What the stream of a run has, that may have ended: what is there, and if it goes on, what comes, without an end.
+
+        Args:
+            run_id: Id of the run.
+            after: Number of the last entry that is known; 0: none.
+
+        Raises:
+            TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
+        """
+        number, stream, live = after, stream_of(self._address, run_id), False
         for is_known in (False, True):
             async with self.runtime.read_run(stream, after=number, live=live) as entries:
                 async for entry in entries:
                     number = entry.number
                     yield entry
             if not is_known:
-                described = await self.runtime.send_message(Describe(run_id=run_id), self._address)
+                described = await self.describe(run_id)
                 live = described.state != "idle"
         if not live:
             raise TeamRunUnknownError(self.team, self.conversation, run_id)
+
+    async def describe(self, run_id: str) -> Accepted:
+        """State of a run; "idle" when it is neither under way nor waits for its turn."""
+        return await self.runtime.send_message(Describe(run_id=run_id), self._address)
 
     async def _read(
         self,
@@ -276,7 +373,15 @@ class TeamClient:
                 await cancelling.close()
 
     def _result(self, reading: RunReading, end: RunEnded, run_id: str) -> TaskResult:
-        return with_output(reading.ended(end, run_id), self._output_content_type, self.team)
+        return self.with_output(reading.ended(end, run_id))
+
+    def with_output(self, result: TaskResult) -> TaskResult:
+        """A result with its last message as the object that the team answers with, if it does.
+
+        Raises:
+            TeamOutputError: The last message is none (a ValueError).
+        """
+        return with_output(result, self._output_content_type, self.team)
 
     async def _control(self, order: Control) -> bool:
         accepted = await self.runtime.send_message(order, self._address)

@@ -14,6 +14,7 @@ from callboard.broker import AgentId
 from .errors import RunNotFoundError
 from .manager_state import CurrentRun
 from .orders import ANSWERS, RunEnded, RunState, Shown
+from .questions import open_questions
 
 if TYPE_CHECKING:
     from callboard.runtime.run_listing import ListedRun
@@ -161,6 +162,8 @@ async def _summary(runtime: RedisAgentRuntime, listed: ListedRun) -> RunSummary:
         state = end.state
     elif team:
         state = await _state_of(runtime, AgentId(team, conversation), run_id)
+        if state == "working" and await open_questions(runtime, team, conversation):
+            state = "input_required"
     elif isinstance(listed.last, Shown):
         state = "working"
     return RunSummary(

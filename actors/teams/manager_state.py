@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Self
 
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from .budget import RunBudget
 from .orders import RunState, StartRun
 from .state import ConversationState, Speaking, is_nothing
 
@@ -31,23 +34,37 @@ class CurrentRun(BaseModel):
         run_id: Its id.
         stream: Id of the run whose stream shows it: its own, or that of the outermost team.
         first: Where in the thread what is said in it begins, its task left out.
-        path: For which runs counts what is used in it; see `path_of`.
+        path: For which runs counts what is used in it; see `path_of`. Not there: it was begun by an older version, and
+            what is used counts for its id.
         parent: Who asked for it; None: a client did.
         is_paused: Whether nobody may begin to speak.
         is_interrupted: Whether those who were speaking were interrupted, too.
         held: Who is to speak when it goes on.
         is_stopping: Whether it ends after this turn.
+        budget: The most that it may use.
+        asked: How often somebody was asked to speak.
+        record: Whether answers of models and tools are noted.
+        timer: Id of the message that comes when its time is over; "": there is none.
     """
 
     run_id: str
     stream: str
-    path: str
+    path: str = ""
     first: int = 0
     parent: Parent | None = Field(default=None, exclude_if=is_nothing)
     is_paused: bool = False
     is_interrupted: bool = False
     held: list[str] = Field(default_factory=list)
     is_stopping: bool = False
+    budget: RunBudget | None = Field(default=None, exclude_if=is_nothing)
+    asked: int = 0
+    record: bool = False
+    timer: str = ""
+
+    @model_validator(mode="after")
+    def _with_path(self) -> Self:
+        self.path = self.path or self.run_id
+        return self
 
     @property
     def inside(self) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, Field
 
@@ -13,22 +13,30 @@ from callboard.agents.team import Team
 from callboard.broker.buried import Buried
 from callboard.broker.redis.client.states import StoredState
 from callboard.cancellation import CancellationToken
-from callboard.context import MessageContext
+from callboard.context import ContextScope, MessageContext
 from callboard.handlers import event, rpc
 from callboard.log import Log
 from callboard.memory.llm_messages import LLMMessage
 from callboard.messages.base import BaseChatMessage
 from callboard.routed import RoutedAgent
+from callboard.runtime.asking import Noting, noting
+from callboard.runtime.taping import taping
 from callboard.state import restore_state
 
+from .budget import overspent_by
 from .drafts import Drafts
-from .errors import TeamNotRunError
+from .errors import RunBudgetExceededError, TeamNotRunError
 from .local import Participant, reset_participant, speak
 from .orders import Accepted, Answer, Forget, Load, ResetConversation, Speak, Told
-from .run_errors import failure_by
+from .questions import ShownQuestions
+from .run_errors import failure_by, failure_of
 from .sizes import tell_all_of
 from .state import is_nothing
 from .steps import reached
+from .takes import tape_for, write_takes
+
+if TYPE_CHECKING:
+    from callboard.runtime.runtime import RedisAgentRuntime
 
 
 class MemberMemory(BaseModel):
@@ -70,22 +78,35 @@ class MemberActor(RoutedAgent[MemberMemory]):
         drafts = Drafts(self.runtime, message.run, (*message.inside, message.turn), agent.name)
         unheard = message.unheard_after(self.state.asked)
         heard = [said for said in unheard if isinstance(said, BaseChatMessage)]
+        tape = tape_for(message.record)
         try:
-            said = await speak(agent, heard, ctx.cancellation_token, drafts.show)
+            with self._shows_questions(message), taping(tape):
+                said = await speak(agent, heard, ctx.cancellation_token, drafts.show)
             await drafts.flush()
             await self._remember(agent)
-        except BaseException:
+        except BaseException as error:
             self._doubt(agent)
-            raise
+            if not _is_overspent(error):
+                raise
+            # Another attempt would end like this one, and the larger run as well: it ends now.
+            await self.tell(failure_of(error, agent.name, message.turn), ctx.sender, if_buried=True)
+            return
         finally:
             await drafts.close()
         await reached("member answers")
         self.state.asked = message.turn
+        await write_takes(self.runtime, message.run, tape)
         is_team = isinstance(agent, Team)
         answer = Answer(
             turn=message.turn, attempt=drafts.attempt, messages=said, drafts=drafts.first, is_team=is_team
         )
         await tell_all_of(self, answer, ctx.sender)
+
+    def _shows_questions(self, message: Speak) -> ContextScope[Noting | None]:
+        """What the agent asks people during the turn is seen by those who read the run."""
+        runtime = cast("RedisAgentRuntime", self.runtime)
+        turn = (*message.inside, message.turn)
+        return ContextScope(noting, ShownQuestions(runtime, message.run, turn, self._prototype.name))
 
     @event
     async def on_forget(self, message: Forget, ctx: MessageContext) -> None:
@@ -163,6 +184,10 @@ class MemberActor(RoutedAgent[MemberMemory]):
         """A turn has failed in the middle: what can be loaded is loaded again. What can't be stays as the turn left it."""
         if type(agent).save_state is not BaseChatAgent.save_state:
             self._agent = None
+
+
+def _is_overspent(error: BaseException) -> bool:
+    return isinstance(error, RunBudgetExceededError) or overspent_by(error) is not None
 
 
 async def _save(agent: Participant) -> dict[str, Any] | None:

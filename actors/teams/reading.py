@@ -66,9 +66,13 @@ class RunReading:
         self._shows_task = shows_task
         self._attempts: dict[tuple[int, ...], _Attempt] = {}
         self._kept: list[Said] = []
+        self._asides: set[str] = set()  # ids
 
     def show(self, shown: Shown) -> Iterator[Said]:
         """What is new in an entry."""
+        if shown.is_aside:
+            yield from self._aside(shown)
+            return
         if shown.is_task:
             if self._shows_task:
                 self._kept.extend(shown.messages)
@@ -88,6 +92,13 @@ class RunReading:
                 yield message
         if shown.is_final:
             self._settle(shown)
+
+    def _aside(self, shown: Shown) -> Iterator[Said]:
+        for message in shown.messages:
+            # guard: what several attempts have written is shown once
+            if message.id not in self._asides:
+                self._asides.add(message.id)
+                yield message
 
     def result(self, end: RunEnded) -> TaskResult:
         """What came of the run."""

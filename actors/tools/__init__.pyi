@@ -1,5 +1,11 @@
 import callboard.agents
 
+from .approval import (
+    Approval as Approval,
+    ApprovalRule as ApprovalRule,
+    Consent as Consent,
+    NeedsApproval as NeedsApproval,
+)
 from .base import (
     BaseStreamTool as BaseStreamTool,
     BaseTool as BaseTool,

@@ -15,6 +15,7 @@ from callboard.errors import did_you_mean
 from callboard.foundation.component import ComponentBase
 from callboard.logging import EVENT_LOGGER_NAME, ToolCallEvent
 
+from .approval import NeedsApproval
 from .errors import ToolArgumentsError, ToolStateError
 from .schema import ParametersSchema, ToolSchema, parameters_of
 from .text import to_text
@@ -123,6 +124,7 @@ class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co], ComponentBase[BaseM
         timeout: Seconds until a workbench stops it; None: as the workbench says.
         if_unknown: What an assistant that has it does when a crash left it unknown whether it did its work, see
             `IfUnknown`; None: as "retry".
+        needs_approval: Which of its calls a person has to allow before they are made, see `NeedsApproval`.
 
     Raises:
         StrictSchemaError: `strict`, and the arguments can't be described so (a ValueError). AutoGen says so when the
@@ -141,6 +143,7 @@ class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co], ComponentBase[BaseM
         *,
         timeout: float | None = None,
         if_unknown: IfUnknown | None = None,
+        needs_approval: NeedsApproval = False,
     ) -> None:
         self._args_type = args_type
         self._return_type = return_type
@@ -149,6 +152,7 @@ class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co], ComponentBase[BaseM
         self._strict = strict
         self.timeout = timeout
         self.if_unknown: IfUnknown | None = if_unknown
+        self.needs_approval: NeedsApproval = needs_approval
         if strict:
             self._parameters  # noqa: B018 - raises now rather than later
 

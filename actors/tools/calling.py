@@ -14,9 +14,11 @@ from callboard.cancellation import CancellationToken
 from callboard.memory.llm_messages import FunctionCall
 from callboard.questions import suspends
 
-from .asked import name_of_call, read_call
+from .approval import NeedsApproval
+from .asked import AskedCall, name_of_call, read_call
 from .base import StreamTool, Tool
-from .errors import ToolError
+from .context import current_tool_context
+from .errors import ApprovalMissingError, ToolError
 from .limits import run_limited, stream_limited
 from .results import ToolResult, error_result, result_of
 from .sizes import DEFAULT_LIMITS, ResultLimits
@@ -48,6 +50,26 @@ class CallingWorkbench(Workbench):
             UnknownToolError: They can't call it (a LookupError).
         """
 
+    def approval_of(self, name: str) -> NeedsApproval:
+        """What the tool itself says; see `Workbench.approval_of`."""
+        try:
+            return needs_approval_of(self._find(name))
+        except ToolError:
+            return False
+
+    def _admitted(self, asked: AskedCall) -> Tool:
+        """The tool that is called.
+
+        Raises:
+            UnknownToolError: There is none (a LookupError).
+            ApprovalMissingError: A person has to allow the call, and nobody was asked.
+        """
+        tool = self._find(asked.name)
+        # guard: a tool whose calls have to be allowed is called by nobody who has not asked
+        if self.approval_of(asked.name) is not False and current_tool_context().allowed != asked.name:
+            raise ApprovalMissingError(asked.name)
+        return tool
+
     async def call_tool(
         self,
         name: str | FunctionCall,
@@ -68,7 +90,7 @@ class CallingWorkbench(Workbench):
         """
         try:
             asked = read_call(name, arguments, call_id)
-            tool = self._find(asked.name)
+            tool = self._admitted(asked)
         except ToolError as error:
             return error_result(name_of_call(name), error)
         return await call(
@@ -89,7 +111,7 @@ class CallingStreamWorkbench(CallingWorkbench, StreamWorkbench):
         """Call a tool; what it yields on the way, and the ToolResult at the end."""
         try:
             asked = read_call(name, arguments, call_id)
-            tool = self._find(asked.name)
+            tool = self._admitted(asked)
         except ToolError as error:
             yield error_result(name_of_call(name), error)
             return
@@ -177,6 +199,12 @@ def _stream(
     tool: StreamTool, arguments: Mapping[str, Any], call_id: str | None, token: CancellationToken
 ) -> Any:
     return tool.run_json_stream(arguments, token, call_id)
+
+
+def needs_approval_of(tool: Tool) -> NeedsApproval:
+    """Which calls of a tool a person has to allow, as the tool says."""
+    needs: NeedsApproval = getattr(tool, "needs_approval", False)
+    return needs
 
 
 def limit_of(tool: Tool, timeout: float | None) -> float | None:

@@ -20,11 +20,13 @@ class ToolContext:
         message: The context of the message being handled; None outside of a handler.
         runtime: The runtime by which tools in other processes are reached; None: not known.
         idempotency_key: The same whenever this call is made for this message; None: it may differ.
+        allowed: Name of the tool whose call may be made, as far as a person has to allow it; "": none.
     """
 
     message: MessageContext | None = None
     runtime: AgentRuntime | None = None
     idempotency_key: str | None = None
+    allowed: str = ""
 
 
 _current: ContextVar[ToolContext] = ContextVar("callboard_tool_context", default=ToolContext())  # noqa: B039 - frozen
@@ -35,6 +37,7 @@ def tool_context(
     *,
     runtime: AgentRuntime | None = None,
     idempotency_key: str | None = None,
+    allowed: str = "",
 ) -> ContextScope[ToolContext]:
     """For the length of a `with` block tools get `ctx` and send by `runtime`.
 
@@ -47,8 +50,9 @@ def tool_context(
         ctx: Given to tools that have a parameter of the class MessageContext.
         runtime: The runtime by which tools in other processes are reached, unless their workbench has its own.
         idempotency_key: Given to tools that have a parameter of this name; `run_tools` makes one for each call.
+        allowed: Name of a tool whose call may be made though a person has to allow it, since one has; "": none.
     """
-    return ContextScope(_current, ToolContext(ctx, runtime, idempotency_key))
+    return ContextScope(_current, ToolContext(ctx, runtime, idempotency_key, allowed))
 
 
 def current_tool_context() -> ToolContext:

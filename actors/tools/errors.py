@@ -16,7 +16,11 @@ ActorError
     ├── ToolTimeoutError         a tool did not end in time (TimeoutError)
     ├── ToolEndedError           it exited or cancelled itself (RuntimeError)
     ├── ToolContextError         it needs a MessageContext or a runtime (RuntimeError)
+    ├── CallRefusedError         a person has not allowed a call
+    ├── ApprovalRuleError        it is not known whether a person has to allow a call
+    ├── ApprovalMissingError     a call that a person has to allow was about to be made without
     ├── UnknownOutcomeError      a call was cut off by a crash, and is not to be made again unasked
+    ├── CallGivenUpError         the same, and a person has decided that nothing goes on (RuntimeError)
     ├── HttpToolError            a request of an HTTP tool failed
     │   ├── HttpHostError        it may not go to this host
     │   ├── HttpStatusError      the server answered with an error
@@ -246,6 +250,56 @@ class ToolContextError(ToolError, RuntimeError):
     needs: str
 
 
+class CallRefusedError(ToolError):
+    """A person has not allowed a call.
+
+    Attributes:
+        tool: Its name.
+        reason: In the person's words; "": none was given.
+    """
+
+    template = "{tool} was not called: a person has not allowed it{because}"
+
+    tool: str
+    reason: str = ""
+
+    @property
+    def because(self) -> str:
+        """The reason as the end of a sentence."""
+        return f": {self.reason}" if self.reason else ""
+
+
+class ApprovalRuleError(ToolError):
+    """The function that says whether a person has to allow a call has failed.
+
+    Attributes:
+        tool: Its name.
+        reason: What it raised.
+    """
+
+    template = (
+        "{tool} was not called: whether a person has to allow it with these arguments can't be told: {reason}"
+    )
+
+    tool: str
+    reason: str
+
+
+class ApprovalMissingError(ToolError):
+    """A call that a person has to allow was about to be made without anybody being asked.
+
+    Attributes:
+        tool: Its name.
+    """
+
+    template = (
+        "{tool} was not called: a person has to allow it, and nobody was asked. Call it through an assistant or "
+        "`run_tools`; a workbench around it hands on its `approval_of`."
+    )
+
+    tool: str
+
+
 class UnknownOutcomeError(ToolError):
     """A call was under way when its process died, and may not be made again without being asked for.
 
@@ -257,6 +311,19 @@ class UnknownOutcomeError(ToolError):
         "{tool} was called already, and its process ended before the result was kept: it may or may not have done "
         "its work. Find out before you call it again"
     )
+
+    tool: str
+
+
+class CallGivenUpError(ToolError, RuntimeError):
+    """A crash left it unknown whether a call did its work, and a person has decided that nothing goes on.
+
+    Attributes:
+        tool: Its name.
+    """
+
+    template = "{tool} was cut off by a crash, and a person has decided that nothing goes on from there"
+    permanent = True
 
     tool: str
 

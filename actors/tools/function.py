@@ -20,6 +20,7 @@ from callboard.foundation.component import (
 )
 from callboard.foundation.threads import in_thread
 
+from .approval import NeedsApproval
 from .base import BaseTool
 from .context import current_tool_context
 from .errors import ToolConfigError, ToolContextError, ToolDeclarationError
@@ -38,6 +39,7 @@ class FunctionToolConfig(BaseModel):
         strict: See FunctionTool.
         timeout: See FunctionTool.
         if_unknown: See FunctionTool.
+        needs_approval: Whether a person has to allow its calls. A function or a rule that says so is not dumped.
     """
 
     function: str
@@ -46,6 +48,7 @@ class FunctionToolConfig(BaseModel):
     strict: bool = False
     timeout: float | None = None
     if_unknown: IfUnknown | None = None
+    needs_approval: bool = False
 
     @model_validator(mode="before")
     @classmethod
@@ -80,6 +83,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
         strict: Describe the arguments by the rules of OpenAI's structured outputs.
         timeout: Seconds until a workbench gives it up; None: as the workbench says.
         if_unknown: See BaseTool.
+        needs_approval: See BaseTool.
 
     Raises:
         ToolDeclarationError: A parameter has no type, or one that can't be described (a ValueError).
@@ -99,8 +103,10 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
         *,
         timeout: float | None = None,
         if_unknown: IfUnknown | None = None,
+        needs_approval: NeedsApproval = False,
     ) -> None:
         if isinstance(func, FunctionTool):
+            needs_approval = needs_approval or func.needs_approval
             func = func.function
         tool_name = name or name_of(func)
         _check_callable(func, tool_name)
@@ -116,6 +122,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
             strict,
             timeout=timeout,
             if_unknown=if_unknown,
+            needs_approval=needs_approval,
         )
         self.__doc__ = func.__doc__
 
@@ -158,9 +165,14 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
         """The tool as plain data.
 
         Raises:
-            ToolConfigError: The function can't be imported by its name: a lambda, or one inside another function (a
-                ValueError).
+            ToolConfigError: The function can't be imported by its name: a lambda, or one inside another function; or
+                `needs_approval` is more than yes or no (a ValueError).
         """
+        if not isinstance(self.needs_approval, bool):
+            # guard: a tool whose calls have to be allowed is not dumped as one without
+            raise ToolConfigError(
+                self.name, "its needs_approval is a function or a rule, which can't be dumped"
+            )
         return FunctionToolConfig(
             function=path_of(self._func),
             name=self.name,
@@ -168,6 +180,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
             strict=self._strict,
             timeout=self.timeout,
             if_unknown=self.if_unknown,
+            needs_approval=self.needs_approval,
         )
 
     @classmethod
@@ -191,6 +204,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
             strict=config.strict,
             timeout=config.timeout,
             if_unknown=config.if_unknown,
+            needs_approval=config.needs_approval,
         )
 
     def _to_config(self) -> FunctionToolConfig:
@@ -220,6 +234,7 @@ def tool(
     strict: bool = ...,
     timeout: float | None = ...,
     if_unknown: IfUnknown | None = ...,
+    needs_approval: NeedsApproval = ...,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -231,6 +246,7 @@ def tool(
     strict: bool = False,
     timeout: float | None = None,
     if_unknown: IfUnknown | None = None,
+    needs_approval: NeedsApproval = False,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Decorator: the function becomes a FunctionTool, and can still be called.
 
@@ -247,6 +263,7 @@ def tool(
         strict: See FunctionTool.
         timeout: See FunctionTool.
         if_unknown: See BaseTool.
+        needs_approval: See BaseTool.
 
     Raises:
         ToolDeclarationError, StrictSchemaError: As FunctionTool.
@@ -258,6 +275,7 @@ def tool(
         strict=strict,
         timeout=timeout,
         if_unknown=if_unknown,
+        needs_approval=needs_approval,
     )
     return make if func is None else make(func)
 

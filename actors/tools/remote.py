@@ -34,6 +34,7 @@ class ToolCallRequest(BaseModel):
         arguments: Its arguments by name.
         call_id: The id that the model gave to the call; None: none.
         idempotency_key: Given to a tool that takes one; None: that of the request.
+        is_allowed: Whether the caller has asked a person, as far as one has to allow it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -42,6 +43,7 @@ class ToolCallRequest(BaseModel):
     arguments: dict[str, Any]
     call_id: str | None = None
     idempotency_key: str | None = None
+    is_allowed: bool = False
 
 
 class _AnyArguments(BaseModel):
@@ -128,8 +130,14 @@ class RemoteTool(Tool):
                 "constructor, or call it inside `with tool_context(ctx, runtime=self.runtime):`",
             )
         runtime.add_message_types((ToolCallRequest, ToolResult))
-        key = current_tool_context().idempotency_key
-        request = ToolCallRequest(name=self.name, arguments=dict(args), call_id=call_id, idempotency_key=key)
+        around = current_tool_context()
+        request = ToolCallRequest(
+            name=self.name,
+            arguments=dict(args),
+            call_id=call_id,
+            idempotency_key=around.idempotency_key,
+            is_allowed=bool(around.allowed),
+        )
         sender = _sender()
         options = {} if self.timeout is None else {"timeout": self.timeout}
         response: ToolResult = await runtime.send_message(

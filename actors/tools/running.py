@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -19,10 +18,13 @@ from callboard.errors import CannotAskError
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
 from callboard.questions import Asking, Question, Suspended
 from callboard.runtime.steps import NumberedStep, running_context
+from callboard.runtime.taping import is_played, is_taped, note, played, taping
 
+from .approval import NeedsApproval, allowed
 from .asked import AskedCall, read_call
 from .calling import PASSED_ON, failed_result
 from .context import current_tool_context, tool_context
+from .cut_off import Beginning
 from .errors import ToolArgumentsError, ToolEndedError, ToolError, ToolReturnError, UnknownOutcomeError
 from .limits import run_limited
 from .results import ToolResult, error_result
@@ -69,6 +71,7 @@ async def run_tools(
     concurrency: int = CONCURRENCY,
     limits: ResultLimits = DEFAULT_LIMITS,
     if_unknown: Mapping[str, IfUnknown] | None = None,
+    needs_approval: Mapping[str, NeedsApproval] | None = None,
     on_event: OnToolEvent | None = None,
 ) -> list[FunctionExecutionResult]:
     """Run the calls that a model asked for.
@@ -80,6 +83,9 @@ async def run_tools(
 
     A call that a crash cut off before its result was recorded is made again. A tool for which that would be wrong takes a
     parameter ``idempotency_key: str``, which is the same then, and hands it on; or the model is told, see `if_unknown`.
+    A call that needs a person's approval waits for it, see `NeedsApproval`; the others don't wait for that one, and are
+    not made again when the answer comes.
+
     The context that tools get is one of their call: steps of `ctx.once` of two calls don't meet.
 
     Args:
@@ -94,6 +100,8 @@ async def run_tools(
         limits: How large a result may be, besides the limits of the workbench.
         if_unknown: By tool, what to do when its outcome is unknown after a crash, see `IfUnknown`; the default is "retry".
             "tell" and "ask" cost one more record for each call of the tool.
+        needs_approval: By tool, which of its calls a person has to allow before they are made, see `NeedsApproval`; for
+            others it is as the tool itself says.
         on_event: Awaited as things happen, those of different calls in any order. Calls whose results were recorded
             start and end as well. Its errors are raised.
 
@@ -103,13 +111,16 @@ async def run_tools(
         they are in the events.
 
     Raises:
+        NobodyAnswersError: A call has to be allowed, and nobody can be asked (a RuntimeError).
         asyncio.CancelledError: The token, or the caller, was cancelled. All calls have ended then.
         FencedError: This worker has lost the message that it handles; another one has it.
         ServerUnavailableError: The server of the bus was lost.
     """
     found = ctx or running_context()
     token = cancellation_token or (None if found is None else found.cancellation_token)
-    answer = _Answer(workbench, found, runtime, token, timeout, limits, if_unknown or {}, on_event)
+    answer = _Answer(
+        workbench, found, runtime, token, timeout, limits, if_unknown or {}, needs_approval or {}, on_event
+    )
     return await answer.run(calls, _Room(concurrency))
 
 
@@ -130,6 +141,7 @@ class _Answer:
     timeout: float | None
     limits: ResultLimits
     if_unknown: Mapping[str, IfUnknown]
+    needs_approval: Mapping[str, NeedsApproval]
     on_event: OnToolEvent | None
 
     async def run(self, calls: Sequence[FunctionCall], room: _Room) -> list[FunctionExecutionResult]:
@@ -154,6 +166,8 @@ class _Answer:
             try:
                 await self._tell(ToolEvent("started", call))
                 result = await self._result(call, step)
+                if is_taped():
+                    note("tool", _described(call), result.model_dump(mode="json"))
                 await self._tell(ToolEvent("ended", call, result=result))
             except Suspended:
                 room.is_over = True
@@ -170,7 +184,7 @@ class _Answer:
         except ToolArgumentsError as error:
             return error_result(call.name, error)
         if step is None:
-            return await self._call(call, asked)
+            return await self._unless_refused(call, asked)
         # guard: what a tool returned is recorded before the model reads it
         return await self._recorded(call, asked, step)
 
@@ -178,7 +192,7 @@ class _Answer:
         made: list[ToolResult] = []
 
         async def make() -> ToolResult:
-            made.append(await self._unless_unknown(call, asked, step))
+            made.append(await self._unless_refused(call, asked, step))
             return made[0]
 
         try:
@@ -191,26 +205,53 @@ class _Answer:
             again = self._step(call)
             return instead if again is None else await again.run(_same, instead)
 
+    async def _unless_refused(
+        self, call: FunctionCall, asked: AskedCall, step: NumberedStep | None = None
+    ) -> ToolResult:
+        needs = self._needs_approval(asked.name)
+        name = f"tool:{call.id}" if step is None else step.full_name
+        try:
+            if needs is not None:
+                parameters = await self._parameters(asked.name)
+                asked = await allowed(asked, needs, parameters, f"{name}:approval", self.context, self.token)
+        except ToolError as error:
+            return error_result(asked.name, error)
+        return await (self._call(call, asked) if step is None else self._unless_unknown(call, asked, step))
+
+    async def _parameters(self, tool: str) -> Mapping[str, Any]:
+        schemas = await self.workbench.list_tools()
+        return next((dict(one.get("parameters", {})) for one in schemas if one["name"] == tool), {})
+
+    def _needs_approval(self, tool: str) -> NeedsApproval | None:
+        """None: nothing is said about it."""
+        given = self.needs_approval.get(tool)
+        return given if given is not None else self.workbench.approval_of(tool) or None
+
     async def _unless_unknown(self, call: FunctionCall, asked: AskedCall, step: NumberedStep) -> ToolResult:
-        if self.if_unknown.get(asked.name) not in NOT_AGAIN:
+        unknown = self.if_unknown.get(asked.name, "retry")
+        if unknown not in NOT_AGAIN:
             return await self._call(call, asked, step)
-        part = await _part_to_begin(step)
-        # guard: a call that a crash cut off is not made again unasked
-        if part is None:
-            return error_result(asked.name, UnknownOutcomeError(asked.name))
+        beginning = Beginning(step, asked, unknown, self.token)
+        try:
+            await beginning.mark()
+        except UnknownOutcomeError as error:
+            return error_result(asked.name, error)
         try:
             return await self._call(call, asked, step)
         except Suspended:
-            await step.context.once(_asked(step, part), _same, True)
+            await beginning.leave()
             raise
 
     async def _call(
         self, call: FunctionCall, asked: AskedCall, step: NumberedStep | None = None
     ) -> ToolResult:
+        if is_played():
+            return ToolResult.model_validate(played("tool", _described(call)))
         context = self.context if step is None else _context_of(step)
         key = None if step is None else step.context.idempotency_key(step.full_name)
         runtime = self.runtime or current_tool_context().runtime
-        with tool_context(context, runtime=runtime, idempotency_key=key):
+        may = "" if self._needs_approval(asked.name) is None else asked.name
+        with tool_context(context, runtime=runtime, idempotency_key=key, allowed=may), taping(None):
             try:
                 work = partial(self._work, call, asked)
                 return await run_limited(asked.name, work, self.token, self.timeout)
@@ -273,24 +314,9 @@ class _RecorderOfCall:
         return await self.recorder.ask(question, self.prefix + prefix)
 
 
-async def _part_to_begin(step: NumberedStep) -> int | None:
-    """How often the call ended to wait for an answer, and goes on by this; None: something else has cut it off.
-
-    A crash is told from a question by what is recorded when the call begins, and when a question ends it.
-    """
-    part = 0
-    while True:
-        mine = secrets.token_hex(8)
-        name = f"{step.full_name}:begun" + (f":{part}" if part else "")
-        if await step.context.once(name, _same, mine) == mine:
-            return part
-        if not await step.context.once(_asked(step, part), _same, False):
-            return None
-        part += 1
-
-
-def _asked(step: NumberedStep, part: int) -> str:
-    return f"{step.full_name}:asked:{part}"
+def _described(call: FunctionCall) -> dict[str, Any]:
+    """A call as a tape has it."""
+    return {"id": call.id, "name": call.name, "arguments": call.arguments}
 
 
 async def _same(value: T) -> T:

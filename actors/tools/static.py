@@ -10,8 +10,9 @@ from pydantic import BaseModel, Field
 from callboard.foundation.component import Component, ComponentLoader, ComponentModel, dumped
 from callboard.protocol import AgentRuntime
 
+from .approval import NeedsApproval
 from .base import Tool
-from .calling import CallingStreamWorkbench, CallingWorkbench, limit_of
+from .calling import CallingStreamWorkbench, CallingWorkbench, limit_of, needs_approval_of
 from .errors import DuplicateToolError, NotAToolError, ToolStateError, UnknownToolError
 from .overrides import Overrides, ToolOverride
 from .remote import RemoteTool
@@ -86,6 +87,11 @@ class StaticWorkbench(CallingWorkbench, Component[StaticWorkbenchConfig]):
         if tool is None:
             raise UnknownToolError(name, [self._overrides.shown_name(own) for own in self._tools])
         return tool
+
+    def approval_of(self, name: str) -> NeedsApproval:
+        """What the tool itself says, also of one that runs elsewhere; see `Workbench.approval_of`."""
+        tool = self._given_tools.get(self._overrides.own_name(name))
+        return False if tool is None else needs_approval_of(tool)
 
     async def save_state(self) -> Mapping[str, Any]:
         """The states of the tools."""

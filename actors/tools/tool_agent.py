@@ -87,8 +87,9 @@ class ToolAgent(RoutedAgent):
     @rpc
     async def on_request(self, message: ToolCallRequest, ctx: MessageContext) -> ToolResult:
         """Run a tool."""
+        allowed = message.name if message.is_allowed else ""
         return await self._call(
-            message.name, message.arguments, message.call_id, ctx, message.idempotency_key
+            message.name, message.arguments, message.call_id, ctx, message.idempotency_key, allowed
         )
 
     @rpc
@@ -112,7 +113,8 @@ class ToolAgent(RoutedAgent):
         call_id: str | None,
         ctx: MessageContext,
         key: str | None = None,
+        allowed: str = "",
     ) -> ToolResult:
         key = key or ctx.idempotency_key("tool")
-        with tool_context(ctx, runtime=self.runtime, idempotency_key=key):
+        with tool_context(ctx, runtime=self.runtime, idempotency_key=key, allowed=allowed):
             return await self._workbench.call_tool(name, arguments, ctx.cancellation_token, call_id)

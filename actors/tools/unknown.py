@@ -10,8 +10,8 @@ IfUnknown: TypeAlias = Literal["retry", "idempotency_key", "tell", "ask"]
 - "retry": call it again.
 - "idempotency_key": call it again, which is right because it hands on the key that it is given.
 - "tell": tell the model, which has to find out.
-- "ask": have a person decide. Nobody can be asked yet: the model is told.
+- "ask": have a person decide: call it again, tell the model, or let the turn fail.
 """
 
 NOT_AGAIN: Final[frozenset[IfUnknown]] = frozenset({"tell", "ask"})
-"""Where the tool is not called again."""
+"""Where the tool is not called again unasked."""

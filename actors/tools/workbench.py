@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from callboard.cancellation import CancellationToken
 from callboard.foundation.component import ComponentBase
 
+from .approval import NeedsApproval
 from .results import ToolResult
 from .schema import ToolSchema
 
@@ -68,6 +69,14 @@ class Workbench(ABC, ComponentBase[BaseModel]):
         Close it (``aclose``) if you don't read it to its end: that ends the tool.
         """
         yield await self.call_tool(name, arguments, cancellation_token, call_id)
+
+    def approval_of(self, name: str) -> NeedsApproval:
+        """Which calls of a tool a person has to allow: here none. A workbench around others hands theirs on.
+
+        Args:
+            name: As `list_tools` has it; there may be no such tool.
+        """
+        return False
 
     async def start(self) -> None:
         """Get ready: connect, start processes. Safe to repeat."""

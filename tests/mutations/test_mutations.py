@@ -22,6 +22,7 @@ from .limits_mutations import LIMITS_MUTATIONS
 from .log_mutations import LOG_MUTATIONS
 from .mutation import ROOT, Mutation, Verdict, Workplace
 from .python_mutations import PYTHON_MUTATIONS
+from .role_mutations import ROLE_MUTATIONS
 from .run_mutations import RUN_MUTATIONS
 from .subscription_mutations import SUBSCRIPTION_MUTATIONS
 from .team_mutations import TEAM_MUTATIONS
@@ -38,6 +39,7 @@ ALL = (
     *AGENT_MUTATIONS,
     *RUN_MUTATIONS,
     *TEAM_MUTATIONS,
+    *ROLE_MUTATIONS,
     *ASK_MUTATIONS,
 )
 QUICK = [mutation for mutation in ALL if mutation.quick]

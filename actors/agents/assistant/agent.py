@@ -10,13 +10,15 @@ from pydantic import BaseModel
 
 from callboard.agents.base import BaseChatAgent
 from callboard.agents.chat_agent import Response
-from callboard.agents.errors import AssistantSettingError, NobodyToAskError
+from callboard.agents.errors import AssistantSettingError
 from callboard.agents.guardrails.chain import GuardrailChain
+from callboard.agents.guardrails.deciding import decided_by_person
 from callboard.agents.guardrails.guardrail import Guardrail
 from callboard.agents.guardrails.verdicts import Asks, Decision
 from callboard.agents.handoff import Handoff
 from callboard.agents.responding import response_of
 from callboard.agents.task import Said
+from callboard.asking import OnInput, asking_by
 from callboard.cancellation import CancellationToken
 from callboard.foundation.component import Component
 from callboard.memory.base import Memory
@@ -27,6 +29,7 @@ from callboard.messages.base import BaseChatMessage
 from callboard.messages.chat import HandoffMessage, StopMessage, TextMessage, ToolCallSummaryMessage
 from callboard.messages.structured import StructuredMessage
 from callboard.models.base import ChatCompletionClient
+from callboard.tools.approval import NeedsApproval
 from callboard.tools.base import Tool
 from callboard.tools.unknown import IfUnknown
 from callboard.tools.workbench import Workbench
@@ -64,7 +67,7 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
     Dumps have AutoGen's shape, and AutoGen's are loaded. With guardrails or input filters it can't be dumped: they are
     functions.
 
-    The parameters and their texts are AutoGen's; the last three are ours.
+    The parameters and their texts are AutoGen's; the last five are ours.
 
     Args:
         name: A Python identifier.
@@ -90,6 +93,10 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
         max_answer_refusals: How often in a turn the model may write another answer in place of a refused one.
         if_unknown: By name of a tool, what to do when a crash left it unknown whether the tool did its work; see
             `IfUnknown`. Else it is as the tool's own `if_unknown` says.
+        needs_approval: By name of a tool, also of one of a workbench, which of its calls a person has to allow before they
+            are made; see `NeedsApproval`. Else it is as the tool itself says.
+        on_input: Asks a person: for approvals, for guardrails that ask, and where a tool's outcome is unknown. None: on the
+            bus the question waits for its answer without a process; elsewhere it is as the team says.
 
     Raises:
         AgentNameError: The name is no identifier (a ValueError).
@@ -125,6 +132,8 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
         guardrails: Sequence[Guardrail] = (),
         max_answer_refusals: int = MAX_ANSWER_REFUSALS,
         if_unknown: Mapping[str, IfUnknown] | None = None,
+        needs_approval: Mapping[str, NeedsApproval] | None = None,
+        on_input: OnInput | None = None,
     ) -> None:
         super().__init__(name, description)
         if max_tool_iterations < 1:
@@ -150,6 +159,10 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
             guardrails=parts.guardrails_of(guardrails),
             max_answer_refusals=max_answer_refusals,
             if_unknown=parts.outcomes_of(own_tools, if_unknown),
+            needs_approval=parts.approvals_of(
+                [*(tool.name for tool in own_tools), *own_handoffs], needs_approval, is_all=workbench is None
+            ),
+            on_input=on_input,
             metadata=dict(metadata or {}),
         )
         self._model_context = parts.context_of(model_context)
@@ -199,7 +212,7 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
             self._draft = None
 
     async def on_guardrail_asks(self, asks: Asks) -> Decision:
-        """Have a person decide where a guardrail asks; write it in a class of your own.
+        """Have a person decide where a guardrail asks: here as `on_input`, or the bus, asks people.
 
         Args:
             asks: The question.
@@ -208,9 +221,10 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
             Passed, or Refused with the person's reason.
 
         Raises:
-            NobodyToAskError: Always, here (a RuntimeError).
+            NobodyToAskError: Nobody can be asked (a RuntimeError).
         """
-        raise NobodyToAskError(self.name, asks.question)
+        with asking_by(self._setup.on_input):
+            return await decided_by_person(self.name, asks)
 
     async def on_reset(self, cancellation_token: CancellationToken) -> None:
         """Forget the conversation, also what its context began with."""

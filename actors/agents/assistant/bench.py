@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 from callboard.cancellation import CancellationToken
+from callboard.tools.approval import NeedsApproval
 from callboard.tools.errors import DuplicateToolError, UnknownToolError
 from callboard.tools.results import ToolResult, error_result
 from callboard.tools.schema import ToolSchema
@@ -56,6 +57,11 @@ class Bench(StreamWorkbench):
         if place is None:
             return self._unknown(name)
         return await place.call_tool(name, arguments, cancellation_token, call_id)
+
+    def approval_of(self, name: str) -> NeedsApproval:
+        """What the workbench that has the tool says; see `Workbench.approval_of`."""
+        place = self._places.get(name)
+        return False if place is None else place.approval_of(name)
 
     async def call_tool_stream(
         self,

@@ -7,9 +7,11 @@ import warnings
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from callboard.agents.task import Said
+from callboard.asking import OnInput, asking_by
 from callboard.cancellation import CancellationToken
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
 from callboard.messages.base import BaseAgentEvent, BaseChatMessage
+from callboard.tools.approval import NeedsApproval
 from callboard.tools.results import ToolResult
 from callboard.tools.running import ToolEvent, run_tools
 from callboard.tools.unknown import IfUnknown
@@ -27,6 +29,8 @@ class Calls:
         draft: Told of each result as it comes.
         token: Ends them.
         if_unknown: See `run_tools`.
+        needs_approval: See `run_tools`.
+        on_input: Asks a person; None: as around it.
 
     Attributes:
         results: What they returned, in their order, when they have ended.
@@ -39,12 +43,16 @@ class Calls:
         draft: Draft,
         token: CancellationToken,
         if_unknown: Mapping[str, IfUnknown],
+        needs_approval: Mapping[str, NeedsApproval],
+        on_input: OnInput | None,
     ) -> None:
         self._calls = calls
         self._bench = bench
         self._draft = draft
         self._token = token
         self._if_unknown = if_unknown
+        self._needs_approval = needs_approval
+        self._on_input = on_input
         self._said: asyncio.Queue[Said | None] = asyncio.Queue()
         self.results: list[FunctionExecutionResult] = []
 
@@ -52,14 +60,7 @@ class Calls:
         """Run them; yields the messages and events that tools yield."""
         if not self._calls:
             return
-        work = run_tools(
-            self._calls,
-            self._bench,
-            cancellation_token=self._token,
-            if_unknown=self._if_unknown,
-            on_event=self._on_event,
-        )
-        running = asyncio.ensure_future(work)
+        running = asyncio.ensure_future(self._all())
         running.add_done_callback(lambda _: self._said.put_nowait(None))
         try:
             while (said := await self._said.get()) is not None:
@@ -68,6 +69,17 @@ class Calls:
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+
+    async def _all(self) -> list[FunctionExecutionResult]:
+        with asking_by(self._on_input):
+            return await run_tools(
+                self._calls,
+                self._bench,
+                cancellation_token=self._token,
+                if_unknown=self._if_unknown,
+                needs_approval=self._needs_approval,
+                on_event=self._on_event,
+            )
 
     async def _on_event(self, event: ToolEvent) -> None:
         if event.result is not None:

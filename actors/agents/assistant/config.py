@@ -24,7 +24,7 @@ from .setup import Setup
 class AssistantAgentConfig(BaseModel):
     """An assistant as plain data; its fields are the arguments of AssistantAgent.
 
-    A dump has a workbench in the place of tools, as AutoGen's. The last two fields are ours.
+    A dump has a workbench in the place of tools, as AutoGen's. The last three fields are ours.
     """
 
     name: str
@@ -44,6 +44,7 @@ class AssistantAgentConfig(BaseModel):
     structured_message_factory: ComponentModel | None = None
     max_answer_refusals: int | None = None
     if_unknown: dict[str, IfUnknown] | None = None
+    needs_approval: dict[str, bool] | None = None
 
 
 def config_of(setup: Setup, context: ChatCompletionContext, owner: Any) -> AssistantAgentConfig:
@@ -76,6 +77,7 @@ def config_of(setup: Setup, context: ChatCompletionContext, owner: Any) -> Assis
         structured_message_factory=_output_of(setup),
         max_answer_refusals=setup.max_answer_refusals,
         if_unknown=dict(setup.if_unknown) or None,
+        needs_approval={name: needs is True for name, needs in setup.needs_approval.items()} or None,
     )
 
 
@@ -83,7 +85,7 @@ def arguments_of(config: AssistantAgentConfig) -> dict[str, Any]:
     """The arguments of AssistantAgent."""
     more: dict[str, Any] = {
         name: value
-        for name in ("max_answer_refusals", "if_unknown")
+        for name in ("max_answer_refusals", "if_unknown", "needs_approval")
         if (value := getattr(config, name)) is not None
     }
     if config.structured_message_factory is not None:
@@ -118,6 +120,12 @@ def _check(setup: Setup, owner: object) -> None:
     cls = type(owner).__qualname__
     if setup.guardrails:
         raise NotDumpableError(cls, "its guardrails are functions, and without them it would be another one")
+    if setup.on_input is not None:
+        raise NotDumpableError(cls, "its on_input is a function")
+    for tool, needs in setup.needs_approval.items():
+        # guard: calls that have to be allowed are not dumped as calls that need not
+        if not isinstance(needs, bool):
+            raise NotDumpableError(cls, f"needs_approval of {tool} is a function or a rule")
     for handoff in setup.handoffs.values():
         if handoff.input_filter is not None:
             reason = (

@@ -8,12 +8,14 @@ from typing import Any
 from callboard.agents.errors import AssistantSettingError, NotAMemoryError
 from callboard.agents.guardrails.guardrail import Guardrail
 from callboard.agents.handoff import Handoff
+from callboard.errors import did_you_mean
 from callboard.memory.base import Memory
 from callboard.memory.contexts.base import ChatCompletionContext
 from callboard.memory.contexts.summarising import SummarisingChatCompletionContext
 from callboard.memory.contexts.windows import UnboundedChatCompletionContext
 from callboard.models.base import ChatCompletionClient
 from callboard.models.recorded import RecordedChatCompletionClient
+from callboard.tools.approval import NeedsApproval
 from callboard.tools.base import BaseTool, Tool
 from callboard.tools.function import FunctionTool
 from callboard.tools.static import StaticStreamWorkbench
@@ -158,6 +160,28 @@ def outcomes_of(tools: Sequence[Tool], given: Mapping[str, IfUnknown] | None) ->
                 f"{tool.name} is to be called again with its key, but has no parameter 'idempotency_key: str'."
             )
     return found
+
+
+def approvals_of(
+    names: Sequence[str], given: Mapping[str, NeedsApproval] | None, *, is_all: bool
+) -> dict[str, NeedsApproval]:
+    """By name of a tool, which of its calls a person has to allow.
+
+    Args:
+        names: Of the assistant's own tools and handoffs.
+        given: By name.
+        is_all: Whether it has no others.
+
+    Raises:
+        AssistantSettingError: There is no tool of a name (a ValueError).
+    """
+    for name in given or ():
+        # guard: a slip in a name does not let calls pass that a person has to allow
+        if is_all and name not in names:
+            raise AssistantSettingError(
+                f"needs_approval names {name!r}, which is none of the tools. {did_you_mean(name, names)}"
+            )
+    return dict(given or {})
 
 
 def _check_calls(client: ChatCompletionClient, need: str) -> None:

@@ -10,10 +10,12 @@ from pydantic import BaseModel
 
 from callboard.agents.guardrails.guardrail import Guardrail
 from callboard.agents.handoff import Handoff
+from callboard.asking import OnInput
 from callboard.memory.base import Memory
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult, SystemMessage
 from callboard.models.base import ChatCompletionClient
 from callboard.models.info import ModelInfo
+from callboard.tools.approval import NeedsApproval
 from callboard.tools.unknown import IfUnknown
 from callboard.tools.workbench import Workbench
 
@@ -43,6 +45,8 @@ class Setup:
         guardrails: What checks tasks, calls and answers.
         max_answer_refusals: How often the model may write another answer in place of a refused one.
         if_unknown: By tool, what to do when its outcome is unknown after a crash.
+        needs_approval: By tool, which of its calls a person has to allow.
+        on_input: Asks a person; None: whoever is asked where it runs.
         metadata: Anything about it.
         here: By tool, what carries out a call that changes nothing but the agent itself. Such calls are carried out one
             after the other before the others, in every attempt of a turn: they are not recorded, for a turn that is made
@@ -65,6 +69,8 @@ class Setup:
     guardrails: tuple[Guardrail, ...]
     max_answer_refusals: int
     if_unknown: Mapping[str, IfUnknown]
+    needs_approval: Mapping[str, NeedsApproval]
+    on_input: OnInput | None
     metadata: Mapping[str, str]
     here: Mapping[str, CallHere] = field(default_factory=dict)
 

@@ -146,7 +146,15 @@ class Turn:
                 # guard: what changes the agent itself is done again in every attempt
                 known[number] = await setup.here[call.name](call)
         to_run = [call for number, call in enumerate(calls) if number not in known]
-        running = Calls(to_run, self._bench, self._draft, self._token, setup.if_unknown)
+        running = Calls(
+            to_run,
+            self._bench,
+            self._draft,
+            self._token,
+            setup.if_unknown,
+            setup.needs_approval,
+            setup.on_input,
+        )
         self._draft.act(known)
         async with aclosing(running.run()) as items:
             async for item in items:

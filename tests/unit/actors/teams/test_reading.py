@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from callboard.agents.task import Said
-from callboard.messages import AttemptEndedEvent, ModelClientStreamingChunkEvent, TextMessage, ThoughtEvent
+from callboard.messages import (
+    AttemptEndedEvent,
+    InputAnsweredEvent,
+    InputRequestedEvent,
+    ModelClientStreamingChunkEvent,
+    TextMessage,
+    ThoughtEvent,
+)
 from callboard.teams.orders import RunEnded, Shown
 from callboard.teams.reading import RunReading
 
@@ -30,6 +37,26 @@ def read(*entries: Shown, shows_task: bool = True) -> tuple[list[Said], list[Sai
     reading = RunReading(shows_task)
     shown = [message for entry in entries for message in reading.show(entry)]
     return shown, list(reading.result(RunEnded(state="completed")).messages)
+
+
+def aside(message: Said) -> Shown:
+    return Shown(turn=(1,), source="a", attempt="", messages=[message], is_final=True, is_aside=True)
+
+
+def test_a_question_is_shown_once_and_makes_nothing_void() -> None:
+    asked = InputRequestedEvent(id="1:open", source="a", request_id="1", content="May I?")
+    answered = InputAnsweredEvent(id="1:answered", source="a", request_id="1", status="answered")
+    entries = [
+        draft("x", HEL),
+        aside(asked),
+        aside(asked),
+        draft("x", HM),
+        aside(answered),
+        final("x", HELLO),
+    ]
+    shown, kept = read(*entries, aside(answered))
+    assert shown == [HEL, asked, HM, answered, HELLO]
+    assert kept == [HELLO]
 
 
 def test_a_turn_without_drafts() -> None:

@@ -1,0 +1,86 @@
+"""What those who read a run see of the questions that its members ask."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from callboard.inputs import InputRequest
+from callboard.messages.events import InputAnsweredEvent, InputRequestedEvent
+from callboard.questions import Question
+from callboard.runtime.runtime import RedisAgentRuntime
+
+from .orders import Shown
+
+
+class ShownQuestions:
+    """Writes into a run's stream that a member asks, and that there is an answer.
+
+    The first is written together with the question; the second by the handler that goes on, in each of its attempts, and
+    readers are shown it once.
+
+    Args:
+        runtime: Writes to the stream.
+        stream: Name of the run's stream.
+        turn: The member's turn, as a path.
+        source: The member.
+    """
+
+    def __init__(self, runtime: RedisAgentRuntime, stream: str, turn: tuple[int, ...], source: str) -> None:
+        self.stream = stream
+        self._runtime = runtime
+        self._turn = turn
+        self._source = source
+
+    def asked(self, input_id: str, question: Question[Any]) -> list[Shown]:
+        """What is written with a question."""
+        event = InputRequestedEvent(
+            id=f"{input_id}:asked",
+            source=self._source,
+            request_id=input_id,
+            content=question.text,
+            choices=list(question.choices),
+            to=list(question.to),
+            answer_schema=json.loads(question.schema),
+            details=json.loads(question.details) if question.details else {},
+            timeout=question.timeout,
+        )
+        return [self._shown(event)]
+
+    async def ended(self, input_id: str) -> None:
+        """Shows what came of a question."""
+        request = await self._runtime.inputs.get(input_id)
+        await self._runtime.write_run(self.stream, [self._shown(answered(request, self._source))], now=True)
+
+    def _shown(self, event: InputRequestedEvent | InputAnsweredEvent) -> Shown:
+        return Shown(
+            turn=self._turn, source=self._source, attempt="", messages=[event], is_final=True, is_aside=True
+        )
+
+
+def answered(request: InputRequest, source: str) -> InputAnsweredEvent:
+    """What came of a question that is not open any more."""
+    return InputAnsweredEvent(
+        id=f"{request.id}:ended",
+        source=source,
+        request_id=request.id,
+        status=request.status.value,
+        content="" if request.status.value != "answered" else json.dumps(request.answer, ensure_ascii=False),
+        by=request.by,
+    )
+
+
+async def open_questions(runtime: RedisAgentRuntime, team: str, conversation: str) -> list[InputRequest]:
+    """The open questions of a conversation, of nested teams as well, the oldest first.
+
+    Args:
+        runtime: Reaches the server.
+        team: Agent type of the outermost team.
+        conversation: Id of the conversation.
+    """
+    return [
+        question
+        for question in await runtime.inputs.list()
+        if question.agent.key == conversation
+        and (question.agent.type == team or question.agent.type.startswith(f"{team}."))
+    ]
