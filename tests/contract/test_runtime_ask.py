@@ -29,6 +29,7 @@ from callboard import (
     rpc,
 )
 from callboard.broker.errors import RequestTimeoutError
+from callboard.questions import Question
 from callboard.runtime.asking import noting
 from callboard.runtime.runs import usage_run
 from callboard.runtime.steps import running_context
@@ -449,10 +450,22 @@ async def test_a_request_whose_deadline_passes_while_it_waits_is_over(runtimes: 
     await eventually(is_withdrawn)
 
 
+class Shown:
+    """What those who read the run `r1` see."""
+
+    stream = "r1"
+
+    def asked(self, input_id: str, question: Question[Any]) -> list[Note]:
+        return [Note(text=f"{question.text} {input_id}")]
+
+    async def ended(self, input_id: str) -> None: ...
+
+
 @REAL
 async def test_a_question_is_shown_to_those_who_read_the_run(runtimes: Runtimes) -> None:
     async def work(ctx: MessageContext, text: str) -> object:
-        noting.set(lambda input_id, question: [Note(text=f"{question.text} {input_id}")])
+        if text == "in a run":
+            noting.set(Shown())
         return await ctx.ask("Really?")
 
     scene = await Scene.begin(runtimes, work, "first")
