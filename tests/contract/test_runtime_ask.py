@@ -217,6 +217,48 @@ async def test_what_runs_beside_a_question_is_finished_and_recorded(runtimes: Ru
     assert (scene.ended, steps) == ([["yes", "done"]], ["step"])
 
 
+@REAL
+async def test_a_branch_beside_a_question_goes_on_from_step_to_step(runtimes: Runtimes) -> None:
+    steps: list[str] = []
+
+    async def step(name: str) -> str:
+        steps.append(name)
+        return name
+
+    async def branch(ctx: MessageContext) -> str:
+        for name in ("one", "two", "three"):
+            await ctx.once(name, step, name)
+        return "done"
+
+    async def work(ctx: MessageContext, text: str) -> object:
+        return await asyncio.gather(ctx.ask("Really?"), branch(ctx))
+
+    scene = await Scene.begin(runtimes, work)
+    await scene.open()
+    assert steps == ["one", "two", "three"]
+    await scene.answer("yes")
+    assert (scene.ended, steps) == ([["yes", "done"]], ["one", "two", "three"])
+
+
+@REAL
+async def test_a_handler_that_has_ended_to_wait_makes_no_effect(runtimes: Runtimes) -> None:
+    effects: list[str] = []
+
+    async def effect() -> None:
+        effects.append("made")
+
+    async def work(ctx: MessageContext, text: str) -> object:
+        try:
+            return await ctx.ask("Really?")
+        except BaseException:
+            await ctx.once("effect", effect)
+            raise
+
+    scene = await Scene.begin(runtimes, work)
+    await scene.answer("yes")
+    assert (scene.ended, effects) == (["yes"], [])
+
+
 async def test_a_tool_among_three_asks_and_the_others_are_not_called_again(runtimes: Runtimes) -> None:
     called: list[str] = []
 
