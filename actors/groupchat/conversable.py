@@ -18,6 +18,7 @@ from .events import TextEvent
 from .functions import FunctionMap, execute
 from .histories import Histories
 from .membership import Membership
+from .message import with_both_names
 from .model_client import LLMConfig, client_of
 from .offering import Offering
 from .peer import HumanInputMode, Peer, Reply
@@ -46,7 +47,8 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
     Args:
         name: A Python identifier.
         system_message: What its model is told first.
-        is_termination_msg: Whether a message that it receives ends the chat; None: the text "TERMINATE" does.
+        is_termination_msg: Whether a message that it receives ends the chat; None: the text "TERMINATE" does. It finds the
+            text under "content" and "text", and who said it under "name" and "sender".
         max_consecutive_auto_reply: How often it answers somebody without a person; None: 100 times.
         human_input_mode: "ALWAYS": a person is asked each time; "TERMINATE": at the end, and when the number of automatic
             answers is reached; "NEVER".
@@ -140,7 +142,12 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
 
     def is_termination_msg(self, message: Message) -> bool:
         """Whether a message ends the chat."""
-        return bool(self._is_termination_msg(message))
+        return bool(self._is_termination_msg(with_both_names(message)))
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether it was given an `is_termination_msg`."""
+        return self._is_termination_msg is not says_terminate
 
     def note_answer(self, result: CreateResult, model: str | None = None) -> None:
         """Its model, or one that was asked for it, has answered."""

@@ -113,7 +113,7 @@ class GroupChatManager(Leader):
             name=self.name,
             description=self.description,
             new_selection=lambda: ThreadSelection(_for_conversation(chat), self),
-            termination=GroupChatTermination(self._is_termination_msg, self.name, chat.max_round),
+            termination=GroupChatTermination(self.is_termination_msg, self.name, chat.max_round),
             runtime=runtime,
             conversation=conversation,
             **options,

@@ -50,13 +50,17 @@ class Membership(Peer):
         """Answer what was said since its last answer. Where it has no answer, it says a StopMessage."""
         for message in messages:
             if not isinstance(message, StopMessage):
-                self._hear(as_message(message), "user", message.source)
+                self.take_note(message)
         reply = await self.a_generate_reply(sender=self.group)
         if reply is None:
             return Response(chat_message=StopMessage(content=NO_REPLY, source=self.name))
         said = self._hear(reply, "assistant", self.name)
         data = {**said, "role": said["role"] if said["role"] in ("tool", "function") else "user"}
         return Response(chat_message=ConversationMessage(data=data, source=self.name))
+
+    def take_note(self, message: BaseChatMessage) -> None:
+        """Hear something without an answer."""
+        self._hear(as_message(message), "user", message.source)
 
     def _hear(self, message: str | Message, role: str, author: str) -> Message:
         kept = kept_message(message, role, author) or {"content": "", "role": role, "name": author}

@@ -41,3 +41,8 @@ def as_message(said: BaseChatMessage) -> Message:
     if isinstance(said, ConversationMessage):
         return dict(said.data)
     return {"content": said.to_model_text(), "role": "user", "name": said.source}
+
+
+def with_both_names(message: Message) -> Message:
+    """A message with the names of AG2's RFC 001 beside those of group chats: "text" and "sender"."""
+    return {"text": text_of(message.get("content")), "sender": message.get("name", ""), **message}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from callboard.agents.base import BaseChatAgent
+from callboard.messages.base import BaseChatMessage
 from callboard.models.base import ChatCompletionClient, ToolLike
 from callboard.models.types import CreateResult
 
@@ -126,6 +127,11 @@ class Peer(BaseChatAgent, ABC):
     @abstractmethod
     def reset(self) -> None:
         """Forget all conversations and counts."""
+        ...
+
+    @abstractmethod
+    def take_note(self, message: BaseChatMessage) -> None:
+        """Hear something without an answer, as a member of a team."""
         ...
 
     @abstractmethod

@@ -24,6 +24,7 @@ from callboard.intervention import InterventionHandler
 from .audience import Audience
 from .errors import RuntimeStateError, register_errors
 from .execution import Executions
+from .idleness import until_idle
 from .local_agents import LocalAgents
 from .local_worker import LocalWorker
 from .sending import Sender
@@ -329,6 +330,23 @@ class RuntimeLifecycle:
         if self._worker is not None:
             await self._worker.until_idle(task, self._has_failed)
         await self._stop()
+
+    async def until_idle(self) -> None:
+        """Waits until nothing is left to do in the whole namespace, seen twice, whoever does it; it stops nothing.
+
+        A message that was sent before this call is always waited for. Where no process runs an agent type, what waits for it
+        is waited for as well.
+        """
+        await self.open()
+        if self._task is None:
+            await until_idle(self.transport)
+            return
+        task = self._task
+        await self.ready()
+        if self._worker is not None:
+            await self._worker.until_idle(task, lambda: False)
+        if task.done():
+            await task  # it was cut off: it says why
 
     async def stop_when(self, condition: Callable[[], bool]) -> None:
         """Stops as soon as `condition()` is true; it is asked after every change."""

@@ -1,8 +1,8 @@
 """Runs inside runs, as one text that travels with messages.
 
 A path names runs from the outermost to the innermost one, with RUN between them; a run may have parts, with PART before
-each, such as one conversation of several, or the turn of a nested team: `42 PART @8f1c PART /3`. What is used counts for each
-of them.
+each, such as one conversation of several, or the turn of a nested team: `42 PART @8f1c PART /3`. What is used counts for
+each of them.
 """
 
 from __future__ import annotations

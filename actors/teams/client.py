@@ -51,6 +51,7 @@ from .reading import RunReading
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from callboard.runtime.run_reading import RunEntry
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
@@ -125,21 +126,30 @@ class TeamClient:
             TeamOutputError: The last message is not what the team was to answer with (a ValueError).
             asyncio.CancelledError: The run was cancelled.
         """
-        is_own_id, outer, run_id = run_id is not None, run_path(), run_id or uuid.uuid4().hex
-        with usage_run(run_id):
-            path = path_of(self._address, run_id, outer)
-        order = StartRun(run_id=run_id, task=list(task_messages(task)), if_busy=if_busy, path=path)
+        is_own_id, run_id = run_id is not None, run_id or uuid.uuid4().hex
+        order = self._order(run_id, task, if_busy)
         async with self.runtime.read_run(stream_of(self._address, run_id)) as events:
-            with in_run_path(path):
-                accepted = await self._start(order, is_own_id, cancellation_token)
-            self._check(accepted, run_id)
+            await self._begin(order, is_own_id, cancellation_token)
             # One with an id of the user's may have ended long ago.
-            entries = self._entries(run_id) if is_own_id else aiter(events)
+            entries = self.entries(run_id) if is_own_id else aiter(events)
             async with aclosing(
                 self._read(entries, run_id, cancellation_token, output_task_messages)
             ) as items:
                 async for item in items:
                     yield item
+
+    async def start(self, *, task: Task = None, if_busy: IfBusy = "reject", run_id: str | None = None) -> str:
+        """Begin to carry out a task, and read nothing; `follow` and `entries` do.
+
+        Returns:
+            The id of the run.
+
+        Raises:
+            TeamBusyError, TaskError, TeamTaskError: As `run_stream`.
+        """
+        order = self._order(run_id or uuid.uuid4().hex, task, if_busy)
+        await self._begin(order, run_id is not None, None)
+        return order.run_id
 
     async def follow(
         self, run_id: str, *, output_task_messages: bool = True
@@ -151,7 +161,7 @@ class TeamClient:
             TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
             asyncio.CancelledError: It was cancelled.
         """
-        reading = self._read(self._entries(run_id), run_id, None, output_task_messages)
+        reading = self._read(self.entries(run_id), run_id, None, output_task_messages)
         async with aclosing(reading) as items:
             async for item in items:
                 yield item
@@ -258,6 +268,17 @@ class TeamClient:
         ledger = UsageLedger(RedisStore(self.runtime.transport.admin))
         return await ledger.of_run(stream_of(self._address, run_id))
 
+    def _order(self, run_id: str, task: Task, if_busy: IfBusy) -> StartRun:
+        outer = run_path()
+        with usage_run(run_id):
+            path = path_of(self._address, run_id, outer)
+        return StartRun(run_id=run_id, task=list(task_messages(task)), if_busy=if_busy, path=path)
+
+    async def _begin(self, order: StartRun, is_own_id: bool, token: CancellationToken | None) -> None:
+        with in_run_path(order.path):
+            accepted = await self._start(order, is_own_id, token)
+        self._check(accepted, order.run_id)
+
     async def _start(self, order: StartRun, is_own_id: bool, token: CancellationToken | None) -> Accepted:
         send, name = self.runtime.send_message, f"start:{self._address}:{order.run_id}"
         accepted: Accepted = await send(order, self._address, cancellation_token=token, message_id=name)
@@ -266,19 +287,31 @@ class TeamClient:
             accepted = await send(order, self._address)
         return accepted
 
-    async def _entries(self, run_id: str) -> AsyncGenerator[Any, None]:
-        """The events of a run that may have ended: what is there, and if it goes on, what comes."""
-        number, stream, live = 0, stream_of(self._address, run_id), False
+    async def entries(self, run_id: str, *, after: int = 0) -> AsyncGenerator[RunEntry, None]:
+        """What the stream of a run has, that may have ended: what is there, and if it goes on, what comes, without an end.
+
+        Args:
+            run_id: Id of the run.
+            after: Number of the last entry that is known; 0: none.
+
+        Raises:
+            TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
+        """
+        number, stream, live = after, stream_of(self._address, run_id), False
         for is_known in (False, True):
             async with self.runtime.read_run(stream, after=number, live=live) as entries:
                 async for entry in entries:
                     number = entry.number
                     yield entry
             if not is_known:
-                described = await self.runtime.send_message(Describe(run_id=run_id), self._address)
+                described = await self.describe(run_id)
                 live = described.state != "idle"
         if not live:
             raise TeamRunUnknownError(self.team, self.conversation, run_id)
+
+    async def describe(self, run_id: str) -> Accepted:
+        """State of a run; "idle" when it is neither under way nor waits for its turn."""
+        return await self.runtime.send_message(Describe(run_id=run_id), self._address)
 
     async def _read(
         self,
@@ -305,7 +338,15 @@ class TeamClient:
                 await cancelling.close()
 
     def _result(self, reading: RunReading, end: RunEnded, run_id: str) -> TaskResult:
-        return with_output(reading.ended(end, run_id), self._output_content_type, self.team)
+        return self.with_output(reading.ended(end, run_id))
+
+    def with_output(self, result: TaskResult) -> TaskResult:
+        """A result with its last message as the object that the team answers with, if it does.
+
+        Raises:
+            TeamOutputError: The last message is none (a ValueError).
+        """
+        return with_output(result, self._output_content_type, self.team)
 
     async def _control(self, order: Control) -> bool:
         accepted = await self.runtime.send_message(order, self._address)

@@ -13,6 +13,7 @@ from callboard.agents.task import Said, TaskResult
 from callboard.agents.team import Team
 from callboard.cancellation import CancellationToken
 from callboard.messages.base import BaseChatMessage
+from callboard.runtime.runs import speaking_as
 
 from .errors import TeamRunError
 from .loop import Ask, Next, Spoken, TurnLoop, is_kept
@@ -121,7 +122,8 @@ class LocalRun:
     async def _speak(self, ask: Ask) -> Spoken:
         participant = self._participants[ask.member]
         try:
-            said = await speak(participant, ask.messages, self._token, self._emit)
+            with speaking_as(ask.member):
+                said = await speak(participant, ask.messages, self._token, self._emit)
         except TeamRunError:
             raise
         except Exception as error:

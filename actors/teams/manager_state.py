@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from .orders import RunState, StartRun
 from .state import ConversationState, Speaking, is_nothing
@@ -31,7 +33,8 @@ class CurrentRun(BaseModel):
         run_id: Its id.
         stream: Id of the run whose stream shows it: its own, or that of the outermost team.
         first: Where in the thread what is said in it begins, its task left out.
-        path: For which runs counts what is used in it; see `path_of`.
+        path: For which runs counts what is used in it; see `path_of`. Not there: it was begun by an older version, and
+            what is used counts for its id.
         parent: Who asked for it; None: a client did.
         is_paused: Whether nobody may begin to speak.
         is_interrupted: Whether those who were speaking were interrupted, too.
@@ -41,13 +44,18 @@ class CurrentRun(BaseModel):
 
     run_id: str
     stream: str
-    path: str
+    path: str = ""
     first: int = 0
     parent: Parent | None = Field(default=None, exclude_if=is_nothing)
     is_paused: bool = False
     is_interrupted: bool = False
     held: list[str] = Field(default_factory=list)
     is_stopping: bool = False
+
+    @model_validator(mode="after")
+    def _with_path(self) -> Self:
+        self.path = self.path or self.run_id
+        return self
 
     @property
     def inside(self) -> tuple[int, ...]:

@@ -1,0 +1,364 @@
+"""The environment: some roles, and what they say to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from callboard.broker import AgentId, BrokerSettings
+from callboard.declaration import AgentOptions, AgentSettings
+from callboard.runtime.runs import usage_run
+from callboard.runtime.runtime import RedisAgentRuntime
+
+from .acting import acting_now
+from .context import Context
+from .errors import DuplicateRoleError, EnvironmentStateError, RoleDeclarationError, UnknownRoleError
+from .hosting import Declaring, OwnRuntime, declare_roles, register_role
+from .looking import Looking
+from .memory import Memory
+from .message import Message, plain_message
+from .names import MESSAGE_ROUTE_TO_NONE
+from .posting import SEPARATOR, bring_in, project_of
+from .role import Role
+from .routing import Routing
+
+MAIN = "main"
+ROUNDS = 3  # as often as MetaGPT's Team runs
+HOPS = 1000
+
+
+class Environment:
+    """Roles that hear each other.
+
+    ```python
+    env = Environment()
+    env.add_roles([Writer(), Critic()])
+    env.publish_message(Message("A line about the sea", send_to=Writer))
+    while not env.is_idle:
+        await env.run()
+    ```
+
+    It runs in this process, on the server that `url` names; without one on the embedded server, which it starts. `declare`
+    adds its roles to an App instead, for a process of each of them.
+
+    Args:
+        context: What the roles share.
+        desc: What it is for.
+        project: What the work belongs to; its agents, history and budget are its own. Without "/".
+        url: The server, such as redis://... or memory://; None: CALLBOARD_URL, else REDIS_URL, else the embedded server.
+        namespace: Give one, and a program that is started again goes on where it was. None: CALLBOARD_NAMESPACE, else
+            all is gone with the event loop.
+        settings: Everything else about its use of the server; None: from environment variables.
+        max_rounds: How often each role acts in what follows from a message that says nothing else; None: without end.
+        max_hops: How many acts may follow one from the other; then the message is given up.
+
+    Attributes:
+        context, desc, project, max_rounds, max_hops: See above.
+        history: What was said in the project, as of the last `run`.
+
+    Raises:
+        RoleDeclarationError: The project has a "/" or is empty, or a bound is below 1 (a ValueError).
+    """
+
+    def __init__(
+        self,
+        context: Context | None = None,
+        *,
+        desc: str = "",
+        project: str = MAIN,
+        url: str | None = None,
+        namespace: str | None = None,
+        settings: BrokerSettings | None = None,
+        max_rounds: int | None = ROUNDS,
+        max_hops: int = HOPS,
+    ) -> None:
+        if not project or SEPARATOR in project:
+            raise RoleDeclarationError("project", f"{project!r} has to be a name without {SEPARATOR!r}")
+        if max_hops < 1 or (max_rounds is not None and max_rounds < 1):
+            raise RoleDeclarationError("max_rounds and max_hops", "have to be 1 or more")
+        self.context = context or Context()
+        self.desc = desc
+        self.project = project
+        self.max_rounds = max_rounds
+        self.max_hops = max_hops
+        self.history = Memory()
+        self._place = (url, namespace, settings)
+        self._roles: dict[str, Role] = {}
+        self._routing: Routing | None = None
+        self._outbox: list[Message] = []
+        self._budget: float | None = None
+        self._given: RedisAgentRuntime | None = None
+        self._own: OwnRuntime | None = None
+        self._hosted: set[str] = set()
+        self._looking: Looking | None = None
+        self._changes = 0
+        self._idle_at = -1
+
+    # Roles
+
+    def add_role(self, role: Role) -> None:
+        """Add a role.
+
+        Raises:
+            DuplicateRoleError: There is one of its name, or of its class when it has no name (a ValueError).
+        """
+        # guard: no role takes the place of another
+        if role.agent_type in self._roles:
+            raise DuplicateRoleError(role.agent_type)
+        self._roles[role.agent_type] = role
+        self._routing = None
+        role.rc.env = self
+
+    def add_roles(self, roles: Iterable[Role]) -> None:
+        """Add several; see `add_role`."""
+        for role in roles:
+            self.add_role(role)
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """The roles by name."""
+        return dict(self._roles)
+
+    def get_roles(self) -> dict[str, Role]:
+        """The roles by name."""
+        return dict(self._roles)
+
+    def get_role(self, name: str) -> Role:
+        """One of them, by a name that it has in `send_to`.
+
+        Raises:
+            UnknownRoleError: There is none (a LookupError).
+        """
+        found = self.routing.type_called(name)
+        if not found:
+            raise UnknownRoleError(name, tuple(self._roles))
+        return self._roles[found]
+
+    def role_names(self) -> list[str]:
+        """What the roles are called."""
+        return list(self._roles)
+
+    @property
+    def routing(self) -> Routing:
+        """Who gets what."""
+        if self._routing is None:
+            self._routing = Routing(role.post for role in self._roles.values())
+        return self._routing
+
+    # Messages
+
+    def publish_message(self, message: Message, peekable: bool = True) -> bool:
+        """Send a message to whom it names, or to who watches its action.
+
+        In a role that acts it leaves with the commit of the act: with a failed attempt it is gone. Outside it is kept until
+        `run` or `flush`.
+
+        Args:
+            message: The message.
+            peekable: Of no meaning; for programs that give it.
+
+        Returns:
+            Whether anybody hears it. What nobody hears is in the history, as a result.
+
+        Raises:
+            UnknownRoleError: It names a role that is not there; it is not sent (a LookupError).
+        """
+        self.routing.check(message)
+        self.stir()
+        acting = acting_now()
+        if acting is not None:
+            return self.routing.is_heard(acting.say(message), acting.sender)
+        if MESSAGE_ROUTE_TO_NONE not in message.send_to:
+            self._outbox.append(message)
+        return self.routing.is_heard(message)
+
+    @property
+    def results(self) -> list[Message]:
+        """What was said that nobody hears, as of the last `run`: the results."""
+        return [
+            message
+            for message in self.history.get()
+            if not self.routing.is_heard(message, self.routing.type_called(message.sent_from))
+        ]
+
+    # Working
+
+    async def run(self) -> None:
+        """Let the roles work until nothing is left to do.
+
+        A message whose role fails is tried again; when it is given up, the others go on, and this says so at its end.
+
+        Raises:
+            NoMoneyException: The budget is spent. After `Team.invest`, `replay` goes on with what was given up.
+            RoleFailedError: A message was given up.
+            ServerUnavailableError: No server answers.
+        """
+        runtime, looking = await self._opened()
+        await self.flush()
+        changes = -1
+        # guard: idle is what was so before and after this process knew all of it
+        while changes != self._changes:
+            await runtime.until_idle()
+            await self.look()
+            changes = self._changes
+            await runtime.until_idle()
+        self._idle_at = changes
+        failure = await looking.failure(self._roles)
+        if failure is not None:
+            raise failure
+
+    async def flush(self) -> None:
+        """Send what was published outside of roles; for programs that leave the work to other processes.
+
+        Raises:
+            ServerUnavailableError: No server answers; nothing is lost, and another call sends the rest.
+        """
+        runtime, looking = await self._opened()
+        if self._budget is not None:
+            await looking.limit(self._budget)
+            self._budget = None
+        with usage_run(self.project):
+            while self._outbox:
+                message = plain_message(self._outbox[0])
+                if message.max_rounds is None:
+                    message = message.model_copy(update={"max_rounds": self.max_rounds})
+                await bring_in(runtime, self.routing, message, self.project)
+                del self._outbox[0]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left to do, as far as is known.
+
+        True only when the server said so to a `run`, and this process has neither sent nor handled anything since. Before
+        the first `run` it is not known, and False: a program that was started again goes on by this.
+        """
+        return not self._outbox and self._idle_at == self._changes
+
+    def stir(self) -> None:
+        """Something happens: what was known of its being idle is over."""
+        self._changes += 1
+
+    def invest(self, usd: float) -> None:
+        """Limit what language models may cost in the project, in all processes; it is set with the next `run`.
+
+        Args:
+            usd: Most that may be spent from the beginning of the project, USD.
+        """
+        self._budget = usd
+        self.context.cost_manager.max_budget = usd
+
+    async def look(self) -> None:
+        """Bring `history` and the costs of the context up to date, without working."""
+        _, looking = await self._opened()
+        await looking.read_history()
+        await looking.read_costs(self.context.cost_manager)
+
+    async def replay(self, error: str = "") -> int:
+        """Send messages again that were given up in this project.
+
+        Args:
+            error: Only those that ended with an error of this class, such as "NoMoneyException"; "": all.
+
+        Returns:
+            How many.
+        """
+        _, looking = await self._opened()
+        self.stir()
+        return await looking.replay(self._roles, error)
+
+    async def reset(self) -> None:
+        """Forget the project: what its roles remember, and its history. Messages that are under way go on."""
+        runtime, _ = await self._opened()
+        for name in self._roles:
+            for key in await runtime.transport.stored_keys(name):
+                if project_of(key) == self.project:
+                    await runtime.control.reset(AgentId(name, key))
+        await runtime.delete_run(self.project)
+        self.history.clear()
+        self._looking = None
+        self.stir()
+
+    # Where it runs
+
+    def declare(
+        self, app: Declaring, *, processes: Mapping[str, int] | None = None, **settings: Unpack[AgentOptions]
+    ) -> None:
+        """Declare each role as an agent type of an App; `callboard up` runs a process of each.
+
+        Args:
+            app: The App.
+            processes: How many processes of a role share its work, by its name; 1 where it is not named.
+            **settings: The fields of AgentSettings, for all of them.
+
+        Raises:
+            DuplicateAgentTypeError: A name is taken (a ValueError).
+            UnknownRoleError: `processes` names a role that is not there (a LookupError).
+        """
+        counts = {self.get_role(name).agent_type: count for name, count in (processes or {}).items()}
+        declare_roles(app, self, self._roles.values(), counts, AgentSettings.of(settings))
+
+    def on(self, runtime: RedisAgentRuntime, project: str = MAIN) -> Environment:
+        """The same roles in a project of a runtime that is there: for programs beside the processes that do the work.
+
+        Args:
+            runtime: Such as ``app.running(types=[])`` gives.
+            project: See Environment.
+        """
+        env = Environment(
+            self.context, desc=self.desc, project=project, max_rounds=self.max_rounds, max_hops=self.max_hops
+        )
+        env._roles = self._roles
+        env._given = runtime
+        runtime.add_message_types([Message])
+        return env
+
+    async def _opened(self) -> tuple[RedisAgentRuntime, Looking]:
+        runtime = self._given or await self._of_its_own()
+        if self._looking is None:
+            self._looking = Looking(runtime, self.project, self.history)
+            await runtime.open()
+            await self._looking.pass_over_old_letters(self._roles)
+        return runtime, self._looking
+
+    async def _of_its_own(self) -> RedisAgentRuntime:
+        if self._own is not None and not self._own.is_open:
+            self._forget_runtime()
+        own = self._own or OwnRuntime(*self._place)
+        for name, role in self._roles.items():
+            if name not in self._hosted:
+                await register_role(own.runtime, self, role)
+                self._hosted.add(name)
+        if self._own is None:
+            if not self._roles:
+                raise EnvironmentStateError("there are no roles: env.add_roles([...]) comes first")
+            self._own = own
+            await own.start()
+        return own.runtime
+
+    def _forget_runtime(self) -> None:
+        self._own, self._looking = None, None
+        self._hosted.clear()
+        self.stir()
+
+    async def close(self) -> None:
+        """End what runs in this process; without it that happens at the end of the event loop. Safe to repeat."""
+        if self._own is not None:
+            own = self._own
+            self._forget_runtime()
+            await own.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Itself: roles that are copied stay in it."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"<Environment {self.project}: {', '.join(self._roles) or 'no roles'}>"

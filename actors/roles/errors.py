@@ -1,0 +1,180 @@
+"""Errors of roles.
+
+```
+ActorError
+└── RolesError
+    ├── UnknownRoleError        a message names a role that is not in the environment (LookupError)
+    ├── DuplicateRoleError      two roles of an environment have one name (ValueError)
+    ├── NoEnvironmentError      a role that is in no environment is asked for it (RuntimeError)
+    ├── EnvironmentStateError   an environment can't do this as it was set up (RuntimeError)
+    ├── RoleDeclarationError    a role, an action or a message is declared in a way that can't work (TypeError, ValueError)
+    ├── ReactModeError          there is no such way to react (ValueError, AssertionError)
+    ├── UnknownContentError     the class of a content is not known (ValueError)
+    ├── MessageDataError        the data of a message can't be read (ValueError)
+    ├── HopLimitError           too many acts follow from one message
+    ├── RoleFailedError         a message was given up
+    └── NoMoneyException        the budget is spent
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from callboard.errors import ActorError, did_you_mean
+
+
+class RolesError(ActorError):
+    """The root of everything that roles raise."""
+
+
+class UnknownRoleError(RolesError, LookupError):
+    """A message names a role that is not in the environment; it was sent to nobody.
+
+    Attributes:
+        address: The name or class that was given.
+        known: Names of the roles that there are.
+    """
+
+    template = "nobody is called {address!r}: the message was not sent. {advice}"
+    permanent = True
+
+    address: str
+    known: Sequence[str] = ()
+
+    @property
+    def advice(self) -> str:
+        """The nearest name, or those that there are."""
+        return did_you_mean(self.address, list(self.known))
+
+
+class DuplicateRoleError(RolesError, ValueError):
+    """Two roles of an environment have one name. To share the work, run one role in several processes."""
+
+    template = (
+        "there is a role {name!r} already: give this one another name=, or run the other in several processes"
+    )
+    permanent = True
+
+    name: str
+
+
+class NoEnvironmentError(RolesError, RuntimeError):
+    """A role that is in no environment is asked for it."""
+
+    template = "{role} is in no environment: env.add_roles([{role}()])"
+    permanent = True
+
+    role: str
+
+
+class EnvironmentStateError(RolesError, RuntimeError):
+    """An environment can't do this as it was set up."""
+
+    template = "{text}"
+    permanent = True
+
+    text: str
+
+
+class RoleDeclarationError(RolesError, TypeError, ValueError):
+    """A role, an action or a message is declared in a way that can't work."""
+
+    template = "{what}: {reason}"
+    permanent = True
+
+    what: str
+    reason: str
+
+
+class ReactModeError(RolesError, ValueError, AssertionError):
+    """There is no such way to react."""
+
+    template = "{mode!r} is no way to react: 'react', 'by_order' or 'plan_and_act'"
+    permanent = True
+
+    mode: str
+
+
+class UnknownContentError(RolesError, ValueError):
+    """The class of a content is not known here, so it is neither sent nor read.
+
+    Attributes:
+        name: Its module and name.
+    """
+
+    template = "contents of class {name!r} are not known: put @known_content above the class, where every process imports it"
+    permanent = True
+
+    name: str
+
+
+class MessageDataError(RolesError, ValueError):
+    """The data of a message can't be read."""
+
+    template = "this is no message: {reason}"
+    permanent = True
+
+    reason: str
+
+
+class HopLimitError(RolesError):
+    """Too many acts follow from one message.
+
+    Attributes:
+        role: Who would act next.
+        hops: How many acted before.
+        limit: `max_hops` of the environment.
+    """
+
+    template = "{hops} acts led to this message for {role}, and max_hops is {limit}: end the circle, or raise max_hops"
+    permanent = True
+
+    role: str
+    hops: int
+    limit: int
+
+
+class RoleFailedError(RolesError):
+    """A message was given up: its role failed in every attempt. The others went on.
+
+    Attributes:
+        role: The agent type of the role.
+        error: What it raised at last, `Type: text`; else why the message was given up.
+        message_id: Of the delivery, as `callboard dead show` takes it.
+        others: How many more were given up.
+    """
+
+    template = (
+        "{role} failed: {error}{more}. `callboard dead show {role} {message_id}` shows it, "
+        "and `callboard dead replay` tries it again"
+    )
+    permanent = True
+
+    role: str
+    error: str
+    message_id: str
+    others: int = 0
+
+    @property
+    def more(self) -> str:
+        """How many more."""
+        return f" ({self.others} more messages were given up)" if self.others else ""
+
+
+class NoMoneyException(RolesError):
+    """The budget does not cover what comes next, which waits for `Team.invest` and the next `run`.
+
+    Attributes:
+        amount: What is used or set aside, USD.
+        limit: What there was, USD.
+    """
+
+    template = (
+        "the budget of {limit} USD does not cover what comes next ({amount} USD are used or set aside): "
+        "invest more, and run again"
+    )
+    permanent = True
+
+    amount: float = 0.0
+    limit: float = 0.0

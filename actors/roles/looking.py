@@ -1,0 +1,120 @@
+"""What an environment knows of its project from the server: what was said, what it cost, and what was given up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from callboard.broker.redis.operations.deadletters import (
+    DeadLetterRecord,
+    Handled,
+    list_letters,
+    replay,
+)
+from callboard.broker.redis.store import RedisStore
+from callboard.models import UsageLedger
+from callboard.runtime.runtime import RedisAgentRuntime
+
+from .context import CostManager
+from .errors import NoMoneyException, RoleFailedError
+from .memory import Memory
+from .message import Message
+from .posting import project_of
+
+MOST_LETTERS: Final = 100  # of a role that are looked at
+NO_MONEY: Final = NoMoneyException.__name__
+
+
+class Looking:
+    """Reads along with one project.
+
+    Args:
+        runtime: The connection.
+        project: The project.
+        history: Where what was said is added.
+    """
+
+    def __init__(self, runtime: RedisAgentRuntime, project: str, history: Memory) -> None:
+        self._runtime = runtime
+        self._project = project
+        self._history = history
+        self._number = 0
+        self._letters: set[tuple[str, str]] = set()
+
+    async def read_history(self) -> None:
+        """Add what was said since the last time."""
+        reading = self._runtime.read_run(self._project, after=self._number, live=False)
+        async for entry in reading:
+            self._number = entry.number
+            if isinstance(entry.event, Message):
+                self._history.add(entry.event)
+
+    async def read_costs(self, costs: CostManager) -> None:
+        """See what was spent, and what may be."""
+        scope = f"run:{self._project}"
+        costs.spent = await self._ledger.spent(scope)
+        stored = await self._store.table(f"usage:{scope}")
+        limit = stored.get("limit_usd")
+        costs.max_budget = None if limit is None else float(limit)
+
+    async def limit(self, usd: float) -> None:
+        """Set the budget, for every process."""
+        await self._ledger.limit(f"run:{self._project}", usd=usd)
+
+    async def pass_over_old_letters(self, agent_types: Iterable[str]) -> None:
+        """What was given up until now is known."""
+        await self._new_letters(agent_types)
+
+    async def failure(self, agent_types: Iterable[str]) -> Exception | None:
+        """Why messages were given up since the last time, as an error; None: none was."""
+        letters = await self._new_letters(agent_types)
+        if not letters:
+            return None
+        first = letters[0]
+        if first.error.startswith(NO_MONEY):
+            costs = CostManager()
+            await self.read_costs(costs)
+            return NoMoneyException(costs.total_cost, costs.max_budget or 0.0)
+        return RoleFailedError(
+            first.agent_type, first.error or first.reason, first.message_id, len(letters) - 1
+        )
+
+    async def replay(self, agent_types: Iterable[str], error: str = "") -> int:
+        """Send messages again that were given up.
+
+        Args:
+            agent_types: Of the roles.
+            error: Name of the class of the error that ended them; "": whatever it was.
+
+        Returns:
+            How many.
+        """
+        count = 0
+        for agent_type in agent_types:
+            letters = await self._letters_of(agent_type)
+            ids = [letter.id for letter in letters if letter.error.startswith(error)]
+            done: Handled = await replay(self._runtime.transport, agent_type, ids[::-1])
+            count += len(done.done)
+        return count
+
+    async def _new_letters(self, agent_types: Iterable[str]) -> list[DeadLetterRecord]:
+        new = [
+            letter
+            for agent_type in agent_types
+            for letter in await self._letters_of(agent_type)
+            if (agent_type, letter.id) not in self._letters
+        ]
+        self._letters.update((letter.agent_type, letter.id) for letter in new)
+        return sorted(new, key=lambda letter: letter.last)
+
+    async def _letters_of(self, agent_type: str) -> list[DeadLetterRecord]:
+        letters = await list_letters(self._runtime.transport, agent_type, MOST_LETTERS)
+        return [letter for letter in letters if project_of(letter.key) == self._project]
+
+    @property
+    def _store(self) -> RedisStore:
+        return RedisStore(self._runtime.transport.admin)
+
+    @property
+    def _ledger(self) -> UsageLedger:
+        return UsageLedger(self._store)

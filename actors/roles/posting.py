@@ -1,0 +1,62 @@
+"""Sending messages of roles: each to its topic or its role, and all of them to the history of the project."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from callboard.broker import AgentId, TopicId
+from callboard.protocol import AgentRuntime
+
+from .message import Message
+from .routing import Delivery, Routing
+
+SEPARATOR = "/"
+
+
+def key_of(project: str, part: str) -> str:
+    """The key of the agents that work on a part of a project; "": on the whole of it."""
+    return f"{project}{SEPARATOR}{part}" if part else project
+
+
+def project_of(key: str) -> str:
+    """The project of an agent, from its key."""
+    return key.partition(SEPARATOR)[0]
+
+
+async def say_all(
+    runtime: AgentRuntime, routing: Routing, messages: Sequence[Message], sender: AgentId
+) -> None:
+    """Send what a role said in one act; everything leaves with the commit of its handler."""
+    project = project_of(sender.key)
+    if messages:
+        await runtime.write_run(project, messages)
+    for message in messages:
+        for delivery in routing.deliveries(message, sender.type):
+            # A role that watches its own action wants to hear itself, and the bus leaves that out where it knows the sender.
+            is_own = delivery.topic and message.cause_by in routing[sender.type].watch
+            await _deliver(runtime, delivery, message, project, None if is_own else sender, None)
+
+
+async def bring_in(runtime: AgentRuntime, routing: Routing, message: Message, project: str) -> None:
+    """Send a message that comes from outside, at once; a message with the same id is sent once."""
+    # The history first: a caller that dies in between sends it again, and the history shows each id once.
+    await runtime.write_run(project, [message])
+    for delivery in routing.deliveries(message):
+        name = f"{project}:{message.id}:{delivery.topic or delivery.agent_type}"
+        await _deliver(runtime, delivery, message, project, None, name)
+
+
+async def _deliver(
+    runtime: AgentRuntime,
+    delivery: Delivery,
+    message: Message,
+    project: str,
+    sender: AgentId | None,
+    message_id: str | None,
+) -> None:
+    key = key_of(project, delivery.part)
+    if delivery.topic:
+        topic = TopicId(delivery.topic, key)
+        await runtime.publish_message(message, topic, sender=sender, message_id=message_id, strict=False)
+    else:
+        await runtime.tell(message, AgentId(delivery.agent_type, key), sender=sender, message_id=message_id)

@@ -1,0 +1,11 @@
+"""The global `run`: agents carry out a task, and whoever wants reads what happens.
+
+Everything is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import lazy_loader
+
+# Names and where they live: __init__.pyi.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

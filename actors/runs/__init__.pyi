@@ -1,0 +1,78 @@
+from .beginning_on_bus import attach as attach
+from .chat_managers import (
+    ChatManager as ChatManager,
+    ChatManagerProtocol as ChatManagerProtocol,
+    HandoffChatManager as HandoffChatManager,
+    ManualChatManager as ManualChatManager,
+    RandomChatManager as RandomChatManager,
+    RoundRobinChatManager as RoundRobinChatManager,
+    SelectorChatManager as SelectorChatManager,
+)
+from .console import ConsoleProcessor as ConsoleProcessor
+from .errors import (
+    EventTypeError as EventTypeError,
+    LoopError as LoopError,
+    RunCancelledError as RunCancelledError,
+    RunDeclarationError as RunDeclarationError,
+    RunError as RunError,
+    RunUnknownError as RunUnknownError,
+    UnboundRequestError as UnboundRequestError,
+)
+from .event import (
+    AsyncEventProcessorProtocol as AsyncEventProcessorProtocol,
+    Event as Event,
+    EventProcessorProtocol as EventProcessorProtocol,
+    EventType as EventType,
+)
+from .events import (
+    AgentMessageEvent as AgentMessageEvent,
+    AnyEvent as AnyEvent,
+    AsyncInputRequestEvent as AsyncInputRequestEvent,
+    CompletedEvent as CompletedEvent,
+    ErrorEvent as ErrorEvent,
+    HandoffEvent as HandoffEvent,
+    InputRequestEvent as InputRequestEvent,
+    InputResponseEvent as InputResponseEvent,
+    Message as Message,
+    OutputEvent as OutputEvent,
+    SpeakerSelectedEvent as SpeakerSelectedEvent,
+    StreamEvent as StreamEvent,
+    SystemEvent as SystemEvent,
+    ToolCallEvent as ToolCallEvent,
+    ToolResultEvent as ToolResultEvent,
+    UsageEvent as UsageEvent,
+    load_event as load_event,
+)
+from .predicates import (
+    is_agent_message as is_agent_message,
+    is_async_input_request as is_async_input_request,
+    is_completed as is_completed,
+    is_error as is_error,
+    is_handoff as is_handoff,
+    is_input_request as is_input_request,
+    is_input_response as is_input_response,
+    is_output as is_output,
+    is_speaker_selected as is_speaker_selected,
+    is_stream as is_stream,
+    is_system_event as is_system_event,
+    is_tool_call as is_tool_call,
+    is_tool_result as is_tool_result,
+    is_usage as is_usage,
+)
+from .processing import (
+    a_process_run_response as a_process_run_response,
+    process_run_response as process_run_response,
+)
+from .questions import ask_user as ask_user
+from .response import (
+    AsyncRunResponse as AsyncRunResponse,
+    AsyncRunResponseProtocol as AsyncRunResponseProtocol,
+)
+from .running import a_run as a_run, run as run
+from .so_far import SoFar as SoFar
+from .source import RunState as RunState
+from .sync_response import RunResponse as RunResponse, RunResponseProtocol as RunResponseProtocol
+from .team import run_team as run_team
+from .variables import context_variables as context_variables
+
+__all__: list[str]

@@ -1,0 +1,200 @@
+"""A run on the bus: it goes on whoever reads and whoever dies, and may be read from any process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+from typing import Any, Final
+
+from callboard.agents.task import Said, TaskResult
+from callboard.broker import AgentId
+from callboard.models.run_usage import RunUsage, UsagePart
+from callboard.runtime.run_paths import names_in
+from callboard.runtime.run_reading import RunEntry
+from callboard.teams.client import TeamClient
+from callboard.teams.errors import TeamNotRunError
+from callboard.teams.loop import is_kept
+from callboard.teams.orders import RunEnded, Shown, stream_of
+from callboard.teams.run_errors import error_of
+
+from .errors import RunCancelledError
+from .event import Event
+from .events import CompletedEvent, ErrorEvent
+from .projection import Projection
+from .source import RunSource, RunState
+
+_STATES: Final[dict[str, RunState]] = {"paused": "paused", "input_required": "input_required"}
+"""States of a team's run that are ours; in the others it works."""
+
+ROOM: Final = 1_000_000
+"""Numbers for the events of one entry of the stream: event `n * ROOM + i` comes from entry `n`."""
+
+
+class BusRun(RunSource):
+    """One run of a team on the bus.
+
+    Args:
+        team: The conversation.
+        run_id: Its id.
+        is_async: Whether its questions are for async readers.
+    """
+
+    def __init__(self, team: TeamClient, run_id: str, *, is_async: bool = True) -> None:
+        self.team = team
+        self._id = run_id
+        self._address = AgentId(team.team, team.conversation)
+        self._projection = Projection(run_id, is_async=is_async)
+        self._end: RunEnded | None = None
+
+    @property
+    def run_id(self) -> str:
+        """Its id."""
+        return self._id
+
+    # For readers
+
+    async def read(self, after: int, drafts: bool) -> AsyncGenerator[Sequence[Event], None]:
+        """Its events; see RunSource."""
+        entry_known, known = divmod(after, ROOM)
+        # An entry of which only some events are known is read again.
+        place = max(entry_known - 1 if known else entry_known, 0)
+        asides = await self._asides_before(place) if place else set[str]()
+        async with aclosing(self.team.entries(self._id, after=place)) as entries:
+            async for entry in entries:
+                events = self._events_of(entry, drafts, asides)
+                if entry.number == entry_known:
+                    events = [event for event in events if event.number > after]
+                if events:
+                    yield events
+                if isinstance(entry.event, RunEnded):
+                    return
+
+    async def _asides_before(self, place: int) -> set[str]:
+        """Ids of what was written beside the turns up to an entry: each of them counts once, though it may come again."""
+        asides: set[str] = set()
+        async for entry in self._kept():
+            if entry.number > place:
+                break
+            if isinstance(entry.event, Shown) and entry.event.is_aside:
+                asides.update(said.id for said in entry.event.messages)
+        return asides
+
+    def _events_of(self, entry: RunEntry, drafts: bool, asides: set[str]) -> list[Event]:
+        is_draft = bool(entry.tag)
+        if isinstance(entry.event, RunEnded):
+            return [self._last(entry, entry.event)]
+        if not isinstance(entry.event, Shown) or (is_draft and not drafts):
+            return []
+        said = entry.event.messages
+        if entry.event.is_aside:
+            said = [one for one in said if one.id not in asides]
+            asides.update(one.id for one in said)
+        events: list[Event] = []
+        for one in said:
+            number = entry.number * ROOM + len(events) + 1
+            events += self._projection.of(one, number, entry.at, is_draft=is_draft)
+        return events
+
+    def _last(self, entry: RunEntry, end: RunEnded) -> Event:
+        number, make = entry.number * ROOM + 1, self._projection.make
+        error = end.error
+        if error is not None:
+            return make(
+                ErrorEvent,
+                number,
+                entry.at,
+                source=error.where,
+                error_type=error.error_type,
+                content=error.text,
+                where=error.where,
+            )
+        state = "cancelled" if end.state == "cancelled" else "completed"
+        return make(CompletedEvent, number, entry.at, state=state, stop_reason=end.stop_reason)
+
+    async def state(self) -> RunState:
+        """How it stands."""
+        if self._end is None:
+            described = await self.team.describe(self._id)
+            if described.state != "idle":
+                return _STATES.get(described.state) or (
+                    "input_required" if await self._is_asking() else "working"
+                )
+            await self.wait()
+        return "failed" if self._end is None else self._end.state
+
+    async def _is_asking(self) -> bool:
+        stream = stream_of(self._address, self._id)
+        return any(stream in names_in(asked.run_id or "") for asked in await self.team.questions())
+
+    async def wait(self) -> None:
+        """Until it has ended, however."""
+        if self._end is None:
+            async with aclosing(self.team.entries(self._id)) as entries:
+                async for entry in entries:
+                    if isinstance(entry.event, RunEnded):
+                        self._end = entry.event
+                        return
+
+    async def result(self) -> TaskResult:
+        """What came of it; waits for the end."""
+        await self.wait()
+        end = self._end
+        if end is None or end.state == "cancelled":
+            raise RunCancelledError(self._id)
+        if end.error is not None:
+            raise error_of(end.error)
+        result = TaskResult(messages=await self.said(), stop_reason=end.stop_reason)
+        return self.team.with_output(result)
+
+    async def said(self) -> Sequence[Said]:
+        """Everything that was said and happened until now."""
+        said: list[Said] = []
+        async for entry in self._kept():
+            if isinstance(entry.event, Shown) and not entry.tag and not entry.event.is_aside:
+                said += filter(is_kept, entry.event.messages)
+        return said
+
+    async def _kept(self) -> AsyncGenerator[RunEntry, None]:
+        """What its stream has now."""
+        stream = stream_of(self._address, self._id)
+        async with self.team.runtime.read_run(stream, live=False) as entries:
+            async for entry in entries:
+                yield entry
+
+    async def cost(self) -> RunUsage:
+        """What its models used until now."""
+        usage = await self.team.usage(self._id)
+        prefix = f"{self.team.team}."
+        parts = tuple(
+            UsagePart(part.agent.removeprefix(prefix), part.model, part.spent) for part in usage.parts
+        )
+        return RunUsage(usage.total, parts, usage.limit_tokens, usage.limit_usd)
+
+    # Orders
+
+    async def answer(self, request_id: str, value: Any, by: str) -> None:
+        """Answer a question."""
+        await self.team.runtime.inputs.answer(request_id, value, by=by)
+
+    async def cancel(self) -> None:
+        """End it now, and wait until it has ended."""
+        if (await self.team.describe(self._id)).state != "idle":
+            with suppress(TeamNotRunError):  # it has ended meanwhile
+                await self.team.abort(self._id)
+        await self.wait()
+
+    async def pause(self) -> bool:
+        """Let nobody begin to speak."""
+        return await self._told(self.team.pause)
+
+    async def resume(self) -> bool:
+        """Let it go on."""
+        return await self._told(self.team.resume)
+
+    async def _told(self, order: Any) -> bool:
+        if (await self.team.describe(self._id)).state == "idle":
+            return False
+        try:
+            return bool(await order(run_id=self._id))
+        except TeamNotRunError:
+            return False  # it has ended, or has not begun

@@ -1,0 +1,100 @@
+"""The global `run`."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final, Unpack
+
+from callboard.teams.local import Participant
+
+from .beginning import task_with, team_of
+from .beginning_on_bus import begin_on_bus
+from .continuing import continued
+from .errors import RunDeclarationError, RunUnknownError
+from .local import LocalRun, run_here
+from .loop_thread import loop_thread
+from .options import Previous, RunOptions
+from .response import AsyncRunResponse
+from .runtimes import take_in
+from .steps import Steps, stepped
+from .sync_response import RunResponse
+
+ON_BUS: Final = ("conversation", "if_busy")
+
+
+def run(*agents: Participant, **options: Unpack[RunOptions]) -> RunResponse:
+    """Let agents carry out a task. It begins at once, in a thread of its own, and goes on by itself.
+
+    One agent answers until it says its last message, executing its own tools. Two take turns, and the message goes to the
+    first. More speak as the chat manager decides. Agents are copied first: they remember nothing of other runs, unless
+    there is a `previous_run`.
+
+    Works in ordinary programs, and in notebooks. Where code is async, use `a_run`.
+
+    Args:
+        *agents: ConversableAgents, any chat agents, or a team.
+        **options: See RunOptions.
+
+    Raises:
+        RunDeclarationError: These can't make a run (a ValueError).
+        RunUnknownError: There is no such previous run (a LookupError).
+        LoopError: An agent of such a run calls it, or the runtime belongs to a program that is async (a RuntimeError).
+    """
+    thread = loop_thread()
+    runtime = options.get("runtime")
+    if runtime is not None:
+        take_in(runtime, thread)
+    response = thread.call(_begin(agents, options, is_async=False), "run()")
+    return RunResponse(response, thread, is_here=isinstance(response.source, LocalRun))
+
+
+async def a_run(*agents: Participant, **options: Unpack[RunOptions]) -> AsyncRunResponse:
+    """The same for async programs; see `run`. It lives in the event loop of the caller."""
+    return await _begin(agents, options, is_async=True)
+
+
+async def _begin(agents: tuple[Participant, ...], options: RunOptions, *, is_async: bool) -> AsyncRunResponse:
+    unknown = options.keys() - RunOptions.__annotations__.keys()
+    if unknown:
+        raise RunDeclarationError(
+            f"run() has no argument {min(unknown)!r}; it takes {sorted(RunOptions.__annotations__)}."
+        )
+    if options.get("runtime") is not None:
+        return AsyncRunResponse(await begin_on_bus(agents, options, is_async=is_async))
+    for key in ON_BUS:
+        if options.get(key) is not None:
+            raise RunDeclarationError(f"{key!r} is for runs on the bus: give run() a runtime as well.")
+    return AsyncRunResponse(await _here(agents, options, is_async))
+
+
+async def _here(agents: tuple[Participant, ...], options: RunOptions, is_async: bool) -> LocalRun:
+    team = team_of(agents, options).for_conversation()
+    previous = _previous(options.get("previous_run"))
+    known: Mapping[str, Any] = {}
+    if previous is not None:
+        known = (await AsyncRunResponse(previous).so_far()).context_variables
+        await continued(team, previous)
+    steps = Steps() if options.get("step") else None
+    if steps is not None:
+        stepped(team, steps)
+    task = task_with(options.get("message"), {**known, **(options.get("context_variables") or {})})
+    return LocalRun(options.get("run_id") or uuid.uuid4().hex, team, task, steps=steps, is_async=is_async)
+
+
+def _previous(given: Previous | None) -> LocalRun | None:
+    if given is None:
+        return None
+    if isinstance(given, str):
+        found = run_here(given)
+        if found is None:
+            raise RunUnknownError(
+                given, "no run of this process has that id; on the bus, give the runtime as well."
+            )
+        return found
+    source = given.response.source if isinstance(given, RunResponse) else given.source
+    if not isinstance(source, LocalRun):
+        raise RunDeclarationError(
+            "The previous run was on the bus: give run() the runtime, so that it goes on there."
+        )
+    return source
