@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 from collections import deque
@@ -46,7 +47,7 @@ class Answering:
         self._page = page
         self._answers = answers if read is not None or _is_terminal() else None
         self._by = by
-        self._read = read or sys.stdin.readline
+        self._read = read or _typed
         self._waiting: deque[InputRequestedEvent] = deque()
         self._over: set[str] = set()  # ids of questions
         self._work: asyncio.Task[None] | None = None
@@ -99,6 +100,16 @@ class Answering:
             self._over.add(event.request_id)
         except InputError as error:
             await self._page.lines(one_line(str(error)))
+
+
+def _typed() -> str:
+    """The next line, without what was typed before the question was put."""
+    with contextlib.suppress(ImportError, OSError):  # no terminal, or none that can forget
+        import termios
+
+        # guard: a line answers no question that was not there when it was typed
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    return sys.stdin.readline()
 
 
 def _is_terminal() -> bool:

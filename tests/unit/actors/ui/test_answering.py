@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
@@ -80,10 +81,25 @@ async def test_what_is_typed_answers_one_question_after_the_other(capsys: pytest
 async def test_a_line_never_answers_another_question_than_the_one_it_was_typed_for(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    bus = Bus(taken=("1",))
-    lines = typed("yes\n", "no\n")
-    await Console(bus.run(1, asked(1), answered(1), asked(2)), answers=bus, by="ada", read=lines)
-    assert [input_id for input_id, _, _ in bus.answers] == ["2"]
+    bus, is_reading, may_type = Bus(taken=("1",)), asyncio.Event(), threading.Event()
+    loop, left = asyncio.get_running_loop(), ["yes\n", "no\n"]
+
+    def read() -> str:
+        loop.call_soon_threadsafe(is_reading.set)
+        may_type.wait()
+        return left.pop(0)
+
+    async def run() -> AsyncGenerator[Any, None]:
+        yield asked(1)
+        await is_reading.wait()
+        yield answered(1)
+        yield asked(2)
+        may_type.set()
+        async for item in bus.run(1):
+            yield item
+
+    await Console(run(), answers=bus, by="ada", read=read)
+    assert bus.answers == [("2", {"approved": False}, "ada")]
     assert '[1] answered by eve: "yes"' in capsys.readouterr().out
 
 
