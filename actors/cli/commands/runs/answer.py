@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
+NAMED = 5  # questions that an error names
+
+
 def answer(
     names: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[MODULE:APP] [ID] [VALUE]",
-            help="The app, for its namespace; a question, or the beginning of its id; and the answer.",
+            help="The app, for its namespace; a question, by the beginning of its id or the agent that asks; the answer.",
         ),
     ] = None,
     by: Annotated[
@@ -41,6 +44,7 @@ def answer(
 
       callboard runs answer shop:app
       callboard runs answer shop:app 8d0f yes
+      callboard runs answer shop:app orders.desk/customer-1 yes
       callboard runs answer --namespace shop 8d0f "no: ask for a receipt first" --by ada
 
     Exit codes: 0 answered, or shown; 1 there is no such question, it was answered before, has expired, was put to somebody
@@ -73,14 +77,16 @@ async def _answer(runtime: RedisAgentRuntime, question: InputRequest, text: str,
 
 
 async def _named(runtime: RedisAgentRuntime, name: str) -> InputRequest:
-    """The question with this id, or the only open one whose id begins with it."""
+    """The question with this id, or the only open one whose id begins with it, or which this agent asks."""
     from callboard.errors import InputRequestUnknownError
 
-    near = [question for question in await runtime.inputs.list() if question.id.startswith(name)]
+    questions = await runtime.inputs.list()
+    near = [one for one in questions if one.id.startswith(name) or str(one.agent) == name]
     if len(near) == 1:
         return near[0]
     if near:
-        raise CommandFailed(f"{len(near)} open questions begin with {name!r}: write more of one", FAILED)
+        ids = ", ".join(one.id for one in near[:NAMED])
+        raise CommandFailed(f"{len(near)} open questions are named by {name!r}: take the id of one, {ids}", FAILED)
     try:
         return await runtime.inputs.get(name)
     except InputRequestUnknownError as error:
