@@ -9,9 +9,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from callboard import App
+from callboard import App, Question, asking_by
 from callboard.agents import AssistantAgent
-from callboard.asking import Question, asking_by
 from callboard.memory.llm_messages import FunctionCall
 from callboard.teams import RoundRobinGroupChat
 from callboard.tools import tool

@@ -107,7 +107,7 @@ def _typed() -> str:
     with contextlib.suppress(ImportError, OSError):  # no terminal, or none that can forget
         import termios
 
-        # guard: a line answers no question that was not there when it was typed
+        # What was typed for another question answers no new one.
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
     return sys.stdin.readline()
 
