@@ -192,7 +192,7 @@ async def test_a_role_that_writes_to_nobody_is_told_where_it_does_so(make: Make)
     env = make(Careful(), Careless())
     env.publish_message(Message("go", send_to="Careful"))
     env.publish_message(Message("go", send_to="Careless"))
-    with pytest.raises(RoleFailedError, match="Careless failed: .*Bob"):
+    with pytest.raises(RoleFailedError, match=r"Careless failed: .*Bob"):
         await env.run()
     assert contents(env) == ["go", "go", "no Bob"]
     assert env.is_idle
@@ -246,7 +246,9 @@ async def test_a_role_hears_itself_only_when_it_asks_to(make: Make) -> None:
     assert noted == ["hello", "note"]
 
 
-async def test_a_message_without_a_cause_is_caused_by_the_action_and_does_not_go_round_for_ever(make: Make) -> None:
+async def test_a_message_without_a_cause_is_caused_by_the_action_and_does_not_go_round_for_ever(
+    make: Make,
+) -> None:
     class Careless(Speaker):
         async def _act(self) -> Message:
             return Message("again")
@@ -337,7 +339,7 @@ async def test_who_fails_is_named_the_others_go_on_and_a_failed_act_leaves_nothi
         env.publish_message(Message("one", send_to="Flaky"))
         env.publish_message(Message("two", send_to="Flaky"))
         env.publish_message(Message("three", send_to="Answerer"))
-        with pytest.raises(RoleFailedError, match="Flaky failed: ValueError.*1 more") as caught:
+        with pytest.raises(RoleFailedError, match=r"Flaky failed: ValueError.*1 more") as caught:
             await env.run()
         assert caught.value.role == "Flaky"
     finally:
@@ -397,7 +399,10 @@ async def test_a_poisoned_body_is_a_dead_letter_and_makes_nothing(make: Make) ->
     runtime, _ = await env._opened()
     name = f"{__name__}.Secret"
     body = {"content": "b", "instruct_content": {"type": name, "value": {"command": "rm"}}}
-    evaluated = {"content": "b", "instruct_content": {"class": name, "mapping": "__import__('os')", "value": {}}}
+    evaluated = {
+        "content": "b",
+        "instruct_content": {"class": name, "mapping": "__import__('os')", "value": {}},
+    }
     for one in (body, evaluated):
         await runtime.transport.admin.command(
             "XADD", runtime.transport.keys.of(f"topic:{_topic(UserRequirement)}"), "*",

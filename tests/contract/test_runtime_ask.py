@@ -32,6 +32,7 @@ from callboard.broker.errors import RequestTimeoutError
 from callboard.runtime.asking import noting
 from callboard.runtime.runs import usage_run
 from callboard.tools import FunctionTool, StaticWorkbench, run_tools
+from callboard.tools.running import ToolEvent
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters, stored
 
@@ -232,6 +233,32 @@ async def test_a_tool_among_three_asks_and_the_others_are_not_called_again(runti
     await scene.answer("no")
     assert scene.ended == [["Oslo", "Rome no", "Bern"]]
     assert sorted(called) == ["Bern", "Oslo", "Rome", "Rome"]
+
+
+@REAL
+async def test_where_one_call_at_a_time_asks_the_next_one_does_not_begin(runtimes: Runtimes) -> None:
+    started: list[str] = []
+
+    async def book(place: str, ctx: MessageContext) -> str:
+        return place if place == "Oslo" else await ctx.ask("Elsewhere?")
+
+    async def on_event(event: ToolEvent) -> None:
+        if event.kind == "started":
+            started.append(event.call.id)
+
+    async def work(ctx: MessageContext, text: str) -> object:
+        started.append("attempt")
+        calls = [
+            FunctionCall(id=at, name="book", arguments=f'{{"place": "{at}"}}') for at in ("Rome", "Oslo")
+        ]
+        bench = StaticWorkbench([FunctionTool(book, "Books.")])
+        told = await run_tools(calls, bench, ctx, concurrency=1, on_event=on_event)
+        return [one.content for one in told]
+
+    scene = await Scene.begin(runtimes, work)
+    await scene.answer("no")
+    assert scene.ended == [["no", "Oslo"]]
+    assert started == ["attempt", "Rome", "attempt", "Rome", "Oslo"]
 
 
 @REAL

@@ -31,6 +31,7 @@ async def test_who_waits_keeps_its_place_and_goes_on_with_the_answer(driver: Ser
     again, *behind = await scene.worker.take()
     assert [one.envelope.body for one in (again, *behind)] == [b"1", b"2", b"3"]
     assert again.attempt == 1
+    assert again.tries, "what expires before it is begun would be dropped"
     assert await scene.ask(again) == Asked(InputStatus.ANSWERED, '"yes"', None, "")
     await scene.end(again, Commit(once_of=again.envelope.id))
     await scene.worker.finish_all()

@@ -37,9 +37,12 @@ async def chosen(
     """
     from callboard.teams import RunNotFoundError, find_run
 
-    target, rest = split_names(names)
+    # The id of a run may look like module:app; alone it is no app.
+    target, rest = (None, names) if len(names) == 1 else split_names(names)
     if len(rest) != 1:
-        bad_use("name one run, as `callboard runs list` shows it; the beginning of its id is enough")
+        bad_use(
+            "give an app or --namespace, and one run as `callboard runs list` shows it; the beginning of its id is enough"
+        )
     async with runs_at(target, url, namespace) as runtime:
         try:
             run = await find_run(runtime, rest[0])
