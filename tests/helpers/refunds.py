@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from callboard import App
 from callboard.agents import AssistantAgent
@@ -50,6 +51,6 @@ def acts(messages: Sequence[LLMMessage]) -> Answer:
 
 
 app = App("refunds")
-tools = [look_up, FunctionTool(refund, needs_approval=True), thank]
+tools: list[Any] = [look_up, FunctionTool(refund, needs_approval=True), thank]
 desk = AssistantAgent("desk", ReplayChatCompletionClient(default=acts), tools=tools, reflect_on_tool_use=True)
 app.team(RoundRobinGroupChat([desk], name="orders", max_turns=1))

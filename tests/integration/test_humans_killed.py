@@ -79,7 +79,7 @@ class OrderDeskFixture:
         await self._redis("SET", "store:canary", "x", "PX", int(2000 * WINDOW))
 
         async def is_over() -> bool:
-            return await self._redis("EXISTS", "store:canary") == 0
+            return not await self._redis("EXISTS", "store:canary")
 
         await eventually(is_over)
 

@@ -37,7 +37,12 @@ def results(messages: object) -> list[str]:
 
 async def test_at_the_console(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     asked: list[str] = []
-    monkeypatch.setattr("builtins.input", lambda prompt: asked.append(prompt) or "yes")
+
+    def answer(prompt: str) -> str:
+        asked.append(prompt)
+        return "yes"
+
+    monkeypatch.setattr("builtins.input", answer)
     monkeypatch.setattr("sys.argv", ["order_desk"])
     await order_desk.main()
     assert '{"order": 7, "cents": 8900}' in asked[0]

@@ -200,10 +200,10 @@ def test_a_config_is_checked() -> None:
 
 
 def test_what_a_person_has_to_allow_is_in_the_dump() -> None:
-    dump = assistant(["x"], tools=[three], needs_approval={"three": True}).dump_component()
+    dump = assistant("x", tools=[three], needs_approval={"three": True})[0].dump_component()
     assert dump.config["needs_approval"] == {"three": True}
     loaded = AssistantAgent.load_component(dump, modules=[HERE])
     assert loaded.dump_component().config["needs_approval"] == {"three": True}
     for needs in (lambda arguments: True, ApprovalRule(by="ada")):
         with pytest.raises(NotDumpableError, match="needs_approval of three"):
-            assistant(["x"], tools=[three], needs_approval={"three": needs}).dump_component()
+            assistant("x", tools=[three], needs_approval={"three": needs})[0].dump_component()
