@@ -145,7 +145,9 @@ class Questions:
         raise Suspended
 
     def _inquiry(self, question: Question[T], prefix: str) -> Inquiry:
-        name = prefix + (question.name or question.digest)
+        # Equal questions of two calls of a tool are apart, whichever of them comes first.
+        around = prefix or "".join(f"{step}/" for step in steps_around.get()[-1:])
+        name = around + (question.name or question.digest)
         if not question.name:
             # Before anything is awaited: equal questions are numbered in the order of the calls, in every attempt.
             number = self._numbers[name] = self._numbers.get(name, 0) + 1

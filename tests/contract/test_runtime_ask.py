@@ -29,8 +29,10 @@ from callboard import (
     rpc,
 )
 from callboard.broker.errors import RequestTimeoutError
+from callboard.questions import Question
 from callboard.runtime.asking import noting
 from callboard.runtime.runs import usage_run
+from callboard.runtime.steps import running_context
 from callboard.tools import FunctionTool, StaticWorkbench, run_tools
 from callboard.tools.running import ToolEvent
 from tests.helpers.eventually import eventually
@@ -236,6 +238,35 @@ async def test_a_tool_among_three_asks_and_the_others_are_not_called_again(runti
 
 
 @REAL
+async def test_equal_questions_of_two_calls_keep_their_answers_whatever_their_order(
+    runtimes: Runtimes,
+) -> None:
+    """As agents do that are called as tools: they know the handler's context, and not that of their call."""
+    attempts: list[int] = []
+
+    async def book(place: str) -> str:
+        ctx = running_context()
+        assert ctx is not None
+        if (place == "Oslo") is (len(attempts) == 1):
+            await asyncio.sleep(0.01)  # the other one is first
+        return f"{place} {await ctx.ask('Sure?', details={'place': place})}"
+
+    async def work(ctx: MessageContext, text: str) -> object:
+        attempts.append(ctx.attempt)
+        bench = StaticWorkbench([FunctionTool(book, "Books.")])
+        calls = [
+            FunctionCall(id=at, name="book", arguments=f'{{"place": "{at}"}}') for at in ("Rome", "Oslo")
+        ]
+        return [one.content for one in await run_tools(calls, bench, ctx)]
+
+    scene = await Scene.begin(runtimes, work)
+    for request in await scene.open(2):
+        await scene.runtime.inputs.answer(request.id, request.details["place"].lower())
+    await scene.over()
+    assert scene.ended == [["Rome rome", "Oslo oslo"]]
+
+
+@REAL
 async def test_where_one_call_at_a_time_asks_the_next_one_does_not_begin(runtimes: Runtimes) -> None:
     started: list[str] = []
 
@@ -419,10 +450,22 @@ async def test_a_request_whose_deadline_passes_while_it_waits_is_over(runtimes: 
     await eventually(is_withdrawn)
 
 
+class Shown:
+    """What those who read the run `r1` see."""
+
+    stream = "r1"
+
+    def asked(self, input_id: str, question: Question[Any]) -> list[Note]:
+        return [Note(text=f"{question.text} {input_id}")]
+
+    async def ended(self, input_id: str) -> None: ...
+
+
 @REAL
 async def test_a_question_is_shown_to_those_who_read_the_run(runtimes: Runtimes) -> None:
     async def work(ctx: MessageContext, text: str) -> object:
-        noting.set(lambda input_id, question: [Note(text=f"{question.text} {input_id}")])
+        if text == "in a run":
+            noting.set(Shown())
         return await ctx.ask("Really?")
 
     scene = await Scene.begin(runtimes, work, "first")
