@@ -86,6 +86,8 @@ class Answering:
     async def _put_all(self, answers: Answers) -> None:
         while self._waiting:
             event = self._waiting.popleft()
+            if self._read is _typed:
+                _forget_typed()
             while event.request_id not in self._over:
                 line = await in_thread("callboard-answer", self._read)
                 if not line:
@@ -103,13 +105,15 @@ class Answering:
 
 
 def _typed() -> str:
-    """The next line, without what was typed before the question was put."""
+    return sys.stdin.readline()
+
+
+def _forget_typed() -> None:
+    """What was typed before a question was put is no answer to it."""
     with contextlib.suppress(ImportError, OSError):  # no terminal, or none that can forget
         import termios
 
-        # What was typed for another question answers no new one.
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
-    return sys.stdin.readline()
 
 
 def _is_terminal() -> bool:
