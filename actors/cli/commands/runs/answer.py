@@ -86,7 +86,9 @@ async def _named(runtime: RedisAgentRuntime, name: str) -> InputRequest:
         return near[0]
     if near:
         ids = ", ".join(one.id for one in near[:NAMED])
-        raise CommandFailed(f"{len(near)} open questions are named by {name!r}: take the id of one, {ids}", FAILED)
+        raise CommandFailed(
+            f"{len(near)} open questions are named by {name!r}: take the id of one, {ids}", FAILED
+        )
     try:
         return await runtime.inputs.get(name)
     except InputRequestUnknownError as error:
