@@ -332,12 +332,19 @@ class TeamClient:
         Raises:
             TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
         """
+        async with aclosing(self.portions(run_id, after=after)) as portions:
+            async for portion in portions:
+                for entry in portion:
+                    yield entry
+
+    async def portions(self, run_id: str, *, after: int = 0) -> AsyncGenerator[list[RunEntry], None]:
+        """The same, many entries at once where many are there."""
         number, stream, live = after, stream_of(self._address, run_id), False
         for is_known in (False, True):
-            async with self.runtime.read_run(stream, after=number, live=live) as entries:
-                async for entry in entries:
-                    number = entry.number
-                    yield entry
+            async with self.runtime.read_run(stream, after=number, live=live) as reading:
+                async for portion in reading.portions():
+                    number = portion[-1].number if portion else number
+                    yield portion
             if not is_known:
                 described = await self.describe(run_id)
                 live = described.state != "idle"
