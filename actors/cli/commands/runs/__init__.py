@@ -11,7 +11,9 @@ import typer
 from callboard.cli.options import command
 
 from .cancel import cancel
+from .export import export
 from .follow import follow
+from .fork import fork
 from .listing import list_them
 from .pause import pause
 from .resume import resume
@@ -29,3 +31,5 @@ command(runs, "follow", follow)
 command(runs, "cancel", cancel)
 command(runs, "pause", pause)
 command(runs, "resume", resume)
+command(runs, "fork", fork)
+command(runs, "export", export)
