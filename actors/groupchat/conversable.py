@@ -112,6 +112,10 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
             ReplyRule([Agent, None], function) for function in (termination_or_human, by_functions, by_model)
         ]
 
+    def unrecorded_clients(self) -> Sequence[ChatCompletionClient]:
+        """None: it is asked through a client that records."""
+        return ()
+
     # What it knows
 
     @property

@@ -163,6 +163,7 @@ class Environment:
 
         Raises:
             UnknownRoleError: It names a role that is not there; it is not sent (a LookupError).
+            UnknownContentError: The class of its content is not known; it is not sent (a ValueError).
         """
         self.routing.check(message)
         self.stir()

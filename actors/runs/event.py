@@ -6,7 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 from uuid import UUID, uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -93,7 +93,13 @@ class Event(BaseModel, ABC):
 
 
 class FurtherEvent(Event, ABC):
-    """The base of the types that are not in the RFC. A processor without a method for one takes it for a system event."""
+    """The base of the types that are not in the RFC. A processor without a method for one takes it for a system event.
+
+    Attributes:
+        usual: The type as which it is taken then; one for which there is no method either is passed over.
+    """
+
+    usual: ClassVar[str] = "system"
 
     @property
     def value(self) -> str:
@@ -102,8 +108,8 @@ class FurtherEvent(Event, ABC):
 
     def _method_of(self, processor: object, pattern: str) -> Callable[[Event], Any]:
         own: Callable[[Event], Any] | None = getattr(processor, pattern.format(type=self.type), None)
-        usual: Callable[[Event], Any] = getattr(processor, pattern.format(type="system"), _pass_over)
-        return usual if own is None else own
+        other: Callable[[Event], Any] = getattr(processor, pattern.format(type=self.usual), _pass_over)
+        return other if own is None else own
 
 
 def _pass_over(event: Event) -> None:

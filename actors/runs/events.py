@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
-from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, TypeAlias
 from uuid import uuid4
 
 from pydantic import Field, JsonValue, PrivateAttr, TypeAdapter
@@ -206,7 +206,7 @@ class ToolResultEvent(FurtherEvent):
 
 
 class StreamEvent(FurtherEvent):
-    """A piece of a text that is being written.
+    """A piece of a text that is being written. A processor without a method for it does not get it.
 
     Attributes:
         content: The piece.
@@ -216,6 +216,7 @@ class StreamEvent(FurtherEvent):
     type: Literal["stream"] = "stream"
     content: str
     message_id: str = ""
+    usual: ClassVar[str] = "stream"
 
     @property
     def text(self) -> str:

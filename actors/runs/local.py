@@ -232,6 +232,9 @@ class LocalRun(RunSource):
         """Let nobody begin to speak."""
         if self._state != "working":
             return False
+        await (
+            self.team.save_state()
+        )  # which makes the team's conversation, where the run has not begun to speak
         await self.team.pause()
         self._state = "paused"
         return True

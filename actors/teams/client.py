@@ -18,7 +18,9 @@ from callboard.inputs import InputRequest
 from callboard.models.run_usage import RunUsage
 from callboard.models.usage import UsageLedger
 from callboard.runtime.runs import in_run_path, run_path, usage_run
+from callboard.testing.cassette import Cassette
 
+from .budget import RunBudget
 from .cancelling import Cancelling
 from .errors import (
     TeamBusyError,
@@ -28,6 +30,7 @@ from .errors import (
     TeamStateError,
     TeamTaskError,
 )
+from .exporting import cassette_of
 from .orders import (
     ANSWERS,
     Accepted,
@@ -90,6 +93,8 @@ class TeamClient:
         output_task_messages: bool = True,
         if_busy: IfBusy = "reject",
         run_id: str | None = None,
+        budget: RunBudget | None = None,
+        record: bool = False,
     ) -> TaskResult:
         """Carry out a task; see `run_stream`."""
         stream = self.run_stream(
@@ -98,6 +103,8 @@ class TeamClient:
             output_task_messages=output_task_messages,
             if_busy=if_busy,
             run_id=run_id,
+            budget=budget,
+            record=record,
         )
         return await result_of(stream, self.team)
 
@@ -109,6 +116,8 @@ class TeamClient:
         output_task_messages: bool = True,
         if_busy: IfBusy = "reject",
         run_id: str | None = None,
+        budget: RunBudget | None = None,
+        record: bool = False,
     ) -> AsyncGenerator[Said | TaskResult, None]:
         """Carry out a task; yields what is said as it is said, and at last the TaskResult.
 
@@ -118,16 +127,19 @@ class TeamClient:
             output_task_messages: Whether the task is in the result, too.
             if_busy: What to do when the conversation has a run under way.
             run_id: An id of your own: with the same one, again, the task is not carried out again, and its run is read.
+            budget: The most that the run may use; None: the one that the team was declared with, if any.
+            record: Keep what models and tools answer, so that `export` can make a cassette of the run.
 
         Raises:
             TeamBusyError: A run is under way (a ValueError).
+            RunBudgetExceededError: The run has used what it may (a RuntimeError).
             TaskError, TeamTaskError: The task is none, or the strategy refuses it (a ValueError).
             TeamRunError: A member, the strategy or a condition failed for good (a RuntimeError).
             TeamOutputError: The last message is not what the team was to answer with (a ValueError).
             asyncio.CancelledError: The run was cancelled.
         """
         is_own_id, run_id = run_id is not None, run_id or uuid.uuid4().hex
-        order = self._order(run_id, task, if_busy)
+        order = self._order(run_id, task, if_busy, budget, record)
         async with self.runtime.read_run(stream_of(self._address, run_id)) as events:
             await self._begin(order, is_own_id, cancellation_token)
             # One with an id of the user's may have ended long ago.
@@ -138,8 +150,16 @@ class TeamClient:
                 async for item in items:
                     yield item
 
-    async def start(self, *, task: Task = None, if_busy: IfBusy = "reject", run_id: str | None = None) -> str:
-        """Begin to carry out a task, and read nothing; `follow` and `entries` do.
+    async def start(
+        self,
+        *,
+        task: Task = None,
+        if_busy: IfBusy = "reject",
+        run_id: str | None = None,
+        budget: RunBudget | None = None,
+        record: bool = False,
+    ) -> str:
+        """Begin to carry out a task, and read nothing; `follow` and `entries` do. Its arguments are those of `run_stream`.
 
         Returns:
             The id of the run.
@@ -147,7 +167,7 @@ class TeamClient:
         Raises:
             TeamBusyError, TaskError, TeamTaskError: As `run_stream`.
         """
-        order = self._order(run_id or uuid.uuid4().hex, task, if_busy)
+        order = self._order(run_id or uuid.uuid4().hex, task, if_busy, budget, record)
         await self._begin(order, run_id is not None, None)
         return order.run_id
 
@@ -268,11 +288,26 @@ class TeamClient:
         ledger = UsageLedger(RedisStore(self.runtime.transport.admin))
         return await ledger.of_run(stream_of(self._address, run_id))
 
-    def _order(self, run_id: str, task: Task, if_busy: IfBusy) -> StartRun:
-        outer = run_path()
+    async def export(self, run_id: str) -> Cassette:
+        """A run as a cassette, from which `callboard.testing.replay` replays it without a network; waits for its end.
+
+        Args:
+            run_id: Id of a run that was started with `record=True`.
+
+        Raises:
+            CassetteError: It was not recorded, or not completely (a ValueError).
+            TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
+        """
+        async with aclosing(self.entries(run_id)) as entries:
+            return await cassette_of(self.runtime, self.team, stream_of(self._address, run_id), entries)
+
+    def _order(
+        self, run_id: str, task: Task, if_busy: IfBusy, budget: RunBudget | None, record: bool
+    ) -> StartRun:
+        outer, given = run_path(), list(task_messages(task))
         with usage_run(run_id):
             path = path_of(self._address, run_id, outer)
-        return StartRun(run_id=run_id, task=list(task_messages(task)), if_busy=if_busy, path=path)
+        return StartRun(run_id=run_id, task=given, if_busy=if_busy, path=path, budget=budget, record=record)
 
     async def _begin(self, order: StartRun, is_own_id: bool, token: CancellationToken | None) -> None:
         with in_run_path(order.path):

@@ -159,6 +159,23 @@ class TeamRunError(TeamError, RuntimeError):
         return f"\nTraceback:\n{self.traceback}" if self.traceback else ""
 
 
+class RunBudgetExceededError(TeamRunError):
+    """A run has used what its budget allows, and was ended before it could use more. What was said is kept.
+
+    Attributes:
+        unit: "tokens", "USD", "turns" or "seconds".
+        limit: What the run, or the nested team's, may use.
+        spent: What it had used, or set aside for requests under way, when it asked for more.
+    """
+
+    template = "The run has reached its budget: {text} (in {where}). Give it a larger one, or a smaller task."
+    permanent = True
+
+    unit: str = "tokens"
+    limit: float = 0.0
+    spent: float = 0.0
+
+
 class TeamOutputError(TeamError, ValueError):
     """The last message of a run is not what the team was to answer with.
 

@@ -12,6 +12,7 @@ from callboard.messages.base import BaseAgentEvent, BaseChatMessage
 from callboard.messages.events import ModelClientStreamingChunkEvent, SelectSpeakerEvent
 from callboard.messages.factory import MessageFactory
 
+from .budget import RunBudget
 from .errors import TeamDeclarationError
 from .selection import Choice, Floor, Member, SpeakerSelection
 from .state import ConversationState, Speaking
@@ -82,6 +83,7 @@ class TeamPlan:
         max_turns: How many rounds a run has at most; None: no limit.
         emit_team_events: Whether a SelectSpeakerEvent is shown before each turn.
         factory: The types of messages that may be said.
+        budget: The most that a run may use, unless another budget is given to it.
     """
 
     name: str
@@ -89,6 +91,7 @@ class TeamPlan:
     max_turns: int | None
     emit_team_events: bool
     factory: MessageFactory
+    budget: RunBudget | None = None
 
 
 class TurnLoop:

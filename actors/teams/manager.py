@@ -18,6 +18,7 @@ from callboard.runtime.run_paths import with_part
 from callboard.runtime.runs import run_path
 
 from .addresses import member_address, member_name
+from .budget import not_limited
 from .errors import TeamMemberError, TeamStateError
 from .leading import Leading, asking_id
 from .led import LedTeam
@@ -38,6 +39,7 @@ from .orders import (
     Saved,
     Speak,
     StartRun,
+    TimeUp,
     Told,
     TurnFailed,
 )
@@ -46,6 +48,7 @@ from .saving import dump_team, load_team
 from .steps import reached
 
 if TYPE_CHECKING:
+    from callboard.runtime import control
     from callboard.runtime.runtime import RedisAgentRuntime
 
 RECENT: Final = 100  # runs whose ids are remembered
@@ -68,6 +71,7 @@ class TeamManager(RoutedAgent[ManagerState]):
         self._team = team
         self._teams = frozenset(member.name for member in team.participants if isinstance(member, LedTeam))
         self._loop: TurnLoop | None = None
+        self._control: control.Control | None = None
 
     # From clients
 
@@ -87,6 +91,10 @@ class TeamManager(RoutedAgent[ManagerState]):
         run_id, run = message.run_id, self.state.run
         if run_id in self.state.recent:
             return Accepted(run_id=run_id, state="working")
+        if message.budget is not None and message.budget.is_for_models:
+            problem = not_limited(self._team.participants)
+            if problem:
+                return Accepted(run_id=run_id, done=False, problem=problem)
         if run is not None and message.if_busy == "reject":
             return Accepted(run_id=run.run_id, state=run.state, done=False, problem=BUSY)
         self.state.recent = [*self.state.recent[-RECENT:], run_id]
@@ -243,6 +251,14 @@ class TeamManager(RoutedAgent[ManagerState]):
         if accepted.problem:
             raise TeamMemberError(self._team.name, name, what, accepted.problem)
 
+    @event
+    async def on_time_up(self, message: TimeUp, ctx: MessageContext) -> None:
+        """The time of a run's budget is over, if that run is under way."""
+        await self._miss_members()
+        leading = await self._leading()
+        await leading.time_up(message.run_id)
+        await self._keep(leading)
+
     # From a larger team
 
     @event
@@ -255,7 +271,9 @@ class TeamManager(RoutedAgent[ManagerState]):
         if self.state.run is not None:
             await leading.abort(self.state.run, True)
         path = with_part(run_path() or message.run, f"/{message.turn}")
-        run = CurrentRun(run_id=ctx.message_id, stream=message.run, path=path, parent=parent)
+        run = CurrentRun(
+            run_id=ctx.message_id, stream=message.run, path=path, parent=parent, record=message.record
+        )
         await leading.take_turn(run, message.unheard_after(self.state.asked))
         await self._keep(leading)
 
@@ -322,9 +340,10 @@ class TeamManager(RoutedAgent[ManagerState]):
     # Parts
 
     async def _leading(self) -> Leading:
-        runtime, loop = self._bus, await self._turn_loop()
-        patience = runtime.settings.choice_timeout
-        return Leading(self, runtime.control, self.state, loop, self._teams, patience)
+        if self._control is None:  # made once: it draws a random name
+            self._control = self._bus.control
+        patience = self._bus.settings.choice_timeout
+        return Leading(self, self._control, self.state, await self._turn_loop(), self._teams, patience)
 
     @property
     def _bus(self) -> RedisAgentRuntime:

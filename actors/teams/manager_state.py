@@ -6,6 +6,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from .budget import RunBudget
 from .orders import RunState, StartRun
 from .state import ConversationState, Speaking, is_nothing
 
@@ -40,6 +41,10 @@ class CurrentRun(BaseModel):
         is_interrupted: Whether those who were speaking were interrupted, too.
         held: Who is to speak when it goes on.
         is_stopping: Whether it ends after this turn.
+        budget: The most that it may use.
+        asked: How often somebody was asked to speak.
+        record: Whether answers of models and tools are noted.
+        timer: Id of the message that comes when its time is over; "": there is none.
     """
 
     run_id: str
@@ -51,6 +56,10 @@ class CurrentRun(BaseModel):
     is_interrupted: bool = False
     held: list[str] = Field(default_factory=list)
     is_stopping: bool = False
+    budget: RunBudget | None = Field(default=None, exclude_if=is_nothing)
+    asked: int = 0
+    record: bool = False
+    timer: str = ""
 
     @model_validator(mode="after")
     def _with_path(self) -> Self:

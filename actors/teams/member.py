@@ -20,17 +20,20 @@ from callboard.memory.llm_messages import LLMMessage
 from callboard.messages.base import BaseChatMessage
 from callboard.routed import RoutedAgent
 from callboard.runtime.asking import Noting, noting
+from callboard.runtime.taping import taping
 from callboard.state import restore_state
 
+from .budget import overspent_by
 from .drafts import Drafts
-from .errors import TeamNotRunError
+from .errors import RunBudgetExceededError, TeamNotRunError
 from .local import Participant, reset_participant, speak
 from .orders import Accepted, Answer, Forget, Load, ResetConversation, Speak, Told
 from .questions import ShownQuestions
-from .run_errors import failure_by
+from .run_errors import failure_by, failure_of
 from .sizes import tell_all_of
 from .state import is_nothing
 from .steps import reached
+from .takes import tape_for, write_takes
 
 if TYPE_CHECKING:
     from callboard.runtime.runtime import RedisAgentRuntime
@@ -75,18 +78,24 @@ class MemberActor(RoutedAgent[MemberMemory]):
         drafts = Drafts(self.runtime, message.run, (*message.inside, message.turn), agent.name)
         unheard = message.unheard_after(self.state.asked)
         heard = [said for said in unheard if isinstance(said, BaseChatMessage)]
+        tape = tape_for(message.record)
         try:
-            with self._shows_questions(message):
+            with self._shows_questions(message), taping(tape):
                 said = await speak(agent, heard, ctx.cancellation_token, drafts.show)
             await drafts.flush()
             await self._remember(agent)
-        except BaseException:
+        except BaseException as error:
             self._doubt(agent)
-            raise
+            if not _is_overspent(error):
+                raise
+            # Another attempt would end like this one, and the larger run as well: it ends now.
+            await self.tell(failure_of(error, agent.name, message.turn), ctx.sender, if_buried=True)
+            return
         finally:
             await drafts.close()
         await reached("member answers")
         self.state.asked = message.turn
+        await write_takes(self.runtime, message.run, tape)
         is_team = isinstance(agent, Team)
         answer = Answer(
             turn=message.turn, attempt=drafts.attempt, messages=said, drafts=drafts.first, is_team=is_team
@@ -175,6 +184,10 @@ class MemberActor(RoutedAgent[MemberMemory]):
         """A turn has failed in the middle: what can be loaded is loaded again. What can't be stays as the turn left it."""
         if type(agent).save_state is not BaseChatAgent.save_state:
             self._agent = None
+
+
+def _is_overspent(error: BaseException) -> bool:
+    return isinstance(error, RunBudgetExceededError) or overspent_by(error) is not None
 
 
 async def _save(agent: Participant) -> dict[str, Any] | None:

@@ -13,6 +13,8 @@ from callboard.messages.unions import AnyMessage
 from callboard.requests import Request
 from callboard.runtime.run_paths import with_part, within
 
+from .budget import Overspent, RunBudget
+
 STREAM_DIGEST: Final = 8  # bytes that tell a run's conversation from others in the name of its stream
 
 IfBusy: TypeAlias = Literal["reject", "enqueue", "interrupt"]
@@ -90,12 +92,16 @@ class StartRun(_Order, Request[Accepted]):
         task: The task; empty: go on with what was said.
         if_busy: What to do when a run is under way.
         path: For which runs it counts, see `path_of`; "": for itself.
+        budget: The most that it may use; None: as the team was declared.
+        record: Whether it can be made a cassette of.
     """
 
     run_id: str
     task: list[AnyMessage] = Field(default_factory=list)
     if_busy: IfBusy = "reject"
     path: str = ""
+    budget: RunBudget | None = None
+    record: bool = False
 
 
 @message(name="callboard.team.BeginRun")
@@ -166,6 +172,13 @@ class Load(_Order, Request[Accepted]):
     is_trial: bool = False
 
 
+@message(name="callboard.team.TimeUp")
+class TimeUp(_Order):
+    """A manager's message to itself: the time of a run's budget is over."""
+
+    run_id: str
+
+
 # Manager to member, and back
 
 
@@ -180,6 +193,7 @@ class Speak(_Order):
         inside: Turns of larger teams that this one is a part of, the outermost first.
         told: By the number of a turn that was called off: how many of `messages`, from the first, came with it already. Who
             took that turn last has heard them.
+        record: Whether answers of models and tools are noted.
     """
 
     run: str
@@ -187,6 +201,7 @@ class Speak(_Order):
     messages: list[AnyMessage]
     inside: tuple[int, ...] = ()
     told: dict[int, int] = Field(default_factory=dict)
+    record: bool = False
 
     def unheard_after(self, turn: int) -> list[AnyMessage]:
         """What is new for a member whose last turn was this one."""
@@ -223,6 +238,7 @@ class TurnFailed(_Order):
         text: Its text.
         where: Where it was raised: the name of a member, of a member's member, or of a manager.
         traceback: As text.
+        overspent: The limit that the run has reached; None: something else has failed.
     """
 
     turn: int
@@ -230,6 +246,7 @@ class TurnFailed(_Order):
     text: str
     where: str
     traceback: str = ""
+    overspent: Overspent | None = None
 
 
 @message(name="callboard.team.Forget")

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from callboard.broker.delivery import Delivery
-from callboard.broker.errors import BrokerError, ConnectionLostError, EncodeError, FencedError
+from callboard.broker.errors import ConnectionLostError, EncodeError, FencedError
 from callboard.broker.retry import RetryPolicy
 from callboard.broker.settings import BrokerSettings
 
+from .bell import Brought
 from .cut_off import CutOff
 from .intake import Intake
 from .interfaces import ConsumedType, Handler, Incarnation, Lane, Turn
@@ -102,12 +103,17 @@ class Consumer:
     async def _wait_for_a_reason(self) -> None:
         if self._boxes.finished or self._boxes.has_leftovers or self._intake.wants_turn():
             return
-        self._intake.listen()
-        await self._wake.wait()
+        # With a reason already there, the bell would be listened to beside the turn that follows.
+        if not self._wake.is_set():
+            self._intake.listen()
+            await self._wake.wait()
 
     async def _take_turn(self) -> None:
         # What ends, or is told, from here on sets the event again and is a reason for the turn after this one.
         self._wake.clear()
+        if (brought := self._intake.take_brought()) is not None:
+            await self._take_in(brought)
+            return
         sent = self._boxes.take_finished(self._portion.cut(self._boxes.finished))
         endings = self._boxes.endings(sent)
         pull = self._intake.next_pull()
@@ -118,11 +124,32 @@ class Consumer:
                 await self._recover(sent, error)
         else:
             self._portion.went_well(sent)
-            self._receive(turn, pull.room)
-            if 0 < len(turn.deliveries) <= FEW:
-                await asyncio.sleep(0)  # the runner that was woken goes first
+            # guard: what the bell is about to bring is waited for
+            if turn.is_second:
+                await self._intake.settle_bell()
+            brought = self._intake.take_brought()
+            # Where it is not known what the bell brought, all is known anew by now, this answer included.
+            # guard: what the bell brought is taken before what came later
+            if brought is None or await self._take_in(brought):
+                await self._take_up(turn, pull.room)
 
-    async def _recover(self, sent: list[Finished], error: BrokerError) -> None:
+    async def _take_in(self, brought: Brought) -> bool:
+        """Takes what the bell has brought; whether it was an answer."""
+        answer = brought.turn
+        if isinstance(answer, Turn):
+            await self._take_up(answer, brought.room)
+            self._intake.look_everywhere()
+            return True
+        with self._cut_off:
+            await self._recover([], answer)
+        return False
+
+    async def _take_up(self, turn: Turn, room: int) -> None:
+        self._receive(turn, room)
+        if 0 < len(turn.deliveries) <= FEW:
+            await asyncio.sleep(0)  # the runner that was woken goes first
+
+    async def _recover(self, sent: list[Finished], error: Exception) -> None:
         if isinstance(error, FencedError):
             await self._recovery.start_again(sent)
         elif isinstance(error, EncodeError):
@@ -131,6 +158,9 @@ class Consumer:
             if isinstance(error, ConnectionLostError):
                 self._portion.was_lost(sent)
             await self._recovery.find_out(sent, error)
+        # What the bell has brought before the server was asked, it has told of again; or it is lost with the lease.
+        # guard: what the bell brought is not taken twice
+        self._intake.take_brought()
 
     def _receive(self, turn: Turn, room: int) -> None:
         # An agent that finished while this turn was under way, and of which the turn brings more, still has its

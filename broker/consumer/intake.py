@@ -9,7 +9,7 @@ from time import monotonic
 from callboard.broker.delivery import Delivery
 from callboard.broker.settings import BrokerSettings
 
-from .bell import Bell
+from .bell import Bell, Brought
 from .fairness import PORTION, Fairness
 from .interfaces import ConsumedType, Lane, Pull, Turn
 from .mailbox import Mailboxes
@@ -144,7 +144,7 @@ class Intake:
         self._pace = Pace(settings.prefetch, lambda: boxes.held > 0, self._grown)
         self._fairness = Fairness(boxes, self._is_short, self._share, wake.set)
         self._suspects = Suspects(self.nudge)
-        self._bell = Bell(lane, self.types, lambda: self.room() > 0, self.nudge, settings.idle_poll)
+        self._bell = Bell(lane, self.types, lambda: self.room() > 0, self.nudge, wake.set, settings.idle_poll)
         self._loop = asyncio.get_running_loop()
         self._ramp = 1
         self.is_hungry = True
@@ -190,8 +190,29 @@ class Intake:
 
     def listen(self) -> None:
         """Waits for the bell, if the worker would take something. The event tells when it rang."""
-        if self.room() > 0:
-            self._bell.listen()
+        room = self.room()
+        if room > 0:
+            self._bell.listen(self._pull_at_bell(room))
+
+    def _pull_at_bell(self, room: int) -> Pull | None:
+        # guard: a worker that holds something takes nothing with the bell
+        if self._boxes.held or not self.types:
+            return None
+        return Pull(self._asked_for, room, 0, False, room)
+
+    def take_brought(self) -> Brought | None:
+        """What the bell has brought, once: the answer to a turn, or why there is none."""
+        return self._bell.take()
+
+    def look_everywhere(self) -> None:
+        """Takes a turn that looks at every stream, where no token told of what the bell has brought."""
+        # guard: a bell that nobody rang is no reason to look nowhere
+        if self._bell.scan:
+            self.nudge()
+
+    async def settle_bell(self) -> None:
+        """Waits for what the bell is about to bring."""
+        await self._bell.settle()
 
     def next_pull(self) -> Pull:
         """The part of the next turn that asks for deliveries."""

@@ -70,6 +70,7 @@ class Turn(NamedTuple):
         full_topic: a topic whose stream is full, so that a delayed message could not be delivered; "" for none.
         suspicion: deaths of workers that held the suspect among others since it is one.
         asked_ms: when the turn was sent, by the steady clock of `client/clock.py`; None: it is not known.
+        is_second: the turn that waited at the bell was carried out before this one, and its answer comes first.
     """
 
     deliveries: list[Delivery]
@@ -80,6 +81,19 @@ class Turn(NamedTuple):
     full_topic: str
     suspicion: int = 0
     asked_ms: float | None = None
+    is_second: bool = False
+
+
+class Rung(NamedTuple):
+    """What came of waiting at the bell with a turn.
+
+    Attributes:
+        agent_type: whose bell rang; None when none did; "" when that is not known.
+        turn: the answer to the turn; None when it was not carried out, and never will be.
+    """
+
+    agent_type: str | None
+    turn: Turn | None
 
 
 class Incarnation(NamedTuple):
@@ -140,6 +154,17 @@ class Lane(Protocol):
 
     async def wait_for_bell(self, agent_types: Sequence[str], seconds: float) -> str | None:
         """Waits for a token: the agent type that it was for, None without one, "" when the connection broke."""
+        ...
+
+    async def turn_at_bell(self, agent_types: Sequence[str], seconds: float, pull: Pull) -> Rung:
+        """Waits for a token, and has the server take a turn with it at once, which saves a trip.
+
+        For a worker that holds nothing. A turn or a resync that is asked for meanwhile goes first, and then this turn is
+        carried out before it (`Turn.is_second`) or never.
+
+        Raises:
+            FencedError, ServerUnavailableError, CommandError, OverloadedError: as of `turn`.
+        """
         ...
 
     async def ring(self, agent_type: str) -> None:

@@ -61,6 +61,12 @@ class Node:
         """Resident bytes."""
         return int(psutil.Process(self.process.pid).memory_info().rss)
 
+    @property
+    def cpu(self) -> float:
+        """Seconds of processor time that it has used."""
+        times = psutil.Process(self.process.pid).cpu_times()
+        return float(times.user + times.system)
+
     def end(self) -> None:
         """Tells it to end and waits."""
         with contextlib.suppress(BrokenPipeError):

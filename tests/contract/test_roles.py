@@ -192,7 +192,7 @@ async def test_a_role_that_writes_to_nobody_is_told_where_it_does_so(make: Make)
     env = make(Careful(), Careless())
     env.publish_message(Message("go", send_to="Careful"))
     env.publish_message(Message("go", send_to="Careless"))
-    with pytest.raises(RoleFailedError, match="Careless failed: .*Bob"):
+    with pytest.raises(RoleFailedError, match=r"Careless failed: .*Bob"):
         await env.run()
     assert contents(env) == ["go", "go", "no Bob"]
     assert env.is_idle
@@ -339,7 +339,7 @@ async def test_who_fails_is_named_the_others_go_on_and_a_failed_act_leaves_nothi
         env.publish_message(Message("one", send_to="Flaky"))
         env.publish_message(Message("two", send_to="Flaky"))
         env.publish_message(Message("three", send_to="Answerer"))
-        with pytest.raises(RoleFailedError, match="Flaky failed: ValueError.*1 more") as caught:
+        with pytest.raises(RoleFailedError, match=r"Flaky failed: ValueError.*1 more") as caught:
             await env.run()
         assert caught.value.role == "Flaky"
     finally:

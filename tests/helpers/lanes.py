@@ -13,13 +13,21 @@ from typing import Any, NamedTuple
 from callboard.broker import BrokerSettings
 from callboard.broker.consumer.consumer import Consumer
 from callboard.broker.consumer.fairness import PORTION
-from callboard.broker.consumer.interfaces import ConsumedType, Ending, HandlingWorker, Incarnation, Pull, Turn
+from callboard.broker.consumer.interfaces import (
+    ConsumedType,
+    Ending,
+    HandlingWorker,
+    Incarnation,
+    Pull,
+    Rung,
+    Turn,
+)
 from callboard.broker.delivery import Delivery
 from callboard.broker.envelope import Envelope
 from callboard.broker.errors import ConnectionLostError
 from callboard.broker.outcome import Commit, Outcome
+from callboard.broker.redis.client.commands import pack
 from callboard.broker.redis.client.commits import Done, as_done
-from callboard.broker.redis.client.connection import pack
 from callboard.broker.redis.client.lane import is_sendable
 from callboard.broker.redis.marks import Mark, marks_of
 
@@ -205,6 +213,16 @@ class FakeLane:
     async def wait_for_bell(self, agent_types: Sequence[str], seconds: float) -> str | None:
         self.polls.append(seconds)
         return await self.bells.get()
+
+    async def turn_at_bell(self, agent_types: Sequence[str], seconds: float, pull: Pull) -> Rung:
+        before = self._numbers_used()
+        rang = await self.wait_for_bell(agent_types, seconds)
+        if self._numbers_used() != before:
+            return Rung(rang, None)
+        return Rung(rang, await self.turn((), pull))
+
+    def _numbers_used(self) -> tuple[int, int, int]:
+        return len(self.calls), self.resyncs, self.joins
 
     async def ring(self, agent_type: str) -> None:
         self.rung.append(agent_type)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .change import becomes, when
+from .change import becomes, removed, when
 from .mutation import ON, Mutation
 
 TEAMS = "contract/test_teams.py::"
@@ -40,6 +40,12 @@ TEAM_MUTATIONS: Final = (
         "what came with a turn that was called off is not heard twice",
         becomes("told = dict[int, int]()"),
         (f"contract/test_teams_attacked.py::test_what_a_cancelled_turn_heard_is_not_heard_again{ON}",),
+    ),
+    Mutation(
+        "a run has no limits",
+        "a run's limits are there before its first request",
+        removed,
+        (f"contract/test_team_budgets.py::test_no_request_exceeds_the_tokens_and_what_was_said_is_kept{ON}",),
     ),
     Mutation(
         "a turn fails with any dead letter of its member",

@@ -16,7 +16,7 @@ from callboard.broker.errors import BrokerError, CommandError, ConnectionLostErr
 from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.scripts import is_missing, is_there_already, library
 
-from .connection import pack, says_demoted, translate
+from .commands import pack, says_demoted, translate
 from .endpoint import Argument, Endpoint
 
 

@@ -24,7 +24,6 @@ from callboard.broker.errors import (
     CommandError,
     ConnectionLostError,
     EncodeError,
-    OverloadedError,
     ServerUnavailableError,
     layout_error,
 )
@@ -33,16 +32,11 @@ from callboard.broker.redis.scripts import is_missing, is_there_already, library
 from callboard.broker.settings import BrokerSettings
 from callboard.broker.telemetry import Connected, Disconnected, emit
 
+from .commands import pack, says_demoted, translate
 from .endpoint import Argument, Endpoint
 
 T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds between attempts to connect
-DEMOTED = ("READONLY", "MASTERDOWN", "NOREPLICAS", "UNBLOCKED")
-"""How the answer of a server begins that is the primary no more, or is cut off from its replicas and about to lose its
-place to one of them. It goes on answering: only a new connection leads to where the primary is now."""
-
-UNAVAILABLE = ("LOADING", "CLUSTERDOWN", "TRYAGAIN", *DEMOTED)
-
 Revive = Callable[[], Awaitable[None]]
 """Starts an embedded server again that died; raises ServerUnavailableError."""
 
@@ -59,6 +53,10 @@ class Channel(Protocol):
         ...
 
     async def call_within(self, arguments: Sequence[Argument], timeout: float) -> Any: ...
+
+    async def call_both(
+        self, first: Sequence[Argument], second: Sequence[Argument], timeout: float
+    ) -> list[Any]: ...
 
     def close(self, reason: str = "closed") -> None: ...
 
@@ -181,6 +179,32 @@ class Link:
         except CommandError as error:
             raise layout_error(str(error), self.keys.namespace) or error from None
 
+    async def run_behind(
+        self, waiting: Sequence[Argument], name: str, arguments: Sequence[Argument], timeout: float
+    ) -> tuple[Any, Any]:
+        """Sends a command that waits, and with it a call of a Lua function, which is made when the command has ended.
+
+        Args:
+            waiting: the command, such as BLPOP.
+            name: of the function, which is not loaded when it is missing.
+            arguments: of the call.
+            timeout: seconds for both.
+
+        Returns:
+            Both answers, with the error in the place of the one that the server refused.
+
+        Raises:
+            ConnectionLostError, ServerUnavailableError: the call may have been made all the same.
+        """
+        channel = await self.channel()
+        command = ("FCALL", library().function(name), 1, self.keys.prefix, *arguments)
+        first, second = await channel.call_both(waiting, command, timeout)
+        for answer in (second, first):
+            if isinstance(answer, ServerUnavailableError):
+                self._tell_of_loss(answer)
+                raise answer
+        return first, second
+
     async def patiently(self, call: Callable[[], Awaitable[T]]) -> T:
         """Repeats a call that does no harm when it is repeated, until it goes through, however long the server is gone.
 
@@ -231,35 +255,6 @@ class Link:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
-
-
-def translate(error: Exception, url: str) -> Exception:
-    """The one place where the text of a server error is read."""
-    text = str(error)
-    word = text.split(" ", 1)[0]
-    if word == "OOM" or "OOM command not allowed" in text:
-        return OverloadedError("the server's memory is full")
-    if word in UNAVAILABLE:
-        return ServerUnavailableError(url, text)
-    return CommandError(text)
-
-
-def says_demoted(text: str) -> bool:
-    """Whether this is an answer of a server that is the primary no more."""
-    return text.split(" ", 1)[0] in DEMOTED
-
-
-def pack(arguments: Sequence[Argument]) -> bytes:
-    """A command as bytes.
-
-    Raises:
-        EncodeError: an argument is no text, number or bytes, or has half of a surrogate pair.
-    """
-    try:
-        packed: bytes = hiredis.pack_command(tuple(arguments))  # type: ignore[arg-type]
-    except (TypeError, UnicodeEncodeError) as error:
-        raise EncodeError("a command", str(error)) from error
-    return packed
 
 
 class Wire(asyncio.Protocol):
@@ -335,6 +330,17 @@ class Wire(asyncio.Protocol):
         timer = self._loop.call_later(timeout, self.close, f"no answer within {timeout:g} s")
         try:
             return await future
+        finally:
+            timer.cancel()
+
+    async def call_both(
+        self, first: Sequence[Argument], second: Sequence[Argument], timeout: float
+    ) -> list[Any]:
+        """Sends two commands at once; returns their answers, errors included. The first one may wait at the server."""
+        both = self.call(first), self.call(second)
+        timer = self._loop.call_later(timeout, self.close, f"no answer within {timeout:g} s")
+        try:
+            return list(await asyncio.gather(*both, return_exceptions=True))
         finally:
             timer.cancel()
 

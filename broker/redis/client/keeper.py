@@ -22,7 +22,7 @@ from callboard.broker.redis.scripts import library
 from callboard.broker.settings import BrokerSettings
 
 from . import keeper_process
-from .connection import pack
+from .commands import pack
 from .endpoint import Endpoint
 
 logger = logging.getLogger("callboard.broker")

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from callboard.broker.consumer.interfaces import Ending, Incarnation, Pull, Turn
+from callboard.broker.consumer.interfaces import Ending, Incarnation, Pull, Rung, Turn
 from callboard.broker.delivery import Delivery, read_delivery
 from callboard.broker.encoding.limits import Limits
 from callboard.broker.errors import (
@@ -20,10 +20,12 @@ from callboard.broker.errors import (
 )
 from callboard.broker.outcome import Outcome
 from callboard.broker.redis import keys
+from callboard.broker.redis.scripts import is_missing
 
 from .clock import steady_ms
+from .commands import pack
 from .commits import Done, as_done
-from .connection import Link, pack
+from .connection import Link
 from .endpoint import Argument
 from .identity import own_name
 
@@ -49,6 +51,8 @@ class WorkerLane:
         self._bell = bell_link
         self._limits = Limits.of(link.settings)
         self._calls = 0
+        self._at_bell: int | None = None  # number of the turn that waits there and may still be carried out
+        self._in_turn = False
         self.incarnation = Incarnation()
 
     @property
@@ -73,6 +77,7 @@ class WorkerLane:
         worker = answer[0].decode()
         WorkerLane._highest = max(WorkerLane._highest, int(worker.rpartition(":")[2]))
         self._calls = 0
+        self._at_bell = None
         self.incarnation = Incarnation(worker)
 
     async def turn(self, endings: Sequence[Ending], pull: Pull) -> Turn:
@@ -90,18 +95,29 @@ class WorkerLane:
         """The same with commits that are encoded already."""
         self._calls += 1
         asked = steady_ms()
-        answer = await self._link.run("turn", self._arguments(done, pull))
+        self._in_turn = True
+        try:
+            answer = await self._link.run("turn", self._arguments(done, pull))
+        finally:
+            self._in_turn = False
         self._check(answer)
-        self._acknowledge()
-        return self._read(answer, asked)
+        self._acknowledge(self._calls)
+        turn = self._read(answer, asked)
+        return turn._replace(is_second=True) if self._was_overtaken(int(answer[6])) else turn
 
-    def _acknowledge(self) -> None:
-        """The present call was answered: from now on a server that does not know it has lost something.
+    def _was_overtaken(self, before: int) -> bool:
+        """Whether the turn at the bell was carried out before the present call; if not, it never will be."""
+        if self._at_bell is None:
+            return False
+        # guard: a turn at the bell that is overtaken counts no more
+        if before < self._at_bell:
+            self._at_bell = None
+        return self._at_bell is not None
 
-        Calls of a lane are made one after the other.
-        """
+    def _acknowledge(self, number: int) -> None:
+        """This call was answered: from now on a server that does not know it has lost something."""
         # guard: what was answered is acknowledged
-        self.incarnation = Incarnation(self.worker, self._calls)
+        self.incarnation = Incarnation(self.worker, max(number, self.incarnation.acknowledged))
 
     def _arguments(self, done: Sequence[Done], pull: Pull) -> list[Argument]:
         settings = self._link.settings
@@ -131,8 +147,8 @@ class WorkerLane:
         if answer[0] == b"STALE":
             raise ConnectionLostError(self._link.endpoint.shown, "an older call was overtaken")
 
-    def _read(self, answer: Any, asked: float) -> Turn:
-        _, now, due, flags, flat, states = answer
+    def _read(self, answer: Any, asked: float | None) -> Turn:
+        _, now, due, flags, flat, states, _ = answer
         deliveries = _deliveries(flat, self._limits, self.worker)
         for i in range(0, len(states), 4):
             delivery = deliveries[states[i]]
@@ -160,10 +176,13 @@ class WorkerLane:
             FencedError: the lease was lost.
         """
         self._calls += 1
+        # What a turn at the bell has brought is in the answer, whenever its own comes.
+        # guard: what a resync tells of is not taken from the bell as well
+        self._at_bell = None
         worker, acknowledged = self.incarnation
         answer = await self._link.run("resync", (worker, self._calls, acknowledged))
         self._check(answer)
-        self._acknowledge()
+        self._acknowledge(self._calls)
         held = _deliveries(answer[1], self._limits, self.worker)
         for delivery in held:
             delivery.state_unknown = True
@@ -195,6 +214,55 @@ class WorkerLane:
             return ""
         return None if answer is None else names[answer[0].decode()]
 
+    async def turn_at_bell(self, agent_types: Sequence[str], seconds: float, pull: Pull) -> Rung:
+        """Waits for a token, with a turn behind it on the same connection, which the server takes in the same moment.
+
+        What else is asked for meanwhile goes over the other connection, with a higher number: it makes this turn
+        STALE, or comes after it. While a turn is under way none is left at the bell: it could bring more of an agent that
+        the worker lets go with the turn after that.
+
+        Raises:
+            FencedError: the lease was lost, or is lost with this turn.
+            ServerUnavailableError, CommandError, OverloadedError: whether the turn was carried out is not known.
+        """
+        # guard: no turn is left at the bell beside another
+        if self._in_turn:
+            return Rung(await self.wait_for_bell(agent_types, seconds), None)
+        self._calls += 1
+        number, worker = self._calls, self.worker
+        self._at_bell = number
+        bells = {self._bell.keys.of(keys.bell(agent_type)): agent_type for agent_type in agent_types}
+        command = ("BLPOP", *bells, f"{seconds:.3f}")
+        within = seconds + self._bell.settings.socket_timeout
+        try:
+            token, answer = await self._bell.run_behind(command, "turn", self._arguments((), pull), within)
+        except ServerUnavailableError:
+            if not self._is_awaited(number, worker):
+                return Rung("", None)
+            raise
+        rang = _name_of_bell(token, bells)
+        if rang == "":  # another time the same: not in a loop
+            await asyncio.sleep(min(0.1, seconds))
+        # guard: what counts no more at the bell is not taken
+        if not self._is_awaited(number, worker):
+            return Rung(rang, None)
+        return Rung(rang, self._turn_of(number, answer))
+
+    def _is_awaited(self, number: int, worker: str) -> bool:
+        return self._at_bell == number and self.worker == worker
+
+    def _turn_of(self, number: int, answer: Any) -> Turn | None:
+        self._at_bell = None
+        if isinstance(answer, CommandError) and is_missing(answer):
+            return None  # the next turn loads the functions
+        if isinstance(answer, Exception):
+            raise answer
+        if answer[0] == b"STALE":
+            return None
+        self._check(answer)
+        self._acknowledge(number)
+        return self._read(answer, None)
+
     async def ring(self, agent_type: str) -> None:
         """Passes a token on to another worker, or wakes this one. When that fails, they look by themselves soon."""
         try:
@@ -214,6 +282,13 @@ class WorkerLane:
     def close(self) -> None:
         self._link.close()
         self._bell.close()
+
+
+def _name_of_bell(token: Any, bells: Mapping[str, str]) -> str | None:
+    if isinstance(token, Exception):
+        logger.debug("the bell can't be heard: %s", token)
+        return ""
+    return None if token is None else bells[token[0].decode()]
 
 
 def as_words(accepts: Mapping[str, int]) -> str:

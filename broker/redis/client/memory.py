@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from callboard.broker.errors import CommandError, ConnectionLostError, EncodeError
+from callboard.broker.errors import BrokerError, CommandError, ConnectionLostError, EncodeError
 from callboard.foundation.errors import MissingPackageError
 
 from .endpoint import Argument, Endpoint
@@ -91,6 +91,18 @@ class MemoryChannel:
         if patience is None:
             return self._client.call(arguments)
         return await self._when_there(_without_waiting(arguments), patience, timeout)
+
+    async def call_both(
+        self, first: Sequence[Argument], second: Sequence[Argument], timeout: float
+    ) -> list[Any]:
+        """One after the other; both answers, errors included."""
+        answers: list[Any] = []
+        for command in (first, second):
+            try:
+                answers.append(await self.call_within(command, timeout))
+            except BrokerError as error:
+                answers.append(error)
+        return answers
 
     async def _when_there(
         self, attempts: Sequence[Sequence[Argument]], patience: float, timeout: float

@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 from callboard.broker.encoding.limits import Limits
 from callboard.broker.envelope import FIELDS, SHORT, Envelope, decode, encode, event, head_of
 from callboard.broker.errors import DecodeError, EncodeError
-from callboard.broker.redis.client.connection import pack
+from callboard.broker.redis.client.commands import pack
 from tests.helpers.fuzzing import written
 
 PLAIN = Envelope("m1", "Task", "k1", "writer/k", 1_763_700_000_000, b"\x80")

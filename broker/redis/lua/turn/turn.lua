@@ -8,7 +8,7 @@
 --   number of groups, then for each: type, stream suffix
 --   number of commits, then for each four values: group, entry id, agent key, mode
 --   then, in the same order, what the marks of each mode bring: see broker/redis/marks.py
--- Returns {'OK', server ms, next due ms or '', flags, deliveries, states} or {'STALE'}, or {'FENCED'}: this worker was
+-- Returns {'OK', server ms, next due ms or '', flags, deliveries, states, number of the call before} or {'STALE'}, or {'FENCED'}: this worker was
 --   reaped, or the server does not know what it was answered, or does not hold what it commits.
 --   flags: 'm' a stream holds more, 's<deaths>' a suspect was given, or waits for a worker that holds nothing: take nothing
 --     else until it is handled (deaths: beyond those after which it is tried alone), 'f<topic>' no agent type takes that topic
@@ -18,10 +18,10 @@
 --     what the state says of its logs or '', see shared/logs.lua; their items are read apart
 
 -- The result; deliveries and states are there by now.
-local function result_of(turn, due, full)
+local function result_of(turn, due, full, last)
   if turn.next_token and (due == '' or turn.next_token < tonumber(due)) then due = text(turn.next_token) end
   local flags = (turn.more and 'm' or '') .. (turn.suspicion and 's' .. turn.suspicion or '') .. (full and 'f' .. full or '')
-  return { 'OK', now_as_text(), due, flags, turn.out, turn.states }
+  return { 'OK', now_as_text(), due, flags, turn.out, turn.states, last }
 end
 
 local function take_turn()
@@ -54,7 +54,7 @@ local function take_turn()
   bulk_set(P .. 'own:' .. worker, turn.own_new)
   save_clock()
   if turn.is_bookless then return end_without_books(worker) end
-  return result_of(turn, due, full)
+  return result_of(turn, due, full, last)
 end
 
 register('turn', take_turn)

@@ -18,7 +18,8 @@ from callboard.broker.errors import (
     ServerUnavailableError,
 )
 from callboard.broker.redis.client.blocking import BlockingWire
-from callboard.broker.redis.client.connection import Wire, pack, translate
+from callboard.broker.redis.client.commands import pack, translate
+from callboard.broker.redis.client.connection import Wire
 from callboard.broker.redis.client.endpoint import Endpoint
 from tests.helpers.eventually import eventually
 from tests.helpers.peers import Client, Talk, peer, silent

@@ -4,10 +4,11 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
-from callboard.broker.consumer.interfaces import ConsumedType, Pull
+from callboard.broker.consumer.interfaces import ConsumedType, Pull, Rung
 from callboard.broker.envelope import Envelope, Posting
 from callboard.broker.errors import CommandError, ConnectionLostError, FencedError
 from callboard.broker.outcome import Commit, DeadLetter, ErrorInfo
@@ -255,6 +256,161 @@ async def test_a_bell_that_cannot_be_rung_or_heard_breaks_nothing(
     assert await lane.wait_for_bell(["odd"], 0.01) == ""
     with pytest.raises(CommandError, match="WRONGTYPE"):
         await driver.transport.admin.command("LLEN", key)
+
+
+# The turn at the bell
+
+TAKE_ONE = Pull([ConsumedType("counter")], 1, 0, False, 1)
+
+
+class HeldBack:
+    """Keeps the answer of the bell's connection from a lane, as a network does that is slow.
+
+    Attributes:
+        came: it is there.
+        let: it may be heard.
+    """
+
+    def __init__(self, lane: WorkerLane) -> None:
+        self.came, self.let = asyncio.Event(), asyncio.Event()
+        self._ask = lane._bell.run_behind
+        lane._bell.run_behind = self._run_behind  # type: ignore[method-assign, assignment]
+
+    async def _run_behind(self, *arguments: Any) -> tuple[Any, Any]:
+        answers = await self._ask(*arguments)
+        self.came.set()
+        await self.let.wait()
+        return answers
+
+
+async def test_the_bell_brings_the_delivery_that_it_rang_for(driver: WorkerDriver, lane: WorkerLane) -> None:
+    waiting = asyncio.create_task(lane.turn_at_bell(["counter"], 5, TAKE_ONE))
+    await driver.publish("topic:visits", "ada")
+    rang, turn = await waiting
+    assert rang == "counter"
+    assert turn is not None
+    assert [delivery.raw_key for delivery in turn.deliveries] == [b"ada"]
+    assert turn.asked_ms is None, "it waited: nothing is to be learned from it about clocks"
+    assert lane.incarnation.acknowledged == lane._calls
+    assert [held.reference for held in await lane.resync()] == [turn.deliveries[0].reference]
+    empty = await lane.turn_at_bell(["counter"], 0.01, TAKE_ONE)
+    assert empty.agent_type is None
+    assert empty.turn is not None
+    assert empty.turn.deliveries == []
+
+
+async def test_a_turn_that_goes_first_makes_the_one_at_the_bell_take_nothing(
+    driver: WorkerDriver, lane: WorkerLane
+) -> None:
+    waiting = asyncio.create_task(lane.turn_at_bell(["counter"], 5, TAKE_ONE))
+    await eventually(lambda: lane._at_bell)
+    await asyncio.sleep(0)
+    turn = await lane.turn((), TAKE_ONE)
+    assert not turn.is_second
+    await driver.publish("topic:visits", "ada")
+    assert await waiting == Rung("counter", None)
+    assert await lane.resync() == []
+    (delivery,) = (await lane.turn((), TAKE_ONE)).deliveries
+    assert delivery.raw_key == b"ada"
+
+
+async def test_a_later_turn_says_that_the_one_at_the_bell_was_carried_out(
+    driver: WorkerDriver, lane: WorkerLane
+) -> None:
+    held_back = HeldBack(lane)
+    waiting = asyncio.create_task(lane.turn_at_bell(["counter"], 5, TAKE_ONE))
+    await driver.publish("topic:visits", "ada", body=b"1")
+    await held_back.came.wait()
+    await driver.publish("topic:visits", "ada", body=b"2")
+    second = await lane.turn((), TAKE_ONE)
+    assert second.is_second
+    held_back.let.set()
+    first = (await waiting).turn
+    assert first is not None
+    assert [turn.deliveries[0].envelope.body for turn in (first, second)] == [b"1", b"2"]
+    assert lane.incarnation.acknowledged == lane._calls, "that of the later turn"
+
+
+async def test_a_resync_tells_what_the_bell_brought_and_its_own_answer_counts_no_more(
+    driver: WorkerDriver, lane: WorkerLane
+) -> None:
+    held_back = HeldBack(lane)
+    waiting = asyncio.create_task(lane.turn_at_bell(["counter"], 5, TAKE_ONE))
+    await driver.publish("topic:visits", "ada")
+    await held_back.came.wait()
+    assert [held.raw_key for held in await lane.resync()] == [b"ada"]
+    held_back.let.set()
+    assert await waiting == Rung("counter", None)
+
+
+async def test_a_new_incarnation_gets_nothing_of_the_old_ones_bell(
+    driver: WorkerDriver, lane: WorkerLane
+) -> None:
+    held_back = HeldBack(lane)
+    waiting = asyncio.create_task(lane.turn_at_bell(["counter"], 5, TAKE_ONE))
+    await driver.publish("topic:visits", "ada")
+    await held_back.came.wait()
+    await lane.leave()
+    await lane.join(["counter"])
+    held_back.let.set()
+    assert await waiting == Rung("counter", None)
+    (delivery,) = (await lane.turn((), TAKE_ONE)).deliveries
+    assert delivery.attempt == 1
+
+
+async def test_a_lease_that_ended_is_told_at_the_bell(lane: WorkerLane) -> None:
+    await lane.leave()
+    with pytest.raises(FencedError):
+        await lane.turn_at_bell(["counter"], 0.01, TAKE_ONE)
+
+
+@pytest.mark.real_server("it lives in this process: there is no connection that could break")
+async def test_a_turn_at_the_bell_whose_answer_is_lost_is_asked_after(
+    driver: WorkerDriver, lane: WorkerLane
+) -> None:
+    waiting = asyncio.create_task(lane.turn_at_bell(["counter"], 5, TAKE_ONE))
+    await eventually(lambda: lane._bell.is_open)
+    await asyncio.sleep(0)
+    lane._bell.break_off("a test")
+    with pytest.raises(ConnectionLostError):
+        await waiting
+    assert await lane.resync() == []
+    await driver.publish("topic:visits", "ada")
+    assert (await lane.turn_at_bell(["counter"], 5, TAKE_ONE)).turn is not None
+
+
+async def test_beside_a_turn_the_bell_is_heard_and_brings_nothing(
+    driver: WorkerDriver, lane: WorkerLane
+) -> None:
+    for key in "ab":
+        await driver.publish("topic:visits", key)
+    turn = asyncio.create_task(lane.turn((), TAKE_ONE))
+    await asyncio.sleep(0)
+    assert await lane.turn_at_bell(["counter"], 5, TAKE_ONE) == Rung("counter", None)
+    (delivery,) = (await turn).deliveries
+    assert [held.reference for held in await lane.resync()] == [delivery.reference]
+
+
+@pytest.mark.real_server("its library goes with the process")
+async def test_a_turn_at_the_bell_of_a_server_without_functions_is_taken_later(
+    driver: WorkerDriver, lane: WorkerLane
+) -> None:
+    await driver.transport.admin.command("FUNCTION", "FLUSH")
+    assert await lane.turn_at_bell(["counter"], 0.01, TAKE_ONE) == Rung(None, None)
+    assert (await lane.turn((), TAKE_ONE)).deliveries == []
+
+
+async def test_a_bell_that_is_no_list_keeps_nothing_from_being_taken(
+    driver: WorkerDriver, lane: WorkerLane
+) -> None:
+    await driver.publish("topic:visits", "ada")
+    key = driver.transport.keys.of("bell:counter")
+    await driver.transport.admin.command("DEL", key)
+    await driver.transport.admin.command("SET", key, "no list")
+    rang, turn = await lane.turn_at_bell(["counter"], 0.01, TAKE_ONE)
+    assert rang == ""
+    assert turn is not None
+    assert len(turn.deliveries) == 1
 
 
 async def test_more_types_may_be_announced(driver: WorkerDriver, lane: WorkerLane) -> None:
