@@ -65,7 +65,7 @@ OF_THE_NAMESPACE = (
     KeyKind(
         "config",
         "hash",
-        "`shards`, `layout`: fixed for the namespace; where to go on: `sweep:<stream>`, `leaving`, `runs`, `scan <type>`, ...",
+        "`shards`, `layout`: fixed for the namespace; where to go on: `sweep:<stream>`, `leaving`, `runs`, `scan <type>`",
         publisher="hget",
     ),
     KeyKind(
