@@ -31,7 +31,7 @@ from callboard.roles import (
     known_content,
 )
 from tests.helpers import factory
-from tests.helpers.eventually import eventually
+from tests.helpers.eventually import eventually, never
 from tests.helpers.runtimes import quick
 
 Make = Callable[..., Environment]
@@ -491,6 +491,8 @@ async def test_a_person_answers_in_the_place_of_the_model_also_after_a_restart(m
     env = make(Asker(name="Ada", is_human=True), Answerer())
     runtime = await env.runtime()
     running = asyncio.create_task(env.run())
+    await eventually(lambda: len(env.history) == 1)
+    await never(running.done, during=0.1)
     [request] = await runtime.inputs.list()
     assert (request.question, env.is_idle) == ("How are you?", False)
     await runtime.inputs.answer(request.id, "Well, thank you.")
