@@ -17,6 +17,7 @@ MODULES: Final = (
     "callboard.runs",
     "callboard.conditions",
     "callboard.dispatch",
+    "callboard.roles",
     "callboard.messages",
     "callboard.ui",
     "callboard.base",

@@ -7,6 +7,14 @@
 --       'pause', name, when (ms) and by whom; 'resume', name; 'remove', name
 -- Returns 1 when something changed, else 0.
 
+local KINDS = { 'declared ', 'app ', 'next ', 'paused ', 'sent ', 'count ' }
+
+local function forget_schedule(name)
+  local fields = {}
+  for i = 1, #KINDS do fields[i] = KINDS[i] .. name end
+  return call('HDEL', P .. 'schedules', unpack(fields))
+end
+
 -- A timetable that is as it was goes on: what fell due meanwhile is not forgotten.
 local function declare_schedule(app, name, said, digest, first)
   local all = P .. 'schedules'
@@ -32,7 +40,7 @@ local function declare_schedules(app)
 end
 
 local ORDERS = {
-  pass = function(name) return is_not_due(name, ARGV[3], ARGV[4]) and 0 or 1 end,
+  pass = function(name) return firing.is_not_due(name, ARGV[3], ARGV[4]) and 0 or 1 end,
   pause = function(name)
     if call('HEXISTS', P .. 'schedules', 'declared ' .. name) == 0 then return 0 end
     return call('HSETNX', P .. 'schedules', 'paused ' .. name, ARGV[3])

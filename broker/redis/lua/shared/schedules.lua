@@ -4,8 +4,13 @@
 --                  is due next, and by which timetable; `paused <name>` -> when (ms) and by whom; `sent <name>` -> when
 --                  something was sent last, ms; `count <name>`: how often
 
--- Whether a schedule is not due as this process believes. Else the next due time is another one from now on.
-local function is_not_due(name, expected, following)
+local firing = {}
+
+-- The idempotency id of a firing: name, what is due as its process believes, and what is due then.
+function firing.read(idem) return string.match(idem, '^>@([^|]*)|([^|]*)|([^|]*)$') end
+
+-- Whether a schedule is not due as a process believes. Else the next due time is another one from now on.
+function firing.is_not_due(name, expected, following)
   local all = P .. 'schedules'
   -- guard: what is paused fires nothing
   if call('HEXISTS', all, 'paused ' .. name) == 1 then return true end
@@ -15,25 +20,16 @@ local function is_not_due(name, expected, following)
   return false
 end
 
--- The idempotency id of a firing.
-local function read_firing(idem) return string.match(idem, '^>@([^|]*)|([^|]*)|([^|]*)$') end
-
 -- Whether another process has fired this already. What comes of the firing and its due time are one call.
-local function is_fired(name, expected, following)
-  if is_not_due(name, expected, following) then return true end
+function firing.is_done(name, expected, following)
+  if firing.is_not_due(name, expected, following) then return true end
   must('HSET', P .. 'schedules', 'sent ' .. name, now_as_text())
   call('HINCRBY', P .. 'schedules', 'count ' .. name, '1')
   return false
 end
 
 -- What was to be sent can't be: it stays due.
-local function take_back_firing(name, expected)
+function firing.take_back(name, expected)
   call('HSET', P .. 'schedules', 'next ' .. name, expected)
   call('HINCRBY', P .. 'schedules', 'count ' .. name, '-1')
-end
-
-local function forget_schedule(name)
-  local fields = {}
-  for i, kind in ipairs({ 'declared ', 'app ', 'next ', 'paused ', 'sent ', 'count ' }) do fields[i] = kind .. name end
-  return call('HDEL', P .. 'schedules', unpack(fields))
 end

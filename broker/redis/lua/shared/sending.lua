@@ -67,8 +67,8 @@ end
 -- program counts in the whole namespace, for the window (ms). `><type>:<message>|<id>` counts among what one handler sends at once, until the
 -- message it handles is committed. `>@<schedule>|...` is what a schedule sends.
 local function seen(idem, window)
-  local schedule, expected, following = read_firing(idem)
-  if schedule then return is_fired(schedule, expected, following) end
+  local schedule, expected, following = firing.read(idem)
+  if schedule then return firing.is_done(schedule, expected, following) end
   local scope, id = string.match(idem, '^>(.*)|([^|]*)$')
   if scope then
     -- guard: what a handler sends at once is sent by one attempt
@@ -81,8 +81,8 @@ end
 
 -- What was seen could not be sent: it may come again.
 local function unsee(idem)
-  local schedule, expected = read_firing(idem)
-  if schedule then return take_back_firing(schedule, expected) end
+  local schedule, expected = firing.read(idem)
+  if schedule then return firing.take_back(schedule, expected) end
   local scope, id = string.match(idem, '^>(.*)|([^|]*)$')
   if scope then return call('HDEL', P .. 'once:' .. scope, '>' .. id) end
   call('ZREM', P .. 'dedupe', idem)
