@@ -171,7 +171,9 @@ class Questions:
         timeout = None if question.timeout is None else max(1, int(question.timeout * 1000))
         agent = f"{self._agent_type}/{fields['key']}"
         # guard: every attempt asks the same
-        return Inquiry(derived_id(self._message_id, agent, 1, name.encode()), name, timeout, fields)
+        input_id = derived_id(self._message_id, agent, 1, name.encode())
+        # On a command line what begins with a dash is an option.
+        return Inquiry(input_id.replace("-", "x"), name, timeout, fields)
 
     async def rest(self, step: str | None) -> None:
         """Returns when there is nothing to do for the handler but to wait for answers.
