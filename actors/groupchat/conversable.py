@@ -187,7 +187,7 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
 
     async def a_get_human_input(self, prompt: str) -> str:
         """Ask the person behind this agent."""
-        text = await human_input(prompt)
+        text = await human_input(prompt, self.name)
         self.human_inputs.append(text)
         return text
 

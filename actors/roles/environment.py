@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -26,6 +27,7 @@ from .routing import Routing
 MAIN = "main"
 ROUNDS = 3  # as often as MetaGPT's Team runs
 HOPS = 1000
+AT_ONCE = 100  # messages from outside that are sent together
 
 
 class Environment:
@@ -92,6 +94,8 @@ class Environment:
         self._own: OwnRuntime | None = None
         self._hosted: set[str] = set()
         self._looking: Looking | None = None
+        self._opening = asyncio.Lock()
+        self._sending = asyncio.Lock()
         self._changes = 0
         self._idle_at = -1
 
@@ -220,12 +224,18 @@ class Environment:
             await looking.limit(self._budget)
             self._budget = None
         with usage_run(self.project):
-            while self._outbox:
-                message = plain_message(self._outbox[0])
-                if message.max_rounds is None:
-                    message = message.model_copy(update={"max_rounds": self.max_rounds})
-                await bring_in(runtime, self.routing, message, self.project)
-                del self._outbox[0]
+            # One at a time: of two calls each would send, and take out, what the other has sent.
+            async with self._sending:
+                while self._outbox:
+                    batch = [self._bounded(message) for message in self._outbox[:AT_ONCE]]
+                    await bring_in(runtime, self.routing, batch, self.project)
+                    del self._outbox[: len(batch)]
+
+    def _bounded(self, message: Message) -> Message:
+        message = plain_message(message)
+        if message.max_rounds is not None:
+            return message
+        return message.model_copy(update={"max_rounds": self.max_rounds})
 
     @property
     def is_idle(self) -> bool:
@@ -315,31 +325,30 @@ class Environment:
         return env
 
     async def _opened(self) -> tuple[RedisAgentRuntime, Looking]:
-        runtime = self._given or await self._of_its_own()
-        if self._looking is None:
-            self._looking = Looking(runtime, self.project, self.history)
-            await runtime.open()
-            await self._looking.pass_over_old_letters(self._roles)
-        return runtime, self._looking
+        async with self._opening:
+            runtime = self._given or await self._of_its_own()
+            if self._looking is None:
+                await runtime.open()
+                self._looking = Looking(runtime, self.project, self.history)
+                await self._looking.pass_over_old_letters(self._roles)
+            return runtime, self._looking
 
     async def _of_its_own(self) -> RedisAgentRuntime:
         if self._own is not None and not self._own.is_open:
             self._forget_runtime()
+        if not self._roles:
+            raise EnvironmentStateError("there are no roles: env.add_roles([...]) comes first")
         own = self._own or OwnRuntime(*self._place)
-        for name, role in self._roles.items():
-            if name not in self._hosted:
-                await register_role(own.runtime, self, role)
-                self._hosted.add(name)
+        for name in self._roles.keys() - self._hosted:
+            await register_role(own.runtime, self, self._roles[name])
         if self._own is None:
-            if not self._roles:
-                raise EnvironmentStateError("there are no roles: env.add_roles([...]) comes first")
-            self._own = own
             await own.start()
+        self._own, self._hosted = own, set(self._roles)
         return own.runtime
 
     def _forget_runtime(self) -> None:
         self._own, self._looking = None, None
-        self._hosted.clear()
+        self._hosted = set()
         self.stir()
 
     async def close(self) -> None:

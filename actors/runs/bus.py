@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from callboard.agents.task import Said, TaskResult
 from callboard.broker import AgentId
-from callboard.models.run_usage import RunUsage, UsagePart
+from callboard.models.run_usage import RunUsage
 from callboard.runtime.run_paths import names_in
 from callboard.runtime.run_reading import RunEntry
 from callboard.teams.client import TeamClient
@@ -21,7 +21,7 @@ from .errors import RunCancelledError
 from .event import Event
 from .events import CompletedEvent, ErrorEvent
 from .projection import Projection
-from .source import RunSource, RunState
+from .source import RunSource, RunState, without_team
 
 _STATES: Final[dict[str, RunState]] = {"paused": "paused", "input_required": "input_required"}
 """States of a team's run that are ours; in the others it works."""
@@ -163,12 +163,7 @@ class BusRun(RunSource):
 
     async def cost(self) -> RunUsage:
         """What its models used until now."""
-        usage = await self.team.usage(self._id)
-        prefix = f"{self.team.team}."
-        parts = tuple(
-            UsagePart(part.agent.removeprefix(prefix), part.model, part.spent) for part in usage.parts
-        )
-        return RunUsage(usage.total, parts, usage.limit_tokens, usage.limit_usd)
+        return without_team(await self.team.usage(self._id), self.team.team)
 
     # Orders
 

@@ -55,6 +55,13 @@ class _InputRequest(Event, ABC):
         """The question."""
         return self.prompt
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it says the same, wherever it was read."""
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(self.uuid)
+
     def answered_by(self, answering: Answering) -> None:
         """Let `respond` answer it; whoever reads the run calls it."""
         self._answering = answering

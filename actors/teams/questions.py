@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
+from callboard.broker.inputs import InputStatus
 from callboard.inputs import InputRequest
 from callboard.messages.events import InputAnsweredEvent, InputRequestedEvent
 from callboard.questions import Question
@@ -60,12 +61,13 @@ class ShownQuestions:
 
 def answered(request: InputRequest, source: str) -> InputAnsweredEvent:
     """What came of a question that is not open any more."""
+    is_answered = request.status is InputStatus.ANSWERED
     return InputAnsweredEvent(
         id=f"{request.id}:ended",
         source=source,
         request_id=request.id,
-        status=request.status.value,
-        content="" if request.status.value != "answered" else json.dumps(request.answer, ensure_ascii=False),
+        status=cast("Any", request.status.value),
+        content=json.dumps(request.answer, ensure_ascii=False) if is_answered else "",
         by=request.by,
     )
 

@@ -16,6 +16,7 @@ MODULES: Final = (
     "callboard.groupchat",
     "callboard.conditions",
     "callboard.dispatch",
+    "callboard.roles",
     "callboard.messages",
     "callboard.ui",
     "callboard.base",

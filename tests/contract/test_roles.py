@@ -311,6 +311,14 @@ async def test_a_message_with_the_id_of_an_earlier_one_is_handled_once(make: Mak
         await env.close()
 
 
+async def test_a_message_that_comes_by_two_ways_is_answered_to_once(make: Make) -> None:
+    env = make(Speaker(name="Ada"))
+    env.publish_message(Message("hello", id="order 17"))
+    env.publish_message(Message("hello", id="order 17", send_to="Ada"))
+    await env.run()
+    assert contents(env) == ["hello", "Say: hello"]
+
+
 # What fails, and what survives
 
 

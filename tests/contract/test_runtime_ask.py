@@ -29,8 +29,10 @@ from callboard import (
     rpc,
 )
 from callboard.broker.errors import RequestTimeoutError
-from callboard.runtime.asking import noting
+from callboard.questions import Question
+from callboard.runtime.asking import PAUSE, noting
 from callboard.runtime.runs import usage_run
+from callboard.runtime.steps import running_context
 from callboard.tools import FunctionTool, StaticWorkbench, run_tools
 from callboard.tools.running import ToolEvent
 from tests.helpers.eventually import eventually
@@ -196,23 +198,60 @@ async def test_however_a_handler_takes_it_nothing_is_committed_before_the_answer
 @REAL
 async def test_what_runs_beside_a_question_is_finished_and_recorded(runtimes: Runtimes) -> None:
     steps: list[str] = []
-    may_end = asyncio.Event()
 
     async def step() -> str:
         steps.append("step")
-        await may_end.wait()
+        await asyncio.sleep(5 * PAUSE)  # longer than the handler waits for the next step
         return "done"
 
     async def work(ctx: MessageContext, text: str) -> object:
         return await asyncio.gather(ctx.ask("Really?"), ctx.once("step", step))
 
     scene = await Scene.begin(runtimes, work)
-    await eventually(lambda: bool(steps))
-    await eventually(scene.runtime.inputs.list)
-    assert (await scene.runtime.transport.idle())[1] == 1, "it did not wait for the step"
-    may_end.set()
     await scene.answer("yes")
     assert (scene.ended, steps) == ([["yes", "done"]], ["step"])
+
+
+@REAL
+async def test_a_branch_beside_a_question_goes_on_from_step_to_step(runtimes: Runtimes) -> None:
+    steps: list[str] = []
+
+    async def step(name: str) -> str:
+        steps.append(name)
+        return name
+
+    async def branch(ctx: MessageContext) -> str:
+        for name in ("one", "two", "three"):
+            await ctx.once(name, step, name)
+        return "done"
+
+    async def work(ctx: MessageContext, text: str) -> object:
+        return await asyncio.gather(ctx.ask("Really?"), branch(ctx))
+
+    scene = await Scene.begin(runtimes, work)
+    await scene.open()
+    assert steps == ["one", "two", "three"]
+    await scene.answer("yes")
+    assert (scene.ended, steps) == ([["yes", "done"]], ["one", "two", "three"])
+
+
+@REAL
+async def test_a_handler_that_has_ended_to_wait_makes_no_effect(runtimes: Runtimes) -> None:
+    effects: list[str] = []
+
+    async def effect() -> None:
+        effects.append("made")
+
+    async def work(ctx: MessageContext, text: str) -> object:
+        try:
+            return await ctx.ask("Really?")
+        except BaseException:
+            await ctx.once("effect", effect)
+            raise
+
+    scene = await Scene.begin(runtimes, work)
+    await scene.answer("yes")
+    assert (scene.ended, effects) == (["yes"], [])
 
 
 async def test_a_tool_among_three_asks_and_the_others_are_not_called_again(runtimes: Runtimes) -> None:
@@ -233,6 +272,35 @@ async def test_a_tool_among_three_asks_and_the_others_are_not_called_again(runti
     await scene.answer("no")
     assert scene.ended == [["Oslo", "Rome no", "Bern"]]
     assert sorted(called) == ["Bern", "Oslo", "Rome", "Rome"]
+
+
+@REAL
+async def test_equal_questions_of_two_calls_keep_their_answers_whatever_their_order(
+    runtimes: Runtimes,
+) -> None:
+    """As agents do that are called as tools: they know the handler's context, and not that of their call."""
+    attempts: list[int] = []
+
+    async def book(place: str) -> str:
+        ctx = running_context()
+        assert ctx is not None
+        if (place == "Oslo") is (len(attempts) == 1):
+            await asyncio.sleep(0.01)  # the other one is first
+        return f"{place} {await ctx.ask('Sure?', details={'place': place})}"
+
+    async def work(ctx: MessageContext, text: str) -> object:
+        attempts.append(ctx.attempt)
+        bench = StaticWorkbench([FunctionTool(book, "Books.")])
+        calls = [
+            FunctionCall(id=at, name="book", arguments=f'{{"place": "{at}"}}') for at in ("Rome", "Oslo")
+        ]
+        return [one.content for one in await run_tools(calls, bench, ctx)]
+
+    scene = await Scene.begin(runtimes, work)
+    for request in await scene.open(2):
+        await scene.runtime.inputs.answer(request.id, request.details["place"].lower())
+    await scene.over()
+    assert scene.ended == [["Rome rome", "Oslo oslo"]]
 
 
 @REAL
@@ -419,10 +487,22 @@ async def test_a_request_whose_deadline_passes_while_it_waits_is_over(runtimes: 
     await eventually(is_withdrawn)
 
 
+class Shown:
+    """What those who read the run `r1` see."""
+
+    stream = "r1"
+
+    def asked(self, input_id: str, question: Question[Any]) -> list[Note]:
+        return [Note(text=f"{question.text} {input_id}")]
+
+    async def ended(self, input_id: str) -> None: ...
+
+
 @REAL
 async def test_a_question_is_shown_to_those_who_read_the_run(runtimes: Runtimes) -> None:
     async def work(ctx: MessageContext, text: str) -> object:
-        noting.set(lambda input_id, question: [Note(text=f"{question.text} {input_id}")])
+        if text == "in a run":
+            noting.set(Shown())
         return await ctx.ask("Really?")
 
     scene = await Scene.begin(runtimes, work, "first")

@@ -59,7 +59,7 @@ class AskingFleetFixture:
         await self.command("SET", "store:canary", "x", "PX", int(2000 * WINDOW))
 
         async def is_over() -> bool:
-            return await self.command("EXISTS", "store:canary") == 0
+            return bool(await self.command("EXISTS", "store:canary") == 0)
 
         await eventually(is_over)
 

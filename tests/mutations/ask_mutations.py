@@ -188,8 +188,15 @@ OF_HANDLERS: Final = (
     Mutation(
         "a handler ends before the steps beside its question",
         "a handler waits when what runs beside the question is over",
-        never,
+        with_part("            or any(step not in self._at_rest for step in self._running())\n", ""),
         (f"{RUNTIME}test_what_runs_beside_a_question_is_finished_and_recorded{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "what a handler left behind makes effects that can't be recorded",
+        "a handler that has ended to wait for an answer makes no effect",
+        never,
+        (f"{RUNTIME}test_a_handler_that_has_ended_to_wait_makes_no_effect{ON}",),
         quick=False,
     ),
     Mutation(

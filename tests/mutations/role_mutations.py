@@ -52,6 +52,12 @@ ROLE_MUTATIONS: Final = (
         (f"{ROLES}test_joined_subtasks_are_heard_once_in_each_round{ON}",),
     ),
     Mutation(
+        "a message is answered to as often as it comes",
+        "a message is answered to once",
+        becomes("return False"),
+        (f"{ROLES}test_a_message_that_comes_by_two_ways_is_answered_to_once{ON}",),
+    ),
+    Mutation(
         "one role takes the place of another",
         "no role takes the place of another",
         never,

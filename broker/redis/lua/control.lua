@@ -19,6 +19,7 @@ end
 
 -- What waits for an answer is given to a worker, which finds it cancelled.
 local function wake_for(message)
+  if call('EXISTS', P .. 'inputs') == 0 then return end
   for _, agent_type in ipairs(call('HKEYS', P .. 'types')) do
     for _, field in ipairs(call('HKEYS', P .. 'once:' .. agent_type .. ':' .. message)) do
       local id = string.sub(field, 1, 1) == '?' and call('HGET', P .. 'once:' .. agent_type .. ':' .. message, field)

@@ -10,6 +10,7 @@ import typer
 
 from callboard.cli.options import command
 
+from .answer import answer
 from .cancel import cancel
 from .follow import follow
 from .listing import list_them
@@ -26,6 +27,7 @@ runs = typer.Typer(
 command(runs, "list", list_them)
 command(runs, "show", show)
 command(runs, "follow", follow)
+command(runs, "answer", answer)
 command(runs, "cancel", cancel)
 command(runs, "pause", pause)
 command(runs, "resume", resume)

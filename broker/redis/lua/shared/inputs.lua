@@ -62,7 +62,9 @@ end
 -- time to be looked at. Returns how long, ms; nil: it asked nothing.
 local function leave_question(record, field)
   local id = call('HGET', P .. record, field)
-  local kept_for = call('HGET', P .. 'input:' .. id, 'kept')
+  local kept_for, agent_type, key = unpack(call('HMGET', P .. 'input:' .. id, 'kept', 'type', 'key'))
+  -- A process of a version that knows no questions may have woken the agent.
+  if key then call('HDEL', P .. 'suspended:' .. agent_type, key) end
   if status_of(id) == 'open' then
     -- guard: a question that nobody waits for is withdrawn
     end_input(id, 'withdrawn')
@@ -70,7 +72,7 @@ local function leave_question(record, field)
   end
   -- guard: a question that has ended has a lifetime
   call('PEXPIRE', P .. 'input:' .. id, kept_for or 0)
-  return kept_for
+  return kept_for or nil
 end
 
 -- The message is a dead letter: what it recorded is kept for a replay, but no longer than what any message records.
