@@ -13,18 +13,19 @@ from callboard.broker.redis.operations.inspect import types_with_worker
 from callboard.context import MessageContext
 from callboard.handlers import event, rpc
 from callboard.requests import Request
-from callboard.routed import RoutedAgent
 from callboard.runtime.run_paths import with_part
 from callboard.runtime.runs import run_path
 
 from .addresses import member_address, member_name
 from .budget import not_limited
 from .errors import TeamMemberError, TeamStateError
+from .forked import ForkedManager
 from .leading import Leading, asking_id
 from .led import LedTeam
 from .local import Participant
 from .loop import TurnLoop
 from .manager_state import CurrentRun, ManagerState, Parent
+from .marking import mark_turn
 from .member import MemberActor
 from .orders import (
     Accepted,
@@ -56,7 +57,7 @@ BUSY: Final = "a run is under way"
 IDLE: Final = "no run is under way"
 
 
-class TeamManager(RoutedAgent[ManagerState]):
+class TeamManager(ForkedManager):
     """Leads the conversations of one team; each has an agent of its own, whose key is the conversation's id.
 
     It never waits for a member: who is to speak is told so, and tells what it has said. So a message is all that is under
@@ -72,6 +73,15 @@ class TeamManager(RoutedAgent[ManagerState]):
         self._teams = frozenset(member.name for member in team.participants if isinstance(member, LedTeam))
         self._loop: TurnLoop | None = None
         self._control: control.Control | None = None
+
+    @property
+    def team(self) -> LedTeam:
+        """The team."""
+        return self._team
+
+    def forget_loop(self) -> None:
+        """The state was replaced."""
+        self._loop = None
 
     # From clients
 
@@ -228,6 +238,7 @@ class TeamManager(RoutedAgent[ManagerState]):
         for name, saved in states.items():
             await self._ask(Load(state=saved), name, "load its state")
         self._forget_turns()
+        await mark_turn(self.state, loop, None)
         await self._keep()
         return Accepted()
 
@@ -378,6 +389,7 @@ class TeamManager(RoutedAgent[ManagerState]):
     async def _forget(self) -> None:
         await (await self._turn_loop()).reset()
         self._forget_turns()
+        self.state.marks.clear()
         await self._keep()
 
     def _forget_turns(self) -> None:
