@@ -101,7 +101,7 @@ def autogen(python: Path) -> dict[str, float]:
     """As many runs on AutoGen; nothing where it is not installed."""
     if not python.exists():
         return {}
-    command = [python, "-m", "scripts.benchmarks.autogen_runs", str(RUNS), str(TURNS)]
+    command = [str(python), "-m", "scripts.benchmarks.autogen_runs", str(RUNS), str(TURNS)]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return {"AutoGen, one process, nothing stored: runs a second": float(found.stdout)}
 
