@@ -45,6 +45,7 @@ NOISE: Final = (
     (re.compile(r"\btyping\.Annotated\[([^,]+), FieldInfo\([^)]*\)\]"), r"\1"),
     (re.compile(r"\b(?:callboard|collections|typing|pathlib)\.(?:\w+\.)*(?=\w)"), ""),
     (re.compile(r" = <factory>"), " = ..."),
+    (re.compile(r" = <object object at \w+>"), " = ..."),  # a mark for "nothing was given"
     (re.compile(r"<(?:built-in |bound )?(?:function|method) (\w+)[^>]*>"), r"\1"),
     (re.compile(r"= (\w+)\(\w+=.*?\)(?=[,)] )"), r"= \1()"),  # a default that is made of other defaults
     (re.compile(r"\s+"), " "),
