@@ -1,5 +1,6 @@
 from .agent import BaseAgent as BaseAgent, handles as handles
 from .app import App as App
+from .asking import OnInput as OnInput, Question as Question, asking_by as asking_by
 from .broker.encoding.registry import message as message
 from .broker.ids import AgentId as AgentId, AgentType as AgentType, TopicId as TopicId
 from .broker.settings import BrokerSettings as BrokerSettings
@@ -17,6 +18,7 @@ from .errors import (
     CannotAskError as CannotAskError,
     CantHandleException as CantHandleException,
     InputAnsweredError as InputAnsweredError,
+    InputDamagedError as InputDamagedError,
     InputError as InputError,
     InputExpiredError as InputExpiredError,
     InputRequestUnknownError as InputRequestUnknownError,

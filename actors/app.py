@@ -23,6 +23,7 @@ from .declaration import (
 )
 from .errors import DuplicateAgentTypeError, SettingValueError, UnknownAgentTypeError
 from .protocol import MessageType
+from .scheduling import Scheduling
 
 if TYPE_CHECKING:
     from callboard.broker.retry import RetryPolicy
@@ -53,8 +54,8 @@ class DeclaredTeam(Protocol):
 TeamT = TypeVar("TeamT", bound=DeclaredTeam)
 
 
-class App:
-    """Declares the agent types of an application.
+class App(Scheduling):
+    """Declares the agent types of an application, its teams and its schedules.
 
     ```python
     app = App("counting")
@@ -82,6 +83,7 @@ class App:
         settings: BrokerSettings | None = None,
         retry: RetryPolicy | None = None,
     ) -> None:
+        super().__init__()
         self.name = name
         self.settings = settings
         self.retry = retry

@@ -85,7 +85,7 @@ async def ask_person(
     if on_input is not None:
         token = token or (None if context is None else context.cancellation_token)
         ask = functools.partial(_asked_by, on_input, question, token)
-        # guard: a person is asked once, whatever becomes of this process
+        # guard: a function asks a person once, whatever becomes of this process
         said = await (ask() if context is None else context.once(f"ask:{question.name}", ask))
         return TypeAdapter(question.answer_type).validate_python(said)
     if context is None:

@@ -18,6 +18,7 @@ from .errors import (
     did_you_mean,
 )
 from .protocol import Agent, MessageType
+from .schedules import Schedule
 from .subscriptions import bind_subscriptions_now, direct_message_prefix
 
 if TYPE_CHECKING:
@@ -147,6 +148,16 @@ class AgentDeclaration:
 
 class Declarations(Protocol):
     """Everything that an App declares, as a runtime takes it over."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def schedules(self) -> Mapping[str, Schedule]:
+        """What is sent again and again, by name."""
+        ...
 
     @property
     def given_namespace(self) -> str | None:

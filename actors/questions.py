@@ -88,6 +88,7 @@ class Question(Generic[T]):
         if shown is not None and choices and json.loads(shown) not in choices:
             raise InputValueError("", "its default is none of its choices")
         told = "" if details is None else _json(_ANYTHING, dict(details))
+        _json(_ANYTHING, (text, name, choices, names))
         if len(text) + len(told) > MOST:
             raise InputValueError("", f"what is shown with it has more than {MOST:,} bytes")
         return cls(text, name or "", adapter, tuple(choices or ()), names, timeout, shown, told)
@@ -139,8 +140,8 @@ _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 def _json(adapter: TypeAdapter[Any], value: Any) -> str:
     try:
         return adapter.dump_json(value).decode()
-    except (PydanticSerializationError, UnicodeEncodeError) as error:
-        raise InputValueError("", f"its default or its details can't be written as JSON: {error}") from None
+    except (PydanticSerializationError, ValueError) as error:
+        raise InputValueError("", f"what is asked can't be written as JSON: {error}") from None
 
 
 def as_json(value: Any) -> str:

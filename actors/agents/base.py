@@ -11,6 +11,8 @@ from callboard.cancellation import CancellationToken
 from callboard.memory.contexts.conversation import Conversation
 from callboard.messages.base import BaseChatMessage
 from callboard.messages.events import ModelClientStreamingChunkEvent
+from callboard.models.base import ChatCompletionClient
+from callboard.models.recorded import RecordedChatCompletionClient
 
 from .chat_agent import ChatAgent, Response
 from .copying import copy_of
@@ -157,6 +159,15 @@ class BaseChatAgent(ChatAgent, ABC):
 
     async def close(self) -> None:
         """Give back what it holds; here: nothing."""
+
+    def unrecorded_clients(self) -> Sequence[ChatCompletionClient]:
+        """Model clients that it asks without a RecordedChatCompletionClient around them.
+
+        What it asks them is counted for no run. A run with a budget of tokens or money refuses such a member. Here: those
+        among its attributes.
+        """
+        found = [value for value in vars(self).values() if isinstance(value, ChatCompletionClient)]
+        return [client for client in found if not isinstance(client, RecordedChatCompletionClient)]
 
     # For teams on the bus, where one agent stands for many conversations
 

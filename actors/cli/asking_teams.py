@@ -56,7 +56,7 @@ async def ask_team(runtime: RedisAgentRuntime, asked: TeamTask, token: Cancellat
         if asked.as_json:
             await print_lines(stream)
         else:
-            await Console(stream, output_stats=True)
+            await Console(stream, output_stats=True, answers=client, by=user_name())
     except TeamBusyError as error:
         raise CommandFailed(
             f"the conversation {asked.conversation!r} of {asked.team} has a run under way: wait for its end, "
@@ -67,6 +67,16 @@ async def ask_team(runtime: RedisAgentRuntime, asked: TeamTask, token: Cancellat
         raise CommandFailed(str(error), FAILED) from error
     if not asked.as_json:
         remark(f"callboard: go on with --conversation {asked.conversation}")
+
+
+def user_name() -> str:
+    """Who sits here: the name of the system's user; "" where there is none."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
 
 
 async def print_lines(stream: Any) -> None:

@@ -112,6 +112,10 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
             ReplyRule([Agent, None], function) for function in (termination_or_human, by_functions, by_model)
         ]
 
+    def unrecorded_clients(self) -> Sequence[ChatCompletionClient]:
+        """None: it is asked through a client that records."""
+        return ()
+
     # What it knows
 
     @property
@@ -183,7 +187,7 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
 
     async def a_get_human_input(self, prompt: str) -> str:
         """Ask the person behind this agent."""
-        text = await human_input(prompt)
+        text = await human_input(prompt, self.name)
         self.human_inputs.append(text)
         return text
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
+from callboard import asking
+from callboard.asking import Question, can_ask
+from callboard.runtime.steps import NumberedStep, running_context
+
 from .agent import Agent, Message
 from .events import TerminationEvent
 from .functions import answer_calls
 from .model_client import recorded
 from .model_messages import from_model, to_model
 from .peer import Peer, Reply
-from .stream import IOStream, ask_person
+from .stream import IOStream, ask_person, is_given
 
 Answered: TypeAlias = tuple[bool, Reply]
 
+KIND: Final = "user_input"
 EXIT: Final = "exit"
 ALWAYS: Final = "Replying as {name}. Feedback to {sender} (nothing: automatic reply; 'exit': the end): "
 LIMIT: Final = "Feedback to {sender} (nothing: automatic reply; 'exit': the end): "
@@ -108,6 +113,17 @@ async def by_model(
     return True, from_model(result)
 
 
-async def human_input(prompt: str) -> str:
-    """What a person answers at the stream in force."""
-    return await ask_person(prompt)
+async def human_input(prompt: str, agent: str) -> str:
+    """What a person answers: at the stream in force, on the bus from anywhere, else at the terminal.
+
+    Args:
+        prompt: The question.
+        agent: Name of the agent that a person is behind.
+    """
+    step, context = NumberedStep.begin(f"input:{agent}"), running_context()
+    if is_given() or not can_ask(context):
+        return await ask_person(prompt)
+    name = agent if step is None else step.full_name
+    question = Question(text=prompt, name=name, details={"kind": KIND, "agent": agent})
+    answer: str = await asking.ask_person(question, context)
+    return answer

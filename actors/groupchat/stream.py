@@ -45,6 +45,11 @@ class IOStream:
             IOStream._default.reset(token)
 
 
+def is_given() -> bool:
+    """Whether another stream than the terminal is in force."""
+    return IOStream._default.get(None) is not None
+
+
 async def ask_person(prompt: str) -> str:
     """What a person answers; also where `input` of a stream is no async function."""
     answer: str = await value_of(IOStream.get_default().input(prompt))

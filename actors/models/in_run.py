@@ -34,6 +34,12 @@ def counted_here(store: Store) -> Iterator[None]:
         store_here.reset(token)
 
 
+def store_of_run() -> Store | None:
+    """Where the run that is under way here counts: on the server in a handler; None: nothing counts here."""
+    of_handler = RuntimeStore()
+    return of_handler if is_of_handler(of_handler) else store_here.get()
+
+
 def in_run(client: ChatCompletionClient) -> ChatCompletionClient:
     """The client for a request that is made now: inside a run it is one that is metered for the run.
 
@@ -44,8 +50,7 @@ def in_run(client: ChatCompletionClient) -> ChatCompletionClient:
     Args:
         client: with whatever is around it.
     """
-    of_handler = RuntimeStore()
-    store = of_handler if is_of_handler(of_handler) else store_here.get()
+    store = store_of_run()
     if store is None or not run_scopes():
         return client
     settings = DEFAULTS

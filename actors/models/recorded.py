@@ -11,12 +11,14 @@ from pydantic import BaseModel
 
 from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.runtime.steps import NumberedStep
+from callboard.runtime.taping import is_played
 
 from .base import ChatCompletionClient
 from .cache import pieces_of
 from .errors import BadResponseError
 from .in_run import in_run
 from .request import ModelRequest, WrappedChatCompletionClient
+from .taped import answer_of, note_answer, play
 from .types import CreateResult
 
 DIGITS: Final = 32  # of the request's hash
@@ -61,14 +63,19 @@ class RecordedChatCompletionClient(
     async def _create(self, request: ModelRequest) -> CreateResult:
         step = self._step(request)
         if step is None:
-            return await request.create(in_run(self.client))
-        return await step.run(request.create, in_run(self.client))
+            result = await answer_of(request, self.client)
+        else:
+            result = await step.run(answer_of, request, self.client)
+        note_answer(request, result)
+        return result
 
     async def _create_stream(self, request: ModelRequest) -> AsyncGenerator[str | CreateResult, None]:
         step = self._step(request)
         if step is None:
-            async with aclosing(request.create_stream(in_run(self.client))) as items:
+            async with aclosing(_items(request, self.client)) as items:
                 async for item in items:
+                    if isinstance(item, CreateResult):
+                        note_answer(request, item)
                     yield item
             return
         pieces: asyncio.Queue[str | None] = asyncio.Queue()
@@ -85,13 +92,14 @@ class RecordedChatCompletionClient(
             # that the number of this request is free again before the handler makes the next one.
             recording.cancel()
             await asyncio.gather(recording, return_exceptions=True)
+        note_answer(request, result)
         if not has_piece:
             for piece in pieces_of(result):
                 yield piece
         yield result
 
     async def _drain(self, request: ModelRequest, pieces: asyncio.Queue[str | None]) -> CreateResult:
-        async with aclosing(request.create_stream(in_run(self.client))) as items:
+        async with aclosing(_items(request, self.client)) as items:
             async for item in items:
                 if isinstance(item, CreateResult):
                     return item
@@ -108,3 +116,18 @@ class RecordedChatCompletionClient(
     @classmethod
     def _from_config(cls, config: RecordedChatCompletionClientConfig) -> Self:
         return cls(ChatCompletionClient.load_component(config.client))
+
+
+async def _items(
+    request: ModelRequest, client: ChatCompletionClient
+) -> AsyncGenerator[str | CreateResult, None]:
+    """The stream of a client, metered in a run; or the recorded answer."""
+    if is_played():
+        result = play(request)
+        for piece in pieces_of(result):
+            yield piece
+        yield result
+        return
+    async with aclosing(request.create_stream(in_run(client))) as items:
+        async for item in items:
+            yield item

@@ -65,13 +65,14 @@ class RoleActor(RoutedAgent[RoleState]):
         self._stage = stage
         self._role = copy_of(role)
         self._fields = dump_fields(self._role)
+        self._memory: Memory | None = None
 
     @event
     async def on_news(self, message: Message, ctx: MessageContext) -> None:
         """Answer to a message, and say what follows from it, in one commit."""
         self._stage.stir()
         post = self._stage.routing[self.type]
-        if not post.may_act(message) or message in Memory(self.state.waiting):
+        if not post.may_act(message) or self._has_answered(message):
             return
         news = self._complete(message)
         if not news:
@@ -91,13 +92,19 @@ class RoleActor(RoutedAgent[RoleState]):
             self.state.fields = fields
         self._stage.stir()
 
+    def _has_answered(self, message: Message) -> bool:
+        """Whether a message of somebody else came before, by another way: to all and by name, for example."""
+        self._memory = self._memory or Memory(self.state.memory)
+        # guard: a message is answered to once
+        return message in self._memory and message.sent_from != self._role.address
+
     def _prepared(self, news: list[Message]) -> Role:
         """The role as the last commit left it, and how often it has acted before."""
         role, acts = self._role, merged(news)
         check_hops(acts, self._stage.max_hops, self.type)
         # guard: what a failed attempt left in the role is gone
         load_fields(role, self.state.fields or self._fields)
-        role.rc.memory = Memory(self.state.memory)
+        role.rc.memory = self._memory or Memory(self.state.memory)
         role.rc.round, role.rc.max_rounds = acts.get(self.type, 0) + 1, rounds_of(news)
         return role
 

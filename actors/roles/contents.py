@@ -35,16 +35,24 @@ def known_content(cls: ContentT) -> ContentT:
     return cls
 
 
+def check_content(content: BaseModel | None) -> None:
+    """Refuse a content that nobody could read.
+
+    Raises:
+        UnknownContentError: Its class is not known (a ValueError).
+    """
+    if content is not None and _known.get(any_to_str(content)) is not type(content):
+        raise UnknownContentError(any_to_str(content))
+
+
 def content_to_data(content: BaseModel) -> dict[str, Any]:
     """A content as plain data.
 
     Raises:
         UnknownContentError: Its class is not known (a ValueError).
     """
-    name = any_to_str(content)
-    if _known.get(name) is not type(content):
-        raise UnknownContentError(name)
-    return {"type": name, "value": content.model_dump(mode="json", round_trip=True)}
+    check_content(content)
+    return {"type": any_to_str(content), "value": content.model_dump(mode="json", round_trip=True)}
 
 
 def content_from_data(data: Any) -> BaseModel:

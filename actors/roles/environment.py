@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -26,6 +27,8 @@ from .routing import Routing
 MAIN = "main"
 ROUNDS = 3  # as often as MetaGPT's Team runs
 HOPS = 1000
+PAUSE = 0.1  # seconds between two looks at whether a person has answered
+AT_ONCE = 100  # messages from outside that are sent together
 
 
 class Environment:
@@ -92,6 +95,8 @@ class Environment:
         self._own: OwnRuntime | None = None
         self._hosted: set[str] = set()
         self._looking: Looking | None = None
+        self._opening = asyncio.Lock()
+        self._sending = asyncio.Lock()
         self._changes = 0
         self._idle_at = -1
 
@@ -163,6 +168,7 @@ class Environment:
 
         Raises:
             UnknownRoleError: It names a role that is not there; it is not sent (a LookupError).
+            UnknownContentError: The class of its content is not known; it is not sent (a ValueError).
         """
         self.routing.check(message)
         self.stir()
@@ -185,7 +191,7 @@ class Environment:
     # Working
 
     async def run(self) -> None:
-        """Let the roles work until nothing is left to do.
+        """Let the roles work until nothing is left to do and nobody is asked.
 
         A message whose role fails is tried again; when it is given up, the others go on, and this says so at its end.
 
@@ -196,17 +202,25 @@ class Environment:
         """
         runtime, looking = await self._opened()
         await self.flush()
-        changes = -1
-        # guard: idle is what was so before and after this process knew all of it
-        while changes != self._changes:
+        while not await self._settles(runtime, looking):
             await runtime.until_idle()
-            await self.look()
-            changes = self._changes
-            await runtime.until_idle()
-        self._idle_at = changes
         failure = await looking.failure(self._roles)
         if failure is not None:
             raise failure
+
+    async def _settles(self, runtime: RedisAgentRuntime, looking: Looking) -> bool:
+        """Whether nothing was left to do before and after this process learned all that was said; then it is idle."""
+        changes, before = self._changes, await runtime.transport.idle()
+        await self.look()
+        # guard: who waits for a person is not idle
+        if await looking.has_questions():
+            await asyncio.sleep(PAUSE)
+            return False
+        after = await runtime.transport.idle()
+        if any(before[:3]) or before != after or changes != self._changes:
+            return False
+        self._idle_at = changes
+        return True
 
     async def flush(self) -> None:
         """Send what was published outside of roles; for programs that leave the work to other processes.
@@ -219,12 +233,18 @@ class Environment:
             await looking.limit(self._budget)
             self._budget = None
         with usage_run(self.project):
-            while self._outbox:
-                message = plain_message(self._outbox[0])
-                if message.max_rounds is None:
-                    message = message.model_copy(update={"max_rounds": self.max_rounds})
-                await bring_in(runtime, self.routing, message, self.project)
-                del self._outbox[0]
+            # One at a time: of two calls each would send, and take out, what the other has sent.
+            async with self._sending:
+                while self._outbox:
+                    batch = [self._bounded(message) for message in self._outbox[:AT_ONCE]]
+                    await bring_in(runtime, self.routing, batch, self.project)
+                    del self._outbox[: len(batch)]
+
+    def _bounded(self, message: Message) -> Message:
+        message = plain_message(message)
+        if message.max_rounds is not None:
+            return message
+        return message.model_copy(update={"max_rounds": self.max_rounds})
 
     @property
     def is_idle(self) -> bool:
@@ -233,6 +253,7 @@ class Environment:
         True only when the server said so to a `run`, and this process has neither sent nor handled anything since. Before
         the first `run` it is not known, and False: a program that was started again goes on by this.
         """
+        # guard: what was idle before something happened is not known to be so now
         return not self._outbox and self._idle_at == self._changes
 
     def stir(self) -> None:
@@ -247,6 +268,10 @@ class Environment:
         """
         self._budget = usd
         self.context.cost_manager.max_budget = usd
+
+    async def runtime(self) -> RedisAgentRuntime:
+        """The runtime below, connected: for `inputs`, `control`, `read_run` and the like."""
+        return (await self._opened())[0]
 
     async def look(self) -> None:
         """Bring `history` and the costs of the context up to date, without working."""
@@ -314,31 +339,30 @@ class Environment:
         return env
 
     async def _opened(self) -> tuple[RedisAgentRuntime, Looking]:
-        runtime = self._given or await self._of_its_own()
-        if self._looking is None:
-            self._looking = Looking(runtime, self.project, self.history)
-            await runtime.open()
-            await self._looking.pass_over_old_letters(self._roles)
-        return runtime, self._looking
+        async with self._opening:
+            runtime = self._given or await self._of_its_own()
+            if self._looking is None:
+                await runtime.open()
+                self._looking = Looking(runtime, self.project, self.history)
+                await self._looking.pass_over_old_letters(self._roles)
+            return runtime, self._looking
 
     async def _of_its_own(self) -> RedisAgentRuntime:
         if self._own is not None and not self._own.is_open:
             self._forget_runtime()
+        if not self._roles:
+            raise EnvironmentStateError("there are no roles: env.add_roles([...]) comes first")
         own = self._own or OwnRuntime(*self._place)
-        for name, role in self._roles.items():
-            if name not in self._hosted:
-                await register_role(own.runtime, self, role)
-                self._hosted.add(name)
+        for name in self._roles.keys() - self._hosted:
+            await register_role(own.runtime, self, self._roles[name])
         if self._own is None:
-            if not self._roles:
-                raise EnvironmentStateError("there are no roles: env.add_roles([...]) comes first")
-            self._own = own
             await own.start()
+        self._own, self._hosted = own, set(self._roles)
         return own.runtime
 
     def _forget_runtime(self) -> None:
         self._own, self._looking = None, None
-        self._hosted.clear()
+        self._hosted = set()
         self.stir()
 
     async def close(self) -> None:

@@ -82,9 +82,13 @@ class OwnRuntime:
 
     async def start(self) -> None:
         """Connect, and begin to work."""
-        await self.runtime.open()
-        self.runtime.start()
-        await self.runtime.ready()
+        try:
+            await self.runtime.open()
+            self.runtime.start()
+            await self.runtime.ready()
+        except BaseException:
+            await self.runtime.close()
+            raise
         self._keeping = asyncio.create_task(self._keep(), name="callboard-environment")
 
     @property

@@ -17,7 +17,7 @@ from pydantic import (
 
 from callboard.broker.encoding.registry import message as wire
 
-from .contents import content_from_data, content_to_data
+from .contents import check_content, content_from_data, content_to_data
 from .errors import MessageDataError
 from .names import MESSAGE_ROUTE_TO_ALL, any_to_str, any_to_str_set
 
@@ -128,7 +128,8 @@ class Message(BaseModel):
         Raises:
             UnknownContentError: The class of its content is not known (a ValueError).
         """
-        return self.model_dump_json(exclude_none=True, warnings=False)
+        check_content(self.instruct_content)
+        return self.model_dump_json(exclude_none=True)
 
     @classmethod
     def load(cls, text: str) -> Self | None:
@@ -176,5 +177,5 @@ def plain_message(message: Message) -> Message:
     """The message as it travels: of the class Message, whatever subclass it was."""
     if type(message) is Message:
         return message
-    data = {name: getattr(message, name) for name in Message.model_fields}
-    return Message(**data)
+    # What was left out stays left out: so the action is found that caused it.
+    return Message(**{name: getattr(message, name) for name in {"id", *message.model_fields_set}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from callboard.broker import AgentId, TopicId
@@ -37,13 +38,21 @@ async def say_all(
             await _deliver(runtime, delivery, message, project, None if is_own else sender, None)
 
 
-async def bring_in(runtime: AgentRuntime, routing: Routing, message: Message, project: str) -> None:
-    """Send a message that comes from outside, at once; a message with the same id is sent once."""
-    # The history first: a caller that dies in between sends it again, and the history shows each id once.
-    await runtime.write_run(project, [message])
-    for delivery in routing.deliveries(message):
-        name = f"{project}:{message.id}:{delivery.topic or delivery.agent_type}"
-        await _deliver(runtime, delivery, message, project, None, name)
+async def bring_in(
+    runtime: AgentRuntime, routing: Routing, messages: Sequence[Message], project: str
+) -> None:
+    """Send messages that come from outside, at once and in order; one with the id of an earlier one is not sent."""
+    # The history first: a caller that dies in between sends them again, and the history shows each id once.
+    await runtime.write_run(project, messages)
+    await asyncio.gather(
+        *(
+            _deliver(
+                runtime, one, message, project, None, f"{project}:{message.id}:{one.topic or one.agent_type}"
+            )
+            for message in messages
+            for one in routing.deliveries(message)
+        )
+    )
 
 
 async def _deliver(

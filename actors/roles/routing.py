@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from .contents import check_content
 from .errors import DuplicateRoleError, HopLimitError, UnknownRoleError
 from .message import Message, Part
 from .names import MESSAGE_ROUTE_TO_ALL, MESSAGE_ROUTE_TO_NONE, MESSAGE_ROUTE_TO_SELF, topic_of
@@ -87,11 +88,13 @@ class Routing:
         return next((post.agent_type for post in self._posts.values() if address in post.addresses), "")
 
     def check(self, message: Message) -> None:
-        """Refuse a message to somebody who is not there.
+        """Refuse a message that can't be sent.
 
         Raises:
-            UnknownRoleError: It names such a role (a LookupError).
+            UnknownRoleError: It names a role that is not there (a LookupError).
+            UnknownContentError: The class of its content is not known (a ValueError).
         """
+        check_content(message.instruct_content)
         # guard: who is not there is not written to
         for address in sorted(message.send_to - BROAD):
             if not self.type_called(address):

@@ -25,7 +25,7 @@ async def begin_on_bus(agents: Sequence[Participant], options: RunOptions, *, is
 
     Agents are hosted by the runtime; a team that is given is expected to run somewhere, as an App declares it.
     """
-    runtime = options["runtime"]
+    runtime = options.get("runtime")
     if runtime is None or options.get("step"):
         raise RunDeclarationError(
             "A run on the bus goes on whoever reads: `step` is for runs of this process."
@@ -39,7 +39,8 @@ async def begin_on_bus(agents: Sequence[Participant], options: RunOptions, *, is
         options.get("run_id"),
         task_with(options.get("message"), options.get("context_variables") or {}),
     )
-    run_id = await client.start(task=task, if_busy=options.get("if_busy", "reject"), run_id=run_id)
+    if_busy = options.get("if_busy", "reject")
+    run_id = await client.start(task=task, if_busy=if_busy, run_id=run_id, budget=options.get("budget"))
     return BusRun(client, run_id, is_async=is_async)
 
 
@@ -89,7 +90,8 @@ def _conversation(team: BaseGroupChat, previous: BusRun | None, options: RunOpti
     """The conversation of the run before, the one that is given, or a new one."""
     given = options.get("conversation")
     if previous is None:
-        return given or uuid.uuid4().hex
+        # The same id of a run again has to lead to the same run.
+        return given or options.get("run_id") or uuid.uuid4().hex
     if previous.team.team != team.name:
         raise RunDeclarationError(
             f"The previous run was one of the team {previous.team.team!r}, and this one is of {team.name!r}: "

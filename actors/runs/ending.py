@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -50,18 +50,18 @@ class RunEnding(LatchedTermination):
     Args:
         rules: The rules.
         answers: Whether any message of a member is the last one: the run asks one question.
-        outside: Names of those who give tasks, and are not asked about.
+        members: Names of the members: what others say, such as a task, ends nothing.
     """
 
-    def __init__(self, rules: Sequence[EndRule], *, answers: bool = False, outside: str = "user") -> None:
+    def __init__(self, rules: Sequence[EndRule], *, members: Collection[str], answers: bool = False) -> None:
         super().__init__()
         self._rules = rules
+        self._members = members
         self._answers = answers
-        self._outside = outside
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RunEnding:
         """For another conversation; the functions stay the same."""
-        return RunEnding(self._rules, answers=self._answers, outside=self._outside)
+        return RunEnding(self._rules, members=self._members, answers=self._answers)
 
     async def reason(self, messages: Messages) -> str | None:
         """Why it ends."""
@@ -75,7 +75,7 @@ class RunEnding(LatchedTermination):
         return None
 
     async def _reason(self, said: BaseChatMessage) -> str | None:
-        if said.source == self._outside:
+        if said.source not in self._members:
             return None
         message = message_of(said)
         if message.get("tool_calls") or message.get("tool_responses"):

@@ -6,10 +6,10 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 from uuid import UUID, uuid4
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from .errors import EventTypeError
 
@@ -38,7 +38,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class Event(BaseModel, ABC):
+class Event(BaseModel, ABC, frozen=True):
     """Something that happened in a run.
 
     Attributes:
@@ -51,8 +51,6 @@ class Event(BaseModel, ABC):
         is_draft: Whether it shows work that is under way, and that counts only when its turn is committed; then it comes
             again, with the number that counts. Only readers who ask for drafts get it.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     uuid: UUID = Field(default_factory=uuid4)
     type: EventType
@@ -92,8 +90,14 @@ class Event(BaseModel, ABC):
         return method
 
 
-class FurtherEvent(Event, ABC):
-    """The base of the types that are not in the RFC. A processor without a method for one takes it for a system event."""
+class FurtherEvent(Event, ABC, frozen=True):
+    """The base of the types that are not in the RFC. A processor without a method for one takes it for a system event.
+
+    Attributes:
+        usual: The type as which it is taken then; one for which there is no method either is passed over.
+    """
+
+    usual: ClassVar[str] = "system"
 
     @property
     def value(self) -> str:
@@ -102,8 +106,8 @@ class FurtherEvent(Event, ABC):
 
     def _method_of(self, processor: object, pattern: str) -> Callable[[Event], Any]:
         own: Callable[[Event], Any] | None = getattr(processor, pattern.format(type=self.type), None)
-        usual: Callable[[Event], Any] = getattr(processor, pattern.format(type="system"), _pass_over)
-        return usual if own is None else own
+        other: Callable[[Event], Any] = getattr(processor, pattern.format(type=self.usual), _pass_over)
+        return other if own is None else own
 
 
 def _pass_over(event: Event) -> None:

@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
-from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, TypeAlias
 from uuid import uuid4
 
 from pydantic import Field, JsonValue, PrivateAttr, TypeAdapter
@@ -32,7 +32,7 @@ class Answering(Protocol):
         ...
 
 
-class _InputRequest(Event, ABC):
+class _InputRequest(Event, ABC, frozen=True):
     """A person is asked.
 
     Attributes:
@@ -54,6 +54,13 @@ class _InputRequest(Event, ABC):
     def text(self) -> str:
         """The question."""
         return self.prompt
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it says the same, wherever it was read."""
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(self.uuid)
 
     def answered_by(self, answering: Answering) -> None:
         """Let `respond` answer it; whoever reads the run calls it."""
@@ -77,7 +84,7 @@ class _InputRequest(Event, ABC):
         return self._answering
 
 
-class InputRequestEvent(_InputRequest):
+class InputRequestEvent(_InputRequest, frozen=True):
     """A person is asked."""
 
     type: Literal["input_request"] = "input_request"
@@ -87,7 +94,7 @@ class InputRequestEvent(_InputRequest):
         self._bound().answer(self.request_id, _value(response))
 
 
-class AsyncInputRequestEvent(_InputRequest):
+class AsyncInputRequestEvent(_InputRequest, frozen=True):
     """A person is asked, in a run that is read asynchronously."""
 
     type: Literal["async_input_request"] = "async_input_request"
@@ -101,7 +108,7 @@ class AsyncInputRequestEvent(_InputRequest):
         raise EventTypeError(type(event_processor).__name__, self.type, NOT_SYNC)
 
 
-class InputResponseEvent(Event):
+class InputResponseEvent(Event, frozen=True):
     """A question was answered, or is over.
 
     Attributes:
@@ -123,7 +130,7 @@ class InputResponseEvent(Event):
         return str(self.value) if self.status == "answered" else f"The question is {self.status}."
 
 
-class AgentMessageEvent(Event):
+class AgentMessageEvent(Event, frozen=True):
     """Somebody has said something that the others hear.
 
     Attributes:
@@ -139,7 +146,7 @@ class AgentMessageEvent(Event):
         return f"{self.message.get('sender', self.source)}: {self.message.get('text', '')}"
 
 
-class OutputEvent(Event):
+class OutputEvent(Event, frozen=True):
     """Something was put out, such as by code that an agent ran."""
 
     type: Literal["output"] = "output"
@@ -151,7 +158,7 @@ class OutputEvent(Event):
         return self.value
 
 
-class SystemEvent(Event):
+class SystemEvent(Event, frozen=True):
     """Something that people may want to know."""
 
     type: Literal["system"] = "system"
@@ -163,7 +170,7 @@ class SystemEvent(Event):
         return self.value
 
 
-class ToolCallEvent(FurtherEvent):
+class ToolCallEvent(FurtherEvent, frozen=True):
     """An agent calls a tool.
 
     Attributes:
@@ -183,7 +190,7 @@ class ToolCallEvent(FurtherEvent):
         return f"{self.source} called {self.name}"
 
 
-class ToolResultEvent(FurtherEvent):
+class ToolResultEvent(FurtherEvent, frozen=True):
     """A tool has returned.
 
     Attributes:
@@ -205,8 +212,8 @@ class ToolResultEvent(FurtherEvent):
         return f"{self.name} {'failed: ' if self.is_error else 'returned '}{self.content}"
 
 
-class StreamEvent(FurtherEvent):
-    """A piece of a text that is being written.
+class StreamEvent(FurtherEvent, frozen=True):
+    """A piece of a text that is being written. A processor without a method for it does not get it.
 
     Attributes:
         content: The piece.
@@ -216,6 +223,7 @@ class StreamEvent(FurtherEvent):
     type: Literal["stream"] = "stream"
     content: str
     message_id: str = ""
+    usual: ClassVar[str] = "stream"
 
     @property
     def text(self) -> str:
@@ -223,7 +231,7 @@ class StreamEvent(FurtherEvent):
         return self.content
 
 
-class SpeakerSelectedEvent(FurtherEvent):
+class SpeakerSelectedEvent(FurtherEvent, frozen=True):
     """Somebody is to speak.
 
     Attributes:
@@ -239,7 +247,7 @@ class SpeakerSelectedEvent(FurtherEvent):
         return f"Next: {', '.join(self.speakers)}"
 
 
-class HandoffEvent(FurtherEvent):
+class HandoffEvent(FurtherEvent, frozen=True):
     """An agent hands over to another one.
 
     Attributes:
@@ -257,7 +265,7 @@ class HandoffEvent(FurtherEvent):
         return f"{self.source} handed over to {self.target}"
 
 
-class UsageEvent(FurtherEvent):
+class UsageEvent(FurtherEvent, frozen=True):
     """A model has answered.
 
     Attributes:
@@ -277,7 +285,7 @@ class UsageEvent(FurtherEvent):
         return f"{self.source} used {self.prompt_tokens} + {self.completion_tokens} tokens"
 
 
-class ErrorEvent(FurtherEvent):
+class ErrorEvent(FurtherEvent, frozen=True):
     """The run has failed. The last event.
 
     Attributes:
@@ -297,7 +305,7 @@ class ErrorEvent(FurtherEvent):
         return f"{self.error_type}: {self.content}"
 
 
-class CompletedEvent(FurtherEvent):
+class CompletedEvent(FurtherEvent, frozen=True):
     """The run has ended, and not by an error. The last event.
 
     Attributes:

@@ -18,6 +18,7 @@ from callboard.models.run_usage import RunUsage
 from callboard.models.stores import InMemoryStore
 from callboard.models.usage import UsageLedger
 from callboard.runtime.runs import speaking_as, usage_run
+from callboard.teams.budget import RunBudget
 from callboard.teams.errors import TeamRunError
 from callboard.teams.group_chat import BaseGroupChat
 from callboard.teams.loop import is_kept
@@ -33,7 +34,7 @@ from .events import (
 )
 from .projection import Projection
 from .questions import Asked, Questions
-from .source import RunSource, RunState
+from .source import RunSource, RunState, without_team
 from .steps import Steps, StepTaken
 
 # By id, as long as somebody holds them: for `previous_run`.
@@ -54,10 +55,18 @@ class LocalRun(RunSource):
         task: What to do.
         steps: Holds it back until a reader has seen what happened; None: nothing does.
         is_async: Whether questions are events for async readers.
+        budget: The most that it may use.
     """
 
     def __init__(
-        self, run_id: str, team: BaseGroupChat, task: Task, *, steps: Steps | None, is_async: bool
+        self,
+        run_id: str,
+        team: BaseGroupChat,
+        task: Task,
+        *,
+        steps: Steps | None,
+        is_async: bool,
+        budget: RunBudget | None,
     ) -> None:
         self._id = run_id
         self.team = team
@@ -70,6 +79,7 @@ class LocalRun(RunSource):
         self._token = CancellationToken()
         self._result: TaskResult | None = None
         self._error: Exception | None = None
+        self._budget = budget
         self._said: list[Said] = []
         self._store = InMemoryStore()
         self._ledger = UsageLedger(self._store)
@@ -113,7 +123,8 @@ class LocalRun(RunSource):
         )
 
     async def _carry_out(self, task: Task) -> None:
-        async with aclosing(self.team.run_stream(task=task, cancellation_token=self._token)) as items:
+        stream = self.team.run_stream(task=task, cancellation_token=self._token, budget=self._budget)
+        async with aclosing(stream) as items:
             async for item in items:
                 if isinstance(item, TaskResult):
                     self._result = item
@@ -149,7 +160,7 @@ class LocalRun(RunSource):
         self._add(kind, **fields)
 
     def _add(self, kind: type[Event], **fields: Any) -> None:
-        self._extend([self._projection.make(kind, len(self._events) + 1, datetime.now(UTC), **fields)])
+        self._extend([self._projection.make(kind, len(self._events) + 1, datetime.now(UTC), fields)])
 
     def _extend(self, events: Sequence[Event]) -> None:
         self._events.extend(events)
@@ -213,7 +224,7 @@ class LocalRun(RunSource):
 
     async def cost(self) -> RunUsage:
         """What its models used until now."""
-        return await self._ledger.of_run(self._id)
+        return without_team(await self._ledger.of_run(self._id), self.team.name)
 
     # Orders
 
@@ -232,6 +243,9 @@ class LocalRun(RunSource):
         """Let nobody begin to speak."""
         if self._state != "working":
             return False
+        await (
+            self.team.save_state()
+        )  # which makes the team's conversation, where the run has not begun to speak
         await self.team.pause()
         self._state = "paused"
         return True

@@ -9,6 +9,7 @@ from callboard.agents.task import Task
 from callboard.conditions.base import TerminationCondition
 from callboard.groupchat.manager import GroupChatManager
 from callboard.runtime.runtime import RedisAgentRuntime
+from callboard.teams.budget import RunBudget
 from callboard.teams.orders import IfBusy
 
 from .chat_managers import ChatManagerProtocol
@@ -30,11 +31,13 @@ class RunOptions(TypedDict, total=False):
         termination: What else ends it.
         tools: Tools and functions that its ConversableAgents may call besides their own.
         is_termination_message: Whether a text that is said is the last one.
+        budget: The most that it may use; see `RunBudget`.
         context_variables: What the agents know besides.
         step: Whether the next turn begins only when a reader has seen everything before it, and waits for more.
         runtime: The bus, where the run survives the death of processes; None: it lives in this process.
         name: Of the team on the bus; None: made of the names of the agents.
-        conversation: Of the run on the bus: what was said in it before is known; None: a new one.
+        conversation: Of the run on the bus: what was said in it before is known; None: that of the previous run, else a
+            new one, which has the `run_id` as its id where that is given.
         run_id: An id of your own: with the same one, again, the task is not carried out again, and its run is read.
         if_busy: What to do when the conversation has a run under way: "reject", "enqueue" or "interrupt".
     """
@@ -46,6 +49,7 @@ class RunOptions(TypedDict, total=False):
     termination: TerminationCondition | None
     tools: Sequence[ToolLike] | None
     is_termination_message: Callable[[str], Any] | None
+    budget: RunBudget | None
     context_variables: Mapping[str, Any] | None
     step: bool
     runtime: RedisAgentRuntime | None

@@ -79,7 +79,8 @@ async def _here(agents: tuple[Participant, ...], options: RunOptions, is_async: 
     if steps is not None:
         stepped(team, steps)
     task = task_with(options.get("message"), {**known, **(options.get("context_variables") or {})})
-    return LocalRun(options.get("run_id") or uuid.uuid4().hex, team, task, steps=steps, is_async=is_async)
+    run_id, budget = options.get("run_id") or uuid.uuid4().hex, options.get("budget")
+    return LocalRun(run_id, team, task, steps=steps, is_async=is_async, budget=budget)
 
 
 def _previous(given: Previous | None) -> LocalRun | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from callboard.agents.task import Said, TaskResult
@@ -83,3 +84,14 @@ class RunSource(ABC):
     async def resume(self) -> bool:
         """Let it go on."""
         ...
+
+
+def without_team(usage: RunUsage, team: str) -> RunUsage:
+    """The usage of a run with the agents' own names, as its events have them.
+
+    Args:
+        usage: The usage.
+        team: Name of the team, which stays that of its manager.
+    """
+    parts = (replace(part, agent=part.agent.removeprefix(f"{team}.")) for part in usage.parts)
+    return replace(usage, parts=tuple(parts))

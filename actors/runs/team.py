@@ -197,7 +197,9 @@ def _ending(
         or any(isinstance(member, ConversableAgent) and member.ends_by_itself for member in members)
     )
     asks_once = len(agents) == 1 or isinstance(manager, HandoffChatManager)
-    ending: TerminationCondition = RunEnding(rules, answers=asks_once and not is_limited)
+    ending: TerminationCondition = RunEnding(
+        rules, members={member.name for member in members}, answers=asks_once and not is_limited
+    )
     for one in more:
         ending = ending if one is None else ending | one
     return ending

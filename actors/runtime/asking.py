@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 from pydantic_core import to_json
 
@@ -25,6 +25,7 @@ from callboard.questions import Question, Suspended
 from .run_events import write_of
 
 T = TypeVar("T")
+PAUSE: Final = 0.02  # seconds in which a handler may begin the next step
 
 steps_around: ContextVar[tuple[str, ...]] = ContextVar("callboard_steps", default=())
 """The recorded steps that what runs here is a part of, the outermost first."""
@@ -68,6 +69,7 @@ class Questions:
         without_answer: ids of the questions for which the handler has to wait, with the time when each expires (server ms)
             or None; when there are any, the attempt is over, whatever the handler does.
         cut_off: names of the steps that a question ended: whatever they return, it is not recorded.
+        is_over: the handler has ended to wait; what it left behind begins nothing any more.
     """
 
     def __init__(
@@ -92,6 +94,8 @@ class Questions:
         self._resting: dict[asyncio.Future[None], str | None] = {}
         self.without_answer: dict[str, int | None] = {}
         self.cut_off: set[str] = set()
+        self.is_over = False
+        self._timer: asyncio.TimerHandle | None = None
 
     async def ask(self, question: Question[T], prefix: str) -> T:
         """The answer; raises Suspended once there is nothing to do but to wait for it.
@@ -112,10 +116,10 @@ class Questions:
             )
         finally:
             self._being_asked -= 1
+            self.look()
         if asked.status is InputStatus.OPEN:
             await self._end_attempt(inquiry.id, asked)
         await self._note_end(inquiry.id)
-        self.look()
         return _answer(question, inquiry.id, asked)
 
     def _note(self, input_id: str, question: Question[T]) -> RunWrite | None:
@@ -134,6 +138,7 @@ class Questions:
             await note.ended(input_id)
         finally:
             self._being_asked -= 1
+            self.look()
 
     async def _end_attempt(self, input_id: str, asked: Asked) -> NoReturn:
         steps = steps_around.get()
@@ -145,7 +150,9 @@ class Questions:
         raise Suspended
 
     def _inquiry(self, question: Question[T], prefix: str) -> Inquiry:
-        name = prefix + (question.name or question.digest)
+        # Equal questions of two calls of a tool are apart, whichever of them comes first.
+        around = prefix or "".join(f"{step}/" for step in steps_around.get()[-1:])
+        name = around + (question.name or question.digest)
         if not question.name:
             # Before anything is awaited: equal questions are numbered in the order of the calls, in every attempt.
             number = self._numbers[name] = self._numbers.get(name, 0) + 1
@@ -164,7 +171,9 @@ class Questions:
         timeout = None if question.timeout is None else max(1, int(question.timeout * 1000))
         agent = f"{self._agent_type}/{fields['key']}"
         # guard: every attempt asks the same
-        return Inquiry(derived_id(self._message_id, agent, 1, name.encode()), name, timeout, fields)
+        input_id = derived_id(self._message_id, agent, 1, name.encode())
+        # On a command line what begins with a dash is an option.
+        return Inquiry(input_id.replace("-", "x"), name, timeout, fields)
 
     async def rest(self, step: str | None) -> None:
         """Returns when there is nothing to do for the handler but to wait for answers.
@@ -177,8 +186,6 @@ class Questions:
         resting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._resting[resting] = step
         try:
-            # What was begun beside it in this moment gets to its own question, or its step, first.
-            await asyncio.sleep(0)
             self.look()
             await resting
         finally:
@@ -186,20 +193,38 @@ class Questions:
 
     def end(self) -> None:
         """The handler has ended: tasks that it left behind wait for no answer any more."""
+        if self._timer is not None:
+            self._timer.cancel()
         for future in self._resting:
             future.cancel()
 
     def look(self) -> None:
-        """Ends the handler if there is nothing to do for it but to wait; told whenever something ended."""
-        if not self._resting or self._being_asked:
-            return
-        over = self.cut_off.union(step for step in self._resting.values() if step is not None)
+        """Ends the handler if there is nothing to do for it but to wait; told whenever something ended.
+
+        A little later: what goes on after a step, or an answer, may begin the next step.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = (
+            asyncio.get_running_loop().call_later(PAUSE, self._end_if_quiet) if self._resting else None
+        )
+
+    def _end_if_quiet(self) -> None:
         # guard: a handler waits when what runs beside the question is over
-        if any(step not in over for step in self._running()):
+        if (
+            self._being_asked
+            or not self._resting
+            or any(step not in self._at_rest for step in self._running())
+        ):
             return
+        self.is_over = True
         for future in self._resting:
             if not future.done():
                 future.set_result(None)
+
+    @property
+    def _at_rest(self) -> set[str | None]:
+        return set(self._resting.values())
 
 
 def _lists(question: Question[T]) -> dict[str, str]:

@@ -7,6 +7,7 @@ ActorError
 ├── UnknownInstanceError     there is no agent of this key, and no factory to make it (RuntimeError)
 ├── WrongAgentClassError     an agent is not of the class that was asked for (TypeError)
 ├── ScheduleError            a message can't be sent at that time (ValueError)
+├── UnknownScheduleError     there is no schedule of this name (LookupError)
 ├── MaxRuntimeError          a handler ran too long (TimeoutError)
 ├── EventTooLargeError       an event of a run is larger than the limit (ValueError)
 ├── DeadlockError            a request would wait for itself
@@ -55,6 +56,20 @@ class EventTooLargeError(ActorError, ValueError):
 
     size: int
     limit: int
+
+
+class UnknownScheduleError(ActorError, LookupError):
+    """There is no schedule of this name.
+
+    Attributes:
+        name: What was asked for.
+        advice: The nearest one, or all.
+    """
+
+    template = "There is no schedule {name!r}. {advice}"
+
+    name: str
+    advice: str
 
 
 class UnknownInstanceError(ActorError, RuntimeError):

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from callboard.broker import AgentId
+from callboard.broker.ids import check_text
 from callboard.broker.inputs import InputStatus
 from callboard.broker.redis.client.inputs import Refusal
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.errors import (
     InputAnsweredError,
+    InputDamagedError,
     InputExpiredError,
     InputRequestUnknownError,
+    InputValueError,
     InputWithdrawnError,
     NotAllowedToAnswerError,
 )
 from callboard.inputs import InputRequest
 from callboard.questions import as_json
+
+AT_ONCE: Final = 200  # questions that are read at once
 
 
 class Inputs:
@@ -38,7 +45,7 @@ class Inputs:
         self._connect = connect
 
     async def list(self, run: str | None = None, agent: AgentId | str | None = None) -> list[InputRequest]:
-        """The questions that are open, the oldest first.
+        """The questions that are open, the oldest first. Of one whose record was changed by hand `get` says what is wrong.
 
         Args:
             run: Only those of this run.
@@ -46,24 +53,26 @@ class Inputs:
         """
         transport = await self._connect()
         of = None if agent is None else str(agent)
+        ids = await transport.inputs.open_ids()
         found: list[InputRequest] = []
-        for input_id in await transport.inputs.open_ids():
-            request = (
-                InputRequest.of(input_id, fields)
-                if (fields := await transport.inputs.get(input_id))
-                else None
-            )
-            if request is None or request.status is not InputStatus.OPEN:
-                continue
-            if (run is None or request.run_id == run) and (of is None or str(request.agent) == of):
-                found.append(request)
-        return found
+        for start in range(0, len(ids), AT_ONCE):
+            part = ids[start : start + AT_ONCE]
+            records = await asyncio.gather(*map(transport.inputs.get, part))
+            found += _readable(zip(part, records, strict=True))
+        return [
+            one
+            for one in found
+            if one.status is InputStatus.OPEN
+            and (run is None or one.run_id == run)
+            and (of is None or str(one.agent) == of)
+        ]
 
     async def get(self, input_id: str) -> InputRequest:
         """A question, also one that has ended: it is kept for `dedupe_window` (a day) after its message was handled.
 
         Raises:
             InputRequestUnknownError: There is none.
+            InputDamagedError: Its record was changed by hand.
         """
         fields = await (await self._connect()).inputs.get(input_id)
         if not fields:
@@ -90,8 +99,11 @@ class Inputs:
         if request.to and by not in request.to:
             raise NotAllowedToAnswerError(input_id, by, request.to)
         answer = as_json(value)
+        transport = await self._connect()
+        if len(answer) > transport.settings.max_payload:
+            raise InputValueError(input_id, f"it has more than {transport.settings.max_payload:,} bytes")
         request.check(json.loads(answer))
-        _refuse(input_id, await (await self._connect()).inputs.answer(input_id, answer, by))
+        _refuse(input_id, await transport.inputs.answer(input_id, answer, check_text("by", by)))
 
     async def withdraw(self, input_id: str, *, by: str = "") -> None:
         """Withdraws a question: its handler goes on with InputWithdrawnError.
@@ -100,6 +112,13 @@ class Inputs:
             InputRequestUnknownError, InputAnsweredError, InputExpiredError, InputWithdrawnError: As `answer` does.
         """
         _refuse(input_id, await (await self._connect()).inputs.withdraw(input_id, by))
+
+
+def _readable(records: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[InputRequest]:
+    """One that was damaged keeps nobody from answering the others."""
+    for input_id, fields in records:
+        with contextlib.suppress(InputDamagedError):
+            yield InputRequest.of(input_id, fields)
 
 
 def _ended(request: InputRequest) -> Refusal | None:

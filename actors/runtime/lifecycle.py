@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
@@ -20,6 +20,7 @@ from callboard.broker.retry import RetryPolicy
 from callboard.broker.settings import variable, warn_of_unknown
 from callboard.broker.subscriptions import Subscription, TypePrefixSubscription, TypeSubscription
 from callboard.intervention import InterventionHandler
+from callboard.schedules import Schedule
 
 from .audience import Audience
 from .errors import RuntimeStateError, register_errors
@@ -27,6 +28,7 @@ from .execution import Executions
 from .idleness import until_idle
 from .local_agents import LocalAgents
 from .local_worker import LocalWorker
+from .scheduler import Scheduler, kept_up
 from .sending import Sender
 
 if TYPE_CHECKING:
@@ -82,6 +84,8 @@ class RuntimeLifecycle:
         self._worker: LocalWorker | None = None
         self._task: asyncio.Task[None] | None = None
         self._opening: asyncio.Lock | None = None
+        self._app_name = ""
+        self._schedules: Mapping[str, Schedule] = {}
         self._temporary = False
         self._throw_away: ThrowAway | None = None
 
@@ -259,7 +263,14 @@ class RuntimeLifecycle:
             exit_when_stuck=self._exit_when_stuck,
             cancelled=self._hear_cancelled,
         )
-        await self._worker.run()
+        async with kept_up(self._scheduler(transport)):
+            await self._worker.run()
+
+    def _scheduler(self, transport: RedisTransport) -> Scheduler | None:
+        """Looks to the schedules of the app; who only sends leaves that to those who work."""
+        if not self._app_name or not self._consumed_types():
+            return None
+        return Scheduler(transport, self.registry, self._app_name, self._schedules)
 
     def _hear_cancelled(self, what: str) -> None:
         """Something was cancelled, here or in another process: for what a subclass has to cancel besides requests."""
@@ -338,15 +349,9 @@ class RuntimeLifecycle:
         is waited for as well.
         """
         await self.open()
-        if self._task is None:
-            await until_idle(self.transport)
-            return
-        task = self._task
-        await self.ready()
-        if self._worker is not None:
-            await self._worker.until_idle(task, lambda: False)
-        if task.done():
-            await task  # it was cut off: it says why
+        if self._task is not None:
+            await self.ready()
+        await until_idle(self.transport, self._worker, self._task)
 
     async def stop_when(self, condition: Callable[[], bool]) -> None:
         """Stops as soon as `condition()` is true; it is asked after every change."""

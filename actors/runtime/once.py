@@ -136,6 +136,10 @@ class Recorder:
         # guard: what was recorded is not done again
         if recorded is not None:
             return self._decode(recorded, call)
+        # A task that it left behind goes on until it is told: its effect could not be recorded any more.
+        # guard: a handler that has ended to wait for an answer makes no effect
+        if self.questions is not None and self.questions.is_over:
+            raise Suspended
         try:
             result = await call()
         except (Suspended, BaseExceptionGroup):

@@ -24,6 +24,7 @@ from .lifecycle import declared
 from .local_agents import LocalAgents
 from .registration import LiveAgent
 from .run_streams import RuntimeRuns
+from .schedules import Schedules
 
 T = TypeVar("T", bound=Agent)
 
@@ -124,6 +125,7 @@ class RedisAgentRuntime(RuntimeRuns):
         return runtime
 
     def _take_over(self, app: Declarations) -> None:
+        self._app_name, self._schedules = app.name, app.schedules
         self.registry.register(*app.message_classes())
         for declaration in app.declarations:
             self._agents.add_type(
@@ -136,6 +138,11 @@ class RedisAgentRuntime(RuntimeRuns):
     def control(self) -> Control:
         """Pause, resume and reset, for every process of the namespace."""
         return Control(self._connected)
+
+    @property
+    def schedules(self) -> Schedules:
+        """List, pause, resume and remove what is sent again and again."""
+        return Schedules(self._connected, self.registry, self._schedules)
 
     @property
     def inputs(self) -> Inputs:

@@ -1,3 +1,4 @@
+from .budget import RunBudget as RunBudget
 from .client import TeamClient as TeamClient
 from .concurrent import ConcurrentGroupChat as ConcurrentGroupChat
 from .errors import (
@@ -6,11 +7,13 @@ from .errors import (
     HandoffTargetError as HandoffTargetError,
     LedgerError as LedgerError,
     ParticipantTypeError as ParticipantTypeError,
+    RunBudgetExceededError as RunBudgetExceededError,
     RunNotFoundError as RunNotFoundError,
     SpeakerChoiceError as SpeakerChoiceError,
     TeamBusyError as TeamBusyError,
     TeamDeclarationError as TeamDeclarationError,
     TeamError as TeamError,
+    TeamForkError as TeamForkError,
     TeamMemberError as TeamMemberError,
     TeamNotRunError as TeamNotRunError,
     TeamOutputError as TeamOutputError,

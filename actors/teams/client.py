@@ -12,13 +12,11 @@ from callboard.agents.responding import result_of
 from callboard.agents.task import Said, Task, TaskResult, task_messages
 from callboard.broker import AgentId
 from callboard.broker.encoding.remote_errors import register_error
-from callboard.broker.redis.store import RedisStore
 from callboard.cancellation import CancellationToken
 from callboard.inputs import InputRequest
-from callboard.models.run_usage import RunUsage
-from callboard.models.usage import UsageLedger
 from callboard.runtime.runs import in_run_path, run_path, usage_run
 
+from .budget import RunBudget
 from .cancelling import Cancelling
 from .errors import (
     TeamBusyError,
@@ -47,6 +45,7 @@ from .orders import (
 from .output import with_output
 from .questions import open_questions
 from .reading import RunReading
+from .records import Records
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
-class TeamClient:
+class TeamClient(Records):
     """One conversation of a team whose members run anywhere.
 
     A run goes on by itself: who stops reading it can read it again by its id, from any process.
@@ -90,6 +89,8 @@ class TeamClient:
         output_task_messages: bool = True,
         if_busy: IfBusy = "reject",
         run_id: str | None = None,
+        budget: RunBudget | None = None,
+        record: bool = False,
     ) -> TaskResult:
         """Carry out a task; see `run_stream`."""
         stream = self.run_stream(
@@ -98,6 +99,8 @@ class TeamClient:
             output_task_messages=output_task_messages,
             if_busy=if_busy,
             run_id=run_id,
+            budget=budget,
+            record=record,
         )
         return await result_of(stream, self.team)
 
@@ -109,6 +112,8 @@ class TeamClient:
         output_task_messages: bool = True,
         if_busy: IfBusy = "reject",
         run_id: str | None = None,
+        budget: RunBudget | None = None,
+        record: bool = False,
     ) -> AsyncGenerator[Said | TaskResult, None]:
         """Carry out a task; yields what is said as it is said, and at last the TaskResult.
 
@@ -118,16 +123,19 @@ class TeamClient:
             output_task_messages: Whether the task is in the result, too.
             if_busy: What to do when the conversation has a run under way.
             run_id: An id of your own: with the same one, again, the task is not carried out again, and its run is read.
+            budget: The most that the run may use; None: the one that the team was declared with, if any.
+            record: Keep what models and tools answer, so that `export` can make a cassette of the run.
 
         Raises:
             TeamBusyError: A run is under way (a ValueError).
+            RunBudgetExceededError: The run has used what it may (a RuntimeError).
             TaskError, TeamTaskError: The task is none, or the strategy refuses it (a ValueError).
             TeamRunError: A member, the strategy or a condition failed for good (a RuntimeError).
             TeamOutputError: The last message is not what the team was to answer with (a ValueError).
             asyncio.CancelledError: The run was cancelled.
         """
         is_own_id, run_id = run_id is not None, run_id or uuid.uuid4().hex
-        order = self._order(run_id, task, if_busy)
+        order = self._order(run_id, task, if_busy, budget, record)
         async with self.runtime.read_run(stream_of(self._address, run_id)) as events:
             await self._begin(order, is_own_id, cancellation_token)
             # One with an id of the user's may have ended long ago.
@@ -138,8 +146,16 @@ class TeamClient:
                 async for item in items:
                     yield item
 
-    async def start(self, *, task: Task = None, if_busy: IfBusy = "reject", run_id: str | None = None) -> str:
-        """Begin to carry out a task, and read nothing; `follow` and `entries` do.
+    async def start(
+        self,
+        *,
+        task: Task = None,
+        if_busy: IfBusy = "reject",
+        run_id: str | None = None,
+        budget: RunBudget | None = None,
+        record: bool = False,
+    ) -> str:
+        """Begin to carry out a task, and read nothing; `follow` and `entries` do. Its arguments are those of `run_stream`.
 
         Returns:
             The id of the run.
@@ -147,7 +163,7 @@ class TeamClient:
         Raises:
             TeamBusyError, TaskError, TeamTaskError: As `run_stream`.
         """
-        order = self._order(run_id or uuid.uuid4().hex, task, if_busy)
+        order = self._order(run_id or uuid.uuid4().hex, task, if_busy, budget, record)
         await self._begin(order, run_id is not None, None)
         return order.run_id
 
@@ -256,23 +272,17 @@ class TeamClient:
         """
         await self.runtime.inputs.answer(request_id, value, by=by)
 
-    async def usage(self, run_id: str) -> RunUsage:
-        """What a run has used until now, by agent and by model: of its members, of who chooses speakers, of nested teams.
+    def beside(self, conversation: str) -> TeamClient:
+        """Another conversation of the team."""
+        return TeamClient(self.runtime, self.team, conversation, self._output_content_type)
 
-        It is kept as long as `usage_seconds` of the models' settings (90 days), so for longer than the run itself.
-
-        Args:
-            run_id: Id of the run; one that has used nothing, or that there never was, has used nothing.
-        """
-        await self.runtime.open()
-        ledger = UsageLedger(RedisStore(self.runtime.transport.admin))
-        return await ledger.of_run(stream_of(self._address, run_id))
-
-    def _order(self, run_id: str, task: Task, if_busy: IfBusy) -> StartRun:
-        outer = run_path()
+    def _order(
+        self, run_id: str, task: Task, if_busy: IfBusy, budget: RunBudget | None, record: bool
+    ) -> StartRun:
+        outer, given = run_path(), list(task_messages(task))
         with usage_run(run_id):
             path = path_of(self._address, run_id, outer)
-        return StartRun(run_id=run_id, task=list(task_messages(task)), if_busy=if_busy, path=path)
+        return StartRun(run_id=run_id, task=given, if_busy=if_busy, path=path, budget=budget, record=record)
 
     async def _begin(self, order: StartRun, is_own_id: bool, token: CancellationToken | None) -> None:
         with in_run_path(order.path):
@@ -297,12 +307,19 @@ class TeamClient:
         Raises:
             TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
         """
+        async with aclosing(self.portions(run_id, after=after)) as portions:
+            async for portion in portions:
+                for entry in portion:
+                    yield entry
+
+    async def portions(self, run_id: str, *, after: int = 0) -> AsyncGenerator[list[RunEntry], None]:
+        """The same, many entries at once where many are there."""
         number, stream, live = after, stream_of(self._address, run_id), False
         for is_known in (False, True):
-            async with self.runtime.read_run(stream, after=number, live=live) as entries:
-                async for entry in entries:
-                    number = entry.number
-                    yield entry
+            async with self.runtime.read_run(stream, after=number, live=live) as reading:
+                async for portion in reading.portions():
+                    number = portion[-1].number if portion else number
+                    yield portion
             if not is_known:
                 described = await self.describe(run_id)
                 live = described.state != "idle"

@@ -11,6 +11,7 @@ from callboard.agents.team import Team
 from callboard.conditions.base import TerminationCondition
 from callboard.foundation.component import ComponentModel, dumped
 
+from .budget import RunBudget
 from .led import LedTeam
 from .local import Participant
 
@@ -26,6 +27,7 @@ class TeamConfig(BaseModel):
     termination_condition: ComponentModel | None = None
     max_turns: int | None = None
     emit_team_events: bool = False
+    budget: RunBudget | None = None
 
     def arguments(self) -> dict[str, Any]:
         """What a team is made from, but for the fields that only some have."""
@@ -39,6 +41,7 @@ class TeamConfig(BaseModel):
             else TerminationCondition.load_component(condition),
             "max_turns": self.max_turns,
             "emit_team_events": self.emit_team_events,
+            "budget": self.budget,
         }
 
 
@@ -56,6 +59,7 @@ def common_config(team: LedTeam) -> dict[str, Any]:
         "termination_condition": None if condition is None else dumped(condition, team),
         "max_turns": team.plan.max_turns,
         "emit_team_events": team.plan.emit_team_events,
+        "budget": team.plan.budget,
     }
 
 

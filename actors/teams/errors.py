@@ -159,6 +159,46 @@ class TeamRunError(TeamError, RuntimeError):
         return f"\nTraceback:\n{self.traceback}" if self.traceback else ""
 
 
+class RunBudgetExceededError(TeamRunError):
+    """A run has used what its budget allows, and was ended before it could use more. What was said is kept.
+
+    Attributes:
+        unit: "tokens", "USD", "turns" or "seconds".
+        limit: What the run, or the nested team's, may use.
+        spent: What it had used, or set aside for requests under way, when it asked for more.
+    """
+
+    template = "The run has reached its budget: {text} (in {where}). Give it a larger one, or a smaller task."
+    permanent = True
+
+    unit: str = "tokens"
+    limit: float = 0.0
+    spent: float = 0.0
+
+
+class TeamForkError(TeamError, ValueError):
+    """A conversation can't be forked there, or not to that name.
+
+    Attributes:
+        team: Name of the team.
+        conversation: The conversation.
+        where: After which turn.
+        reason: Why not.
+    """
+
+    template = "The conversation {conversation!r} of the team {team!r} can't be forked{at}: {reason}."
+
+    team: str
+    conversation: str
+    where: str
+    reason: str
+
+    @property
+    def at(self) -> str:
+        """With a space before it."""
+        return f" {self.where}" if self.where else ""
+
+
 class TeamOutputError(TeamError, ValueError):
     """The last message of a run is not what the team was to answer with.
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from callboard.agents.copying import copy_of, twin_of
 from callboard.agents.errors import AgentNameError
 from callboard.agents.responding import result_of
-from callboard.agents.task import Said, Task, TaskResult
+from callboard.agents.task import Said, Task, TaskResult, task_messages
 from callboard.agents.team import Team
 from callboard.cancellation import CancellationToken
 from callboard.conditions.base import TerminationCondition
@@ -23,6 +23,7 @@ from callboard.messages.factory import MessageFactory
 from callboard.messages.structured import StructuredMessage
 from callboard.runtime.runtime import RedisAgentRuntime
 
+from .budget import RunBudget, not_limited
 from .client import TeamClient
 from .errors import TeamDeclarationError
 from .here import ConversationHere
@@ -30,6 +31,7 @@ from .hosting import Declaring, host, hosted_types
 from .joining import introduce
 from .local import Participant
 from .loop import TeamPlan
+from .orders import BeginRun, StartRun
 from .selection import Member, SpeakerSelection
 
 
@@ -56,6 +58,8 @@ class BaseGroupChat(Team):
         emit_team_events: Whether readers see a SelectSpeakerEvent before each turn.
         output_content_type: What the last message of a run is read as: a StructuredMessage of it, or JSON in a text. The
             result's `output` is the object; a run whose last message does not fit ends with TeamOutputError.
+        budget: The most that each of its runs may use; None: as much as it takes. As a member of a larger team it has it
+            for each of its turns.
 
     Raises:
         TeamDeclarationError: A member is missing or two have one name (a ValueError).
@@ -76,8 +80,9 @@ class BaseGroupChat(Team):
         custom_message_types: Iterable[type[BaseAgentEvent | BaseChatMessage]] | None = None,
         emit_team_events: bool = False,
         output_content_type: type[BaseModel] | None = None,
+        budget: RunBudget | None = None,
     ) -> None:
-        _check(participants, name, max_turns)
+        _check(participants, name, max_turns, budget)
         self._name = name
         self._description = description
         self._participants = list(participants)
@@ -85,7 +90,7 @@ class BaseGroupChat(Team):
         introduce(participants)
         members = [Member(participant.name, participant.description) for participant in participants]
         factory = _factory(participants, custom_message_types or (), output_content_type)
-        self._plan = TeamPlan(manager_name, members, max_turns, emit_team_events, factory)
+        self._plan = TeamPlan(manager_name, members, max_turns, emit_team_events, factory, budget)
         self._output_content_type = output_content_type
         self._runtime = runtime
         self._conversation: ConversationHere | TeamClient
@@ -129,10 +134,14 @@ class BaseGroupChat(Team):
         task: Task = None,
         cancellation_token: CancellationToken | None = None,
         output_task_messages: bool = True,
+        budget: RunBudget | None = None,
     ) -> TaskResult:
         """Carry out a task; see `run_stream`."""
         stream = self.run_stream(
-            task=task, cancellation_token=cancellation_token, output_task_messages=output_task_messages
+            task=task,
+            cancellation_token=cancellation_token,
+            output_task_messages=output_task_messages,
+            budget=budget,
         )
         return await result_of(stream, self.name)
 
@@ -142,6 +151,7 @@ class BaseGroupChat(Team):
         task: Task = None,
         cancellation_token: CancellationToken | None = None,
         output_task_messages: bool = True,
+        budget: RunBudget | None = None,
     ) -> AsyncGenerator[Said | TaskResult, None]:
         """Carry out a task; yields what is said as it is said, and at last the TaskResult.
 
@@ -151,9 +161,11 @@ class BaseGroupChat(Team):
             task: What to do.
             cancellation_token: Ends the run at once.
             output_task_messages: Whether the task is in the result, too.
+            budget: The most that this run may use; None: the budget that the team was made with, if any.
 
         Raises:
             TeamBusyError: A run is under way (a ValueError).
+            RunBudgetExceededError: The run has used what it may (a RuntimeError).
             TaskError: The task is none (a ValueError).
             TeamRunError: A member failed (a RuntimeError).
             TeamOutputError: The last message is not what `output_content_type` asks for (a ValueError).
@@ -161,7 +173,10 @@ class BaseGroupChat(Team):
         """
         await self._register()
         stream = self._conversation.run_stream(
-            task=task, cancellation_token=cancellation_token, output_task_messages=output_task_messages
+            task=task,
+            cancellation_token=cancellation_token,
+            output_task_messages=output_task_messages,
+            budget=budget,
         )
         async with aclosing(stream) as items:
             async for item in items:
@@ -248,6 +263,15 @@ class BaseGroupChat(Team):
                 settings=settings,
             )
 
+    def order(self, run_id: str, task: str) -> BeginRun:
+        """The message to the manager of this team that begins a run, or lets it wait for the one under way.
+
+        Args:
+            run_id: Id of the run.
+            task: What to do.
+        """
+        return BeginRun(run=StartRun(run_id=run_id, task=list(task_messages(task)), if_busy="enqueue"))
+
     def _here(self) -> ConversationHere:
         return ConversationHere(self, self._output_content_type)
 
@@ -256,7 +280,9 @@ class BaseGroupChat(Team):
             await host(self, self._runtime, self._name)
 
 
-def _check(participants: Sequence[Participant], name: str, max_turns: int | None) -> None:
+def _check(
+    participants: Sequence[Participant], name: str, max_turns: int | None, budget: RunBudget | None
+) -> None:
     if not name.isidentifier():
         raise AgentNameError(name, "a team")
     if not participants:
@@ -266,6 +292,9 @@ def _check(participants: Sequence[Participant], name: str, max_turns: int | None
         raise TeamDeclarationError("The participant names must be unique.")
     if max_turns is not None and max_turns <= 0:
         raise TeamDeclarationError("The maximum number of turns must be greater than 0.")
+    problem = not_limited(participants) if budget is not None and budget.is_for_models else ""
+    if problem:
+        raise TeamDeclarationError(f"A budget can't hold: {problem}.")
 
 
 def _factory(

@@ -13,13 +13,16 @@ from callboard.agents.chat_agent import ChatAgent
 from callboard.agents.task import Said, Task, TaskResult, task_messages
 from callboard.agents.team import Team
 from callboard.cancellation import CancellationToken
+from callboard.models.stores import InMemoryStore
 
-from .errors import TeamBusyError, TeamNotRunError
+from .budget import RunBudget, not_limited
+from .errors import TeamBusyError, TeamNotRunError, TeamTaskError
 from .led import LedTeam
 from .local import LocalRun, reset_participant
 from .loop import TurnLoop
 from .output import with_output
 from .saving import dump_team, load_team
+from .spending import Spending
 from .state import ConversationState
 
 
@@ -39,6 +42,7 @@ class ConversationHere:
         self._gate = asyncio.Event()
         self._gate.set()
         self._is_running = False
+        self._store = InMemoryStore()
 
     async def run_stream(
         self,
@@ -46,15 +50,20 @@ class ConversationHere:
         task: Task = None,
         cancellation_token: CancellationToken | None = None,
         output_task_messages: bool = True,
+        budget: RunBudget | None = None,
     ) -> AsyncGenerator[Said | TaskResult, None]:
         """Carries out a task."""
         messages = task_messages(task)
         if self._is_running:
             raise TeamBusyError(self._team.name)
+        problem = not_limited(self._team.participants) if budget is not None and budget.is_for_models else ""
+        if problem:
+            raise TeamTaskError(self._team.name, problem)
         self._is_running = True
         token = cancellation_token or CancellationToken()
         try:
-            run = LocalRun(self._turn_loop(), self._participants, self._gate, token)
+            spending = Spending(self._team.name, budget or self._team.plan.budget, self._store)
+            run = LocalRun(self._turn_loop(), self._participants, self._gate, token, spending)
             async with aclosing(run.stream(messages or None, output_task_messages)) as items:
                 async for item in items:
                     yield self._finished(item) if isinstance(item, TaskResult) else item

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from callboard.agents.task import Said
@@ -14,17 +15,22 @@ from callboard.messages.base import BaseChatMessage
 from callboard.messaging import Messaging
 from callboard.runtime.control import Control
 from callboard.runtime.runs import in_run_path
+from callboard.runtime.taping import taping
 
 from .addresses import member_address
+from .budget import Overspent
 from .errors import ChoiceTimeoutError
+from .limiting import Limiting
 from .loop import Next, Spoken, TurnLoop
 from .manager_state import CurrentRun, ManagerState
+from .marking import mark_turn
 from .orders import Answer, Forget, RunEnded, Speak, StartRun, Told, TurnFailed, path_of, stream_of
-from .run_errors import failure_of
+from .run_errors import budget_error, failure_of
 from .sizes import tell_all_of
 from .stage import Stage
 from .state import Speaking
 from .steps import reached
+from .takes import tape_for, write_takes
 from .thread import heard_by
 
 T = TypeVar("T")
@@ -59,6 +65,7 @@ class Leading:
         self._loop = loop
         self._teams = teams
         self._patience = patience
+        self._limiting = Limiting(manager, control)
         self.stage = Stage(manager.runtime, manager.id, loop.plan.name)
 
     # A run begins, goes on, ends
@@ -78,6 +85,8 @@ class Leading:
         except (ValueError, ChoiceTimeoutError) as error:
             return str(error)
         self._state.run = run
+        run.budget = run.budget or self._loop.plan.budget
+        await self._limiting.begin(run)
         self.stage.task(run, messages)
         await self._go_on(run, self._loop.start(messages or None))
         await reached("run begins")
@@ -92,9 +101,14 @@ class Leading:
             return
         self._loop.show = lambda event: self.stage.show(run, event)
         self.stage.turn(run, member, answer)
+        self._loop.round_ended = partial(self._mark, run)
         self._state.called_off.pop(member, None)
         await self._go_on(run, self._loop.hear(spoken))
         await reached("turn ends")
+
+    async def _mark(self, run: CurrentRun, speakers: Sequence[str]) -> None:
+        """Where the conversation is after a turn, before the strategy has chosen the next one."""
+        await mark_turn(self._state, self._loop, run, speakers)
 
     def _hear_late(self, spoken: Spoken) -> None:
         """Who had begun to speak before the run was cancelled has heard what it was told, and is not told again."""
@@ -108,10 +122,23 @@ class Leading:
         """The run under way has failed."""
         await self._end(RunEnded(state="failed", error=failed))
 
+    async def exceed(self, overspent: Overspent) -> None:
+        """The run under way has used what it may."""
+        name = self._loop.plan.name
+        await self.fail(failure_of(budget_error(overspent, name), name))
+
+    async def time_up(self, run_id: str) -> None:
+        """The time of a run is over."""
+        run = self._state.run
+        if run is not None and run.run_id == run_id:
+            await self.exceed(self._limiting.time_up(run))
+
     async def _go_on(self, run: CurrentRun, step: Coroutine[Any, Any, Next | None]) -> None:
         try:
-            with in_run_path(run.path):
+            tape = tape_for(run.record)
+            with in_run_path(run.path), taping(tape):
                 following = await self._in_time(step)
+            await write_takes(self._manager.runtime, run.stream, tape)
         except Exception as error:
             # guard: an outage is waited for, and any other error ends the run
             if is_outage(error):
@@ -143,7 +170,10 @@ class Leading:
             await self._end(RunEnded(state="completed", stop_reason=STOPPED))
         else:
             names = [ask.member for ask in following.asks]
-            if run.is_paused:
+            overspent = self._limiting.ask(run, len(names))
+            if overspent is not None:
+                await self.exceed(overspent)
+            elif run.is_paused:
                 run.held = [*run.held, *names]
             else:
                 await self._ask(run, names)
@@ -160,6 +190,7 @@ class Leading:
                 messages=list(self._heard(name, speaking)),
                 inside=run.inside,
                 told=told,
+                record=run.record,
             )
             to, asking = self._address(name), asking_id(self._manager.id, run.run_id, speaking.turn)
             with in_run_path(run.path):
@@ -174,6 +205,7 @@ class Leading:
         if run is None:
             return
         await self._call_off(run)
+        await self._limiting.end(run)
         self._state.run = None
         self._state.speaking.clear()
         if run.parent is None:
@@ -211,7 +243,10 @@ class Leading:
 
     def _run_of(self, order: StartRun) -> CurrentRun:
         me, run_id = self._manager.id, order.run_id
-        return CurrentRun(run_id=run_id, stream=stream_of(me, run_id), path=order.path or path_of(me, run_id))
+        path = order.path or path_of(me, run_id)
+        return CurrentRun(
+            run_id=run_id, stream=stream_of(me, run_id), path=path, budget=order.budget, record=order.record
+        )
 
     async def take_turn(self, run: CurrentRun, heard: Sequence[Said]) -> None:
         """A run begins because it is this team's turn in a larger one; where the strategy refuses it, the turn fails."""

@@ -13,11 +13,11 @@ from callboard.agents.task import Said, TaskResult
 from callboard.agents.team import Team
 from callboard.cancellation import CancellationToken
 from callboard.messages.base import BaseChatMessage
-from callboard.runtime.runs import speaking_as
 
 from .errors import TeamRunError
 from .loop import Ask, Next, Spoken, TurnLoop, is_kept
 from .run_errors import run_error
+from .spending import Spending
 
 Participant: TypeAlias = ChatAgent | Team
 Emit: TypeAlias = Callable[[Said], Awaitable[None]]
@@ -33,6 +33,7 @@ class LocalRun:
         participants: The members, by name.
         gate: Nobody begins to speak while it is cleared.
         token: Ends the run.
+        spending: Counts what it uses.
     """
 
     def __init__(
@@ -41,7 +42,9 @@ class LocalRun:
         participants: dict[str, Participant],
         gate: asyncio.Event,
         token: CancellationToken,
+        spending: Spending,
     ) -> None:
+        self._spending = spending
         self._loop = loop
         self._participants = participants
         self._gate = gate
@@ -60,7 +63,8 @@ class LocalRun:
             asyncio.CancelledError: The token was cancelled.
         """
         self._loop.show = self._emit
-        running = self._token.link_future(asyncio.ensure_future(self._run(task, output_task_messages)))
+        with self._spending.counted():
+            running = self._token.link_future(asyncio.ensure_future(self._run(task, output_task_messages)))
         running.add_done_callback(self._ended)
         try:
             while True:
@@ -79,6 +83,12 @@ class LocalRun:
         self._shown.put_nowait(running.result() if error is None else error)
 
     async def _run(self, task: Sequence[BaseChatMessage] | None, output_task_messages: bool) -> TaskResult:
+        async with self._spending.limited():
+            return await self._to_the_end(task, output_task_messages)
+
+    async def _to_the_end(
+        self, task: Sequence[BaseChatMessage] | None, output_task_messages: bool
+    ) -> TaskResult:
         await self._loop.check(task)
         if output_task_messages:
             for message in task or ():
@@ -89,6 +99,7 @@ class LocalRun:
             # Members that wait for nothing would let nobody read, pause or cancel before the end of the run.
             await asyncio.sleep(0)
             await self._gate.wait()
+            self._spending.ask(len(following.asks))
             following = await self._round(following.asks)
         await self._say(following)
         return TaskResult(messages=self._kept, stop_reason=following.stop)
@@ -122,7 +133,7 @@ class LocalRun:
     async def _speak(self, ask: Ask) -> Spoken:
         participant = self._participants[ask.member]
         try:
-            with speaking_as(ask.member):
+            with self._spending.of(ask.member):
                 said = await speak(participant, ask.messages, self._token, self._emit)
         except TeamRunError:
             raise

@@ -7,27 +7,26 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from callboard.broker import AgentId
 from callboard.broker.buried import Buried
-from callboard.broker.encoding.remote_errors import text_of
-from callboard.broker.errors import FencedError
 from callboard.broker.redis.operations.inspect import types_with_worker
 from callboard.context import MessageContext
 from callboard.handlers import event, rpc
-from callboard.requests import Request
-from callboard.routed import RoutedAgent
 from callboard.runtime.run_paths import with_part
 from callboard.runtime.runs import run_path
 
 from .addresses import member_address, member_name
-from .errors import TeamMemberError, TeamStateError
+from .budget import not_limited
+from .forked import ForkedManager
 from .leading import Leading, asking_id
 from .led import LedTeam
 from .local import Participant
 from .loop import TurnLoop
 from .manager_state import CurrentRun, ManagerState, Parent
+from .marking import mark_turn
 from .member import MemberActor
 from .orders import (
     Accepted,
     Answer,
+    BeginRun,
     Control,
     Describe,
     Forget,
@@ -37,6 +36,7 @@ from .orders import (
     Saved,
     Speak,
     StartRun,
+    TimeUp,
     Told,
     TurnFailed,
 )
@@ -45,6 +45,7 @@ from .saving import dump_team, load_team
 from .steps import reached
 
 if TYPE_CHECKING:
+    from callboard.runtime import control
     from callboard.runtime.runtime import RedisAgentRuntime
 
 RECENT: Final = 100  # runs whose ids are remembered
@@ -52,7 +53,7 @@ BUSY: Final = "a run is under way"
 IDLE: Final = "no run is under way"
 
 
-class TeamManager(RoutedAgent[ManagerState]):
+class TeamManager(ForkedManager):
     """Leads the conversations of one team; each has an agent of its own, whose key is the conversation's id.
 
     It never waits for a member: who is to speak is told so, and tells what it has said. So a message is all that is under
@@ -67,17 +68,39 @@ class TeamManager(RoutedAgent[ManagerState]):
         self._team = team
         self._teams = frozenset(member.name for member in team.participants if isinstance(member, LedTeam))
         self._loop: TurnLoop | None = None
+        self._control: control.Control | None = None
+
+    @property
+    def team(self) -> LedTeam:
+        """The team."""
+        return self._team
+
+    def forget_loop(self) -> None:
+        """The state was replaced."""
+        self._loop = None
 
     # From clients
 
     @rpc
     async def on_start(self, message: StartRun, ctx: MessageContext) -> Accepted:
         """A task."""
+        return await self._start(message)
+
+    @event
+    async def on_begin(self, message: BeginRun, ctx: MessageContext) -> None:
+        """A task whose sender waits for no answer; where it is refused, the run's stream says why."""
+        await self._start(message.run)
+
+    async def _start(self, message: StartRun) -> Accepted:
         await reached("run asked for")
         await self._miss_members()
         run_id, run = message.run_id, self.state.run
         if run_id in self.state.recent:
             return Accepted(run_id=run_id, state="working")
+        if message.budget is not None and message.budget.is_for_models:
+            problem = not_limited(self._team.participants)
+            if problem:
+                return Accepted(run_id=run_id, done=False, problem=problem)
         if run is not None and message.if_busy == "reject":
             return Accepted(run_id=run.run_id, state=run.state, done=False, problem=BUSY)
         self.state.recent = [*self.state.recent[-RECENT:], run_id]
@@ -170,7 +193,7 @@ class TeamManager(RoutedAgent[ManagerState]):
         if run is not None:
             return Accepted(run_id=run.run_id, done=False, problem=BUSY)
         for member in self._team.plan.members:
-            await self._ask(message, member.name, "forget the conversation")
+            await self.ask_member(message, member.name, "forget the conversation")
         await self._forget()
         return Accepted()
 
@@ -205,34 +228,23 @@ class TeamManager(RoutedAgent[ManagerState]):
         plan = self._team.plan
         states = await load_team(plan, loop.state, loop.selection, loop.termination, message.state)
         for name, saved in states.items():
-            await self._try_to_load(name, saved)
+            await self.try_to_load(name, saved)
         if message.is_trial:
             return Accepted()
         for name, saved in states.items():
-            await self._ask(Load(state=saved), name, "load its state")
+            await self.ask_member(Load(state=saved), name, "load its state")
         self._forget_turns()
+        await mark_turn(self.state, loop, None)
         await self._keep()
         return Accepted()
 
-    async def _try_to_load(self, name: str, saved: dict[str, Any]) -> None:
-        try:
-            await self._ask(Load(state=saved, is_trial=True), name, "load its state")
-        except TeamMemberError as error:
-            raise TeamStateError(
-                self._team.plan.name, f"the member {name!r} refuses its part: {error.reason}"
-            ) from error
-
-    async def _ask(self, order: Request[Accepted], name: str, what: str) -> None:
-        """Has a member do something, and waits for it."""
-        try:
-            accepted: Accepted = await self.send_message(order, self._address(name))
-        except FencedError:
-            raise
-        except Exception as error:
-            reason = f"{type(error).__name__}: {text_of(error)}"
-            raise TeamMemberError(self._team.name, name, what, reason) from error
-        if accepted.problem:
-            raise TeamMemberError(self._team.name, name, what, accepted.problem)
+    @event
+    async def on_time_up(self, message: TimeUp, ctx: MessageContext) -> None:
+        """The time of a run's budget is over, if that run is under way."""
+        await self._miss_members()
+        leading = await self._leading()
+        await leading.time_up(message.run_id)
+        await self._keep(leading)
 
     # From a larger team
 
@@ -246,7 +258,9 @@ class TeamManager(RoutedAgent[ManagerState]):
         if self.state.run is not None:
             await leading.abort(self.state.run, True)
         path = with_part(run_path() or message.run, f"/{message.turn}")
-        run = CurrentRun(run_id=ctx.message_id, stream=message.run, path=path, parent=parent)
+        run = CurrentRun(
+            run_id=ctx.message_id, stream=message.run, path=path, parent=parent, record=message.record
+        )
         await leading.take_turn(run, message.unheard_after(self.state.asked))
         await self._keep(leading)
 
@@ -313,9 +327,10 @@ class TeamManager(RoutedAgent[ManagerState]):
     # Parts
 
     async def _leading(self) -> Leading:
-        runtime, loop = self._bus, await self._turn_loop()
-        patience = runtime.settings.choice_timeout
-        return Leading(self, runtime.control, self.state, loop, self._teams, patience)
+        if self._control is None:  # made once: it draws a random name
+            self._control = self._bus.control
+        patience = self._bus.settings.choice_timeout
+        return Leading(self, self._control, self.state, await self._turn_loop(), self._teams, patience)
 
     @property
     def _bus(self) -> RedisAgentRuntime:
@@ -350,6 +365,7 @@ class TeamManager(RoutedAgent[ManagerState]):
     async def _forget(self) -> None:
         await (await self._turn_loop()).reset()
         self._forget_turns()
+        self.state.marks.clear()
         await self._keep()
 
     def _forget_turns(self) -> None:

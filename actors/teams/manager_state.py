@@ -6,6 +6,10 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from callboard.log import Log
+
+from .budget import RunBudget
+from .marks import TurnMark
 from .orders import RunState, StartRun
 from .state import ConversationState, Speaking, is_nothing
 
@@ -40,6 +44,10 @@ class CurrentRun(BaseModel):
         is_interrupted: Whether those who were speaking were interrupted, too.
         held: Who is to speak when it goes on.
         is_stopping: Whether it ends after this turn.
+        budget: The most that it may use.
+        asked: How often somebody was asked to speak.
+        record: Whether answers of models and tools are noted.
+        timer: Id of the message that comes when its time is over; "": there is none.
     """
 
     run_id: str
@@ -51,6 +59,10 @@ class CurrentRun(BaseModel):
     is_interrupted: bool = False
     held: list[str] = Field(default_factory=list)
     is_stopping: bool = False
+    budget: RunBudget | None = Field(default=None, exclude_if=is_nothing)
+    asked: int = 0
+    record: bool = False
+    timer: str = ""
 
     @model_validator(mode="after")
     def _with_path(self) -> Self:
@@ -77,6 +89,7 @@ class ManagerState(ConversationState):
         called_off: Turns that were under way when their run was cancelled or failed, by the member's name. Whether the
             member took them only it knows.
         asked: Number of the turn of a larger team that this one took last.
+        marks: Where the logs were after each of the last turns.
         recent: Ids of the last runs: a task that is sent again is not carried out again.
     """
 
@@ -85,3 +98,4 @@ class ManagerState(ConversationState):
     called_off: dict[str, list[Speaking]] = Field(default_factory=dict)
     asked: int = 0
     recent: list[str] = Field(default_factory=list)
+    marks: Log[TurnMark] = Log()

@@ -13,6 +13,9 @@ from callboard.messages.unions import AnyMessage
 from callboard.requests import Request
 from callboard.runtime.run_paths import with_part, within
 
+from .budget import Overspent, RunBudget
+from .parts import Part
+
 STREAM_DIGEST: Final = 8  # bytes that tell a run's conversation from others in the name of its stream
 
 IfBusy: TypeAlias = Literal["reject", "enqueue", "interrupt"]
@@ -90,12 +93,27 @@ class StartRun(_Order, Request[Accepted]):
         task: The task; empty: go on with what was said.
         if_busy: What to do when a run is under way.
         path: For which runs it counts, see `path_of`; "": for itself.
+        budget: The most that it may use; None: as the team was declared.
+        record: Whether it can be made a cassette of.
     """
 
     run_id: str
     task: list[AnyMessage] = Field(default_factory=list)
     if_busy: IfBusy = "reject"
     path: str = ""
+    budget: RunBudget | None = None
+    record: bool = False
+
+
+@message(name="callboard.team.BeginRun")
+class BeginRun(_Order):
+    """A task whose sender waits for no answer, as that of a schedule.
+
+    Attributes:
+        run: The task.
+    """
+
+    run: StartRun
 
 
 @message(name="callboard.team.Control")
@@ -155,6 +173,50 @@ class Load(_Order, Request[Accepted]):
     is_trial: bool = False
 
 
+@message(name="callboard.team.TimeUp")
+class TimeUp(_Order):
+    """A manager's message to itself: the time of a run's budget is over."""
+
+    run_id: str
+
+
+@message(name="callboard.team.Fork")
+class Fork(_Order, Request[Accepted]):
+    """Make another conversation of what this one was.
+
+    Attributes:
+        fork_id: Tells it from others: the same again changes nothing.
+        conversation: Id of the new one.
+        turn: After which turn; None: see `run_id`.
+        run_id: After the last turn of which run; "": after the last turn.
+    """
+
+    fork_id: str
+    conversation: str
+    turn: int | None = None
+    run_id: str = ""
+
+
+@message(name="callboard.team.Born")
+class Born(_Order, Request[Accepted]):
+    """To the manager of a conversation that nothing was said in: begin with this.
+
+    Attributes:
+        fork_id: As in Fork.
+        part: What it has, with its members.
+    """
+
+    fork_id: str
+    part: Part
+
+
+@message(name="callboard.team.Become")
+class Become(_Order):
+    """To a member of such a conversation: you have had this part in it."""
+
+    part: Part
+
+
 # Manager to member, and back
 
 
@@ -169,6 +231,7 @@ class Speak(_Order):
         inside: Turns of larger teams that this one is a part of, the outermost first.
         told: By the number of a turn that was called off: how many of `messages`, from the first, came with it already. Who
             took that turn last has heard them.
+        record: Whether answers of models and tools are noted.
     """
 
     run: str
@@ -176,6 +239,7 @@ class Speak(_Order):
     messages: list[AnyMessage]
     inside: tuple[int, ...] = ()
     told: dict[int, int] = Field(default_factory=dict)
+    record: bool = False
 
     def unheard_after(self, turn: int) -> list[AnyMessage]:
         """What is new for a member whose last turn was this one."""
@@ -212,6 +276,7 @@ class TurnFailed(_Order):
         text: Its text.
         where: Where it was raised: the name of a member, of a member's member, or of a manager.
         traceback: As text.
+        overspent: The limit that the run has reached; None: something else has failed.
     """
 
     turn: int
@@ -219,6 +284,7 @@ class TurnFailed(_Order):
     text: str
     where: str
     traceback: str = ""
+    overspent: Overspent | None = None
 
 
 @message(name="callboard.team.Forget")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from callboard.agents.task import Said, TaskResult
 from callboard.messages.events import AttemptEndedEvent
@@ -16,6 +16,9 @@ from .run_errors import error_of
 
 if TYPE_CHECKING:
     from callboard.runtime.run_reading import RunEntry
+
+
+GOES_ON: Final = "goes on with the answer, and says again what it said before"
 
 
 @dataclass(slots=True)
@@ -67,6 +70,7 @@ class RunReading:
         self._attempts: dict[tuple[int, ...], _Attempt] = {}
         self._kept: list[Said] = []
         self._asides: set[str] = set()  # ids
+        self._asking: set[tuple[int, ...]] = set()  # turns that have asked a person
 
     def show(self, shown: Shown) -> Iterator[Said]:
         """What is new in an entry."""
@@ -81,7 +85,10 @@ class RunReading:
         attempt = self._attempts.get(shown.turn)
         # guard: what a dead process has said is void
         if attempt is not None and attempt.name != shown.attempt:
-            yield AttemptEndedEvent(source=attempt.source, void_ids=sorted(attempt.ids))
+            ended = AttemptEndedEvent(source=attempt.source, void_ids=sorted(attempt.ids))
+            if shown.turn in self._asking:
+                ended.content = GOES_ON
+            yield ended
             attempt = None
         if attempt is None:
             attempt = self._attempts[shown.turn] = _Attempt(shown.attempt, shown.source)
@@ -98,6 +105,7 @@ class RunReading:
             # guard: what several attempts have written is shown once
             if message.id not in self._asides:
                 self._asides.add(message.id)
+                self._asking.add(shown.turn)
                 yield message
 
     def result(self, end: RunEnded) -> TaskResult:

@@ -7,7 +7,8 @@ from typing import Final
 from callboard.broker.buried import Buried
 from callboard.broker.encoding.remote_errors import text_of, trace_of
 
-from .errors import TeamRunError
+from .budget import Overspent, overspent_by
+from .errors import RunBudgetExceededError, TeamRunError
 from .orders import TurnFailed
 
 TRACEBACK: Final = 8000  # characters of it that are kept, the last ones
@@ -22,7 +23,18 @@ def run_error(error: BaseException, where: str) -> TeamRunError:
     """
     if isinstance(error, TeamRunError):
         return error
+    overspent = overspent_by(error)
+    if overspent is not None:
+        return budget_error(overspent, where)
     return TeamRunError(type(error).__name__, text_of(error), where, trace_of(error)[-TRACEBACK:])
+
+
+def budget_error(overspent: Overspent, where: str) -> RunBudgetExceededError:
+    """The error of a run that has used what it may."""
+    name = RunBudgetExceededError.__name__
+    return RunBudgetExceededError(
+        name, overspent.text, where, "", overspent.unit, overspent.limit, overspent.spent
+    )
 
 
 def failure_of(error: BaseException, where: str, turn: int = 0) -> TurnFailed:
@@ -34,7 +46,14 @@ def failure_of(error: BaseException, where: str, turn: int = 0) -> TurnFailed:
         text=failed.text,
         where=failed.where,
         traceback=failed.traceback,
+        overspent=_overspent(failed),
     )
+
+
+def _overspent(failed: TeamRunError) -> Overspent | None:
+    if not isinstance(failed, RunBudgetExceededError):
+        return None
+    return Overspent(unit=failed.unit, limit=failed.limit, spent=failed.spent)
 
 
 def failure_by(buried: Buried, where: str, turn: int) -> TurnFailed:
@@ -50,4 +69,6 @@ def failure_by(buried: Buried, where: str, turn: int) -> TurnFailed:
 
 def error_of(failed: TurnFailed) -> TeamRunError:
     """The error that such a message tells of."""
+    if failed.overspent is not None:
+        return budget_error(failed.overspent, failed.where)
     return TeamRunError(failed.error_type, failed.text, failed.where, failed.traceback)

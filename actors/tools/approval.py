@@ -183,7 +183,7 @@ def _question(
 ) -> Question:
     shown = json.dumps(arguments, ensure_ascii=False)
     if len(shown) > SHOWN:
-        shown = f"{shown[:SHOWN]}…"
+        shown = f"{shown[:SHOWN]}…"  # readers look for it, and then show the details
     late = Approval(approved=False, reason="nobody has answered in time")
     return Question(
         text=f"May {tool} be called with {shown}?",

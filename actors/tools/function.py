@@ -168,8 +168,8 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
             ToolConfigError: The function can't be imported by its name: a lambda, or one inside another function; or
                 `needs_approval` is more than yes or no (a ValueError).
         """
+        # guard: a tool whose calls have to be allowed is not dumped as one without
         if not isinstance(self.needs_approval, bool):
-            # guard: a tool whose calls have to be allowed is not dumped as one without
             raise ToolConfigError(
                 self.name, "its needs_approval is a function or a rule, which can't be dumped"
             )

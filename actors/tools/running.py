@@ -18,6 +18,7 @@ from callboard.errors import CannotAskError
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
 from callboard.questions import Asking, Question, Suspended
 from callboard.runtime.steps import NumberedStep, running_context
+from callboard.runtime.taping import is_played, is_taped, note, played, taping
 
 from .approval import NeedsApproval, allowed
 from .asked import AskedCall, read_call
@@ -165,6 +166,8 @@ class _Answer:
             try:
                 await self._tell(ToolEvent("started", call))
                 result = await self._result(call, step)
+                if is_taped():
+                    note("tool", _described(call), result.model_dump(mode="json"))
                 await self._tell(ToolEvent("ended", call, result=result))
             except Suspended:
                 room.is_over = True
@@ -242,11 +245,13 @@ class _Answer:
     async def _call(
         self, call: FunctionCall, asked: AskedCall, step: NumberedStep | None = None
     ) -> ToolResult:
+        if is_played():
+            return ToolResult.model_validate(played("tool", _described(call)))
         context = self.context if step is None else _context_of(step)
         key = None if step is None else step.context.idempotency_key(step.full_name)
         runtime = self.runtime or current_tool_context().runtime
         may = "" if self._needs_approval(asked.name) is None else asked.name
-        with tool_context(context, runtime=runtime, idempotency_key=key, allowed=may):
+        with tool_context(context, runtime=runtime, idempotency_key=key, allowed=may), taping(None):
             try:
                 work = partial(self._work, call, asked)
                 return await run_limited(asked.name, work, self.token, self.timeout)
@@ -307,6 +312,11 @@ class _RecorderOfCall:
         if not isinstance(self.recorder, Asking):
             raise CannotAskError("nothing records what this tool does; ask in a handler of an agent")
         return await self.recorder.ask(question, self.prefix + prefix)
+
+
+def _described(call: FunctionCall) -> dict[str, Any]:
+    """A call as a tape has it."""
+    return {"id": call.id, "name": call.name, "arguments": call.arguments}
 
 
 async def _same(value: T) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Final, Generic, TypeVar
 
@@ -12,11 +12,14 @@ from callboard.agents.task import Said, TaskResult
 from callboard.foundation.printable import one_line, printable
 from callboard.messages.events import (
     AttemptEndedEvent,
+    InputAnsweredEvent,
+    InputRequestedEvent,
     ModelClientStreamingChunkEvent,
     UserInputRequestedEvent,
 )
 from callboard.models.types import RequestUsage
 
+from .answering import Answering, Answers
 from .errors import NoResultError
 from .input_manager import UserInputManager
 from .page import Page
@@ -33,6 +36,9 @@ async def Console(  # noqa: N802 - AutoGen's name
     no_inline_images: bool = False,
     output_stats: bool = False,
     user_input_manager: UserInputManager | None = None,
+    answers: Answers | None = None,
+    by: str = "",
+    read: Callable[[], str] | None = None,
 ) -> ResultT:
     """Show a run on stdout as it goes on: who says what, calls of tools, texts while they are made.
 
@@ -45,6 +51,11 @@ async def Console(  # noqa: N802 - AutoGen's name
         no_inline_images: Don't show pictures, where the terminal can (iTerm2).
         output_stats: Show how many tokens each message used, and a summary.
         user_input_manager: Told when the run asks a person.
+        answers: Gets what is typed for questions that wait on the bus, such as approvals: the `TeamClient`, or
+            `runtime.inputs`. None: they are only shown.
+        by: Who types.
+        read: Reads a line; it may block, and "" is the end of the input. None: from stdin, if that is a terminal; else
+            questions are only shown.
 
     Returns:
         The last TaskResult or Response.
@@ -54,14 +65,15 @@ async def Console(  # noqa: N802 - AutoGen's name
         Exception: What the stream raises.
     """
     page = Page()
-    show: _Show[ResultT] = _Show(
-        page, output_stats, page.shows_images and not no_inline_images, user_input_manager
-    )
+    with_images = page.shows_images and not no_inline_images
+    answering = Answering(page, answers, by, read)
+    show: _Show[ResultT] = _Show(page, output_stats, with_images, user_input_manager, answering)
     try:
         async with aclosing(stream) as items:
             async for item in items:
                 await show.item(item)
     finally:
+        await answering.close()
         await page.end_line()
     if show.last is None:
         raise NoResultError
@@ -91,13 +103,19 @@ class _Show(Generic[ResultT]):
     """
 
     def __init__(
-        self, page: Page, has_stats: bool, with_images: bool, input_manager: UserInputManager | None
+        self,
+        page: Page,
+        has_stats: bool,
+        with_images: bool,
+        input_manager: UserInputManager | None,
+        answering: Answering,
     ) -> None:
         self.last: ResultT | None = None
         self._page = page
         self._has_stats = has_stats
         self._with_images = with_images
         self._input_manager = input_manager
+        self._answering = answering
         self._began = time.monotonic()
         self._usages: dict[str, RequestUsage] = {}  # by the messages' ids
         self._streamed: _Streamed | None = None
@@ -115,6 +133,10 @@ class _Show(Generic[ResultT]):
             await self._page.end_line()
             if self._input_manager is not None:
                 self._input_manager.notify_event_received(item.request_id)
+        elif isinstance(item, InputRequestedEvent):
+            await self._answering.asked(item)
+        elif isinstance(item, InputAnsweredEvent):
+            await self._answering.ended(item)
         elif isinstance(item, ModelClientStreamingChunkEvent):
             await self._piece(item)
         elif isinstance(item, AttemptEndedEvent):

@@ -113,6 +113,12 @@ OF_THE_NAMESPACE = (
         "`m|<name>`, a delayed message, or `k|<type>|<key>`, an agent that backs off -> when it is due, server ms",
         publisher="zadd zcount",
     ),
+    KeyKind(
+        "schedules",
+        "hash",
+        "`declared <name>` (JSON), `app <name>`, `next <name>` (due time, ms, and digest of its timetable), "
+        "`paused <name>`, `sent <name>` (ms), `count <name>`",
+    ),
     KeyKind("events", "stream", "what the runtime did, about the last 10,000: event, of, what, more"),
     KeyKind(
         "control",

@@ -27,6 +27,7 @@ SHARED = (
     "chores",
     "topics",
     "claims",
+    "schedules",
     "sending",
     "replies",
     "heads",
@@ -77,6 +78,7 @@ OPERATIONS = (
     "census",
     "measure",
     "tally",
+    "schedule",
     "repair",
 )
 

@@ -64,8 +64,8 @@ class Node:
     @property
     def cpu(self) -> float:
         """Seconds of processor time that it has used."""
-        spent = psutil.Process(self.process.pid).cpu_times()
-        return float(spent.user + spent.system)
+        times = psutil.Process(self.process.pid).cpu_times()
+        return float(times.user + times.system)
 
     def end(self) -> None:
         """Tells it to end and waits."""

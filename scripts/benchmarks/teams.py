@@ -14,8 +14,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +30,10 @@ from .site import ROOT, Node, Site
 from .team_app import NAMES, THINKING, app, canned
 
 TURNS: Final = 1000
+WINDOW: Final = 300  # turns over which processor time is measured, which is known by hundredths of a second
+EARLY, LATE = 100, TURNS - WINDOW  # the turns with which two windows begin
+MEASURED: Final = LATE + WINDOW - EARLY
+LOOKS: Final = frozenset({EARLY, EARLY + WINDOW, LATE, LATE + WINDOW})
 CONVERSATIONS: Final = 200
 TURNS_OF_SLOW: Final = 6
 AUTOGEN: Final = ROOT / ".venv-interop" / "bin" / "python"
@@ -91,14 +96,16 @@ def across_processes(site: Site) -> dict[str, float]:
     """With a bus, and four processes."""
     with _workers(site, "canned1000") as (namespace, nodes):
         started = [node.memory for node in nodes]
-        times = run(_with_client(site, namespace, _times_of_turns))
+        times, spent = run(_with_client(site, namespace, partial(_times_of_turns, site, nodes)))
         grown = max(node.memory - before for node, before in zip(nodes, started, strict=True))
-        early = statistics.median(times[20:120])
-        late = statistics.median(times[-100:])
+        early, late = (spent[turn + WINDOW] - spent[turn] for turn in (EARLY, LATE))
         sent = float(site.redis.info("stats")["total_net_input_bytes"])
         return {
             "bus, four processes: turns a second": len(times) / sum(times),
-            "bus, four processes: time of a turn, late / early": late / early,
+            "bus, four processes: processor time of a turn, ms": (spent[LATE + WINDOW] - spent[EARLY])
+            / MEASURED
+            * 1e3,
+            "bus, four processes: processor time, late / early": late / early,
             "bus, four processes: growth of the largest process, MB": grown / 1e6,
             "bus, four processes: bytes to Redis a turn": sent / TURNS,
         }
@@ -181,14 +188,20 @@ async def _with_client(
         return await work(runtime)
 
 
-async def _times_of_turns(runtime: RedisAgentRuntime) -> list[float]:
-    last, times = time.perf_counter(), []
+async def _times_of_turns(
+    site: Site, nodes: Sequence[Node], runtime: RedisAgentRuntime
+) -> tuple[list[float], dict[int, float]]:
+    """How long each turn took; and the processor time of everybody so far, in seconds, at some turns."""
+    last, times, spent = time.perf_counter(), [], {}
     async for item in TeamClient(runtime, "canned1000").run_stream(task="go"):
         if isinstance(item, TextMessage):
             now = time.perf_counter()
             times.append(now - last)
             last = now
-    return times[1:]  # without the task
+            if len(times) in LOOKS:
+                spent[len(times)] = time.process_time() + site.cpu() + sum(node.cpu for node in nodes)
+                last = time.perf_counter()
+    return times[1:], spent  # without the task
 
 
 def _check(conversation: str, result: TaskResult) -> None:

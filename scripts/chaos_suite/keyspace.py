@@ -17,7 +17,7 @@ Rule = Literal["stays", "expires", "goes"]
 # stays: bounded, or the user's own. expires: has a TTL. goes: is removed when its work is done.
 KINDS: Final[tuple[tuple[str, Rule], ...]] = (
     (r"clock|epoch|topics|prefixes|types|config|workers|beats|events|control|accepts", "stays"),
-    (r"grown|runs", "stays"),
+    (r"grown|runs|schedules", "stays"),
     (r"chores", "goes"),
     (r"paused|cancelled", "stays"),  # until it is resumed; as long as requests may wait
     (r"(topic|inbox|dead|streams|fresh|bell|cursor|stats):[^:]+", "stays"),

@@ -8,6 +8,7 @@ from callboard.broker.errors import FencedError
 from callboard.broker.inputs import Asked, InputStatus
 from callboard.broker.outcome import Commit, DeadLetter, Retry
 from callboard.broker.redis.client.inputs import Refusal
+from callboard.broker.redis.operations.inspect import overview
 from callboard.broker.redis.operations.repair import find, repair
 from callboard.broker.runs import RunEvent, RunWrite
 from tests.helpers.asking import AskingFixture
@@ -30,6 +31,7 @@ async def test_who_waits_keeps_its_place_and_goes_on_with_the_answer(driver: Ser
     again, *behind = await scene.worker.take()
     assert [one.envelope.body for one in (again, *behind)] == [b"1", b"2", b"3"]
     assert again.attempt == 1
+    assert again.tries, "what expires before it is begun would be dropped"
     assert await scene.ask(again) == Asked(InputStatus.ANSWERED, '"yes"', None, "")
     await scene.end(again, Commit(once_of=again.envelope.id))
     await scene.worker.finish_all()
@@ -143,6 +145,17 @@ async def test_a_cancelled_message_is_given_to_a_worker_at_once(driver: ServerDr
     assert await scene.taken() == ["1"]
 
 
+async def test_a_message_that_was_cancelled_while_its_handler_ended_does_not_wait(
+    driver: ServerDriver,
+) -> None:
+    scene = await AskingFixture.begin(driver, "1")
+    (first,) = await scene.worker.take()
+    await scene.ask(first)
+    assert await driver.run("control", "cancel", first.envelope.id, 9_000_000_000_000) == 1
+    await scene.suspend(first, "1-q")
+    assert await scene.taken() == ["1"]
+
+
 @pytest.mark.parametrize("ending", ["commit", "dead letter"])
 async def test_a_question_that_nobody_waits_for_is_withdrawn(driver: ServerDriver, ending: str) -> None:
     scene = await AskingFixture.begin(driver, "1")
@@ -194,10 +207,24 @@ async def test_who_waits_is_no_work_left_and_nothing_to_repair(driver: ServerDri
     await scene.suspend(first, "1-q")
     assert (await driver.transport.idle())[:3] == (0, 0, 0)
     assert await find(driver.transport) == ()
+    view = await overview(driver.transport)
+    assert (view.totals.suspended, view.totals.backing_off, view.totals.waiting) == (1, 0, 2)
     await driver.command("DEL", "suspended:asker")
     assert (await driver.transport.idle())[1] == 1
     await repair(driver.transport)
     assert await scene.taken() == ["1", "2"]
+
+
+async def test_what_is_said_to_wait_and_does_not_is_repaired(driver: ServerDriver) -> None:
+    scene = await AskingFixture.begin(driver, "1")
+    await scene.worker.take()
+    await driver.command("HSET", "suspended:asker", "a", "1")
+    (fault,) = await find(driver.transport)
+    assert (fault.kind, fault.names[:2]) == ("key", ("asker", "a"))
+    await repair(driver.transport)
+    assert await find(driver.transport) == ()
+    await scene.worker.finish_all()
+    await driver.check_empty("asker")
 
 
 async def test_a_failure_after_an_answer_is_tried_again_and_counted(driver: ServerDriver) -> None:

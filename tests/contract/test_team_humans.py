@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from callboard import InputAnsweredError, InputValueError, NotAllowedToAnswerError
-from callboard.agents import AssistantAgent, TaskResult, UserProxyAgent
+from callboard.agents import AnswerGuardrail, Asks, AssistantAgent, TaskResult, UserProxyAgent
+from callboard.groupchat import ConversableAgent, GroupChat, GroupChatManager
 from callboard.inputs import InputRequest
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResultMessage, LLMMessage
 from callboard.messages import InputAnsweredEvent, InputRequestedEvent, ToolCallExecutionEvent
 from callboard.models import ReplayChatCompletionClient
 from callboard.models.replay import Answer
 from callboard.runtime.runtime import RedisAgentRuntime
-from callboard.teams import RoundRobinGroupChat
+from callboard.teams import RoundRobinGroupChat, list_runs
 from callboard.teams.client import TeamClient
 from callboard.tools import ApprovalRule, FunctionTool
 from tests.helpers.chat import texts
@@ -164,6 +165,7 @@ async def test_a_member_of_a_nested_team_asks_in_the_outermost_run(runtime: Redi
     async with under_way(team) as shown:
         (question,) = await asked(client, 1)
         assert (await client.status()).state == "input_required"
+        assert [(run.team, run.state) for run in await list_runs(runtime)] == [("cafe", "input_required")]
         await client.answer(question.id, "Tea.")
     (event,) = of(shown, InputRequestedEvent)
     assert (event.source, event.request_id) == ("guest", question.id)
@@ -179,3 +181,37 @@ async def test_a_run_that_is_aborted_withdraws_its_questions(runtime: RedisAgent
     with pytest.raises(asyncio.CancelledError):
         await running
     assert await asked(client, 0) == []
+
+
+async def test_a_guardrail_has_a_person_decide(runtime: RedisAgentRuntime) -> None:
+    asks = AnswerGuardrail(lambda answer: Asks(f"May I say {answer.to_text()!r}?"))
+    model = ReplayChatCompletionClient(["Go away.", "Please leave."])
+    member = AssistantAgent("host", model, guardrails=[asks])
+    team = RoundRobinGroupChat([member], name="door", max_turns=1, runtime=runtime)
+    client = team.on(runtime)
+    async with under_way(team) as shown:
+        (first,) = await asked(client, 1)
+        assert first.question == "May I say 'Go away.'?"
+        with pytest.raises(InputValueError):
+            await client.answer(first.id, {"approved": True, "arguments": {}})
+        await client.answer(first.id, "no: be polite")
+
+        async def is_another_one() -> bool:
+            return [one.question for one in await client.questions()] == ["May I say 'Please leave.'?"]
+
+        await eventually(is_another_one)
+        await client.answer((await client.questions())[0].id, True)
+    assert texts(of(shown, TaskResult)[0])[-1] == "Please leave."
+
+
+async def test_a_person_behind_an_agent_of_a_group_chat(runtime: RedisAgentRuntime) -> None:
+    guest = ConversableAgent("guest", human_input_mode="ALWAYS", silent=True)
+    bot = ConversableAgent("bot", human_input_mode="NEVER", silent=True, default_auto_reply="Beep.")
+    chat = GroupChat([bot, guest], max_round=3, speaker_selection_method="round_robin")
+    team = GroupChatManager(chat, name="chat", silent=True).team(runtime=runtime)
+    running = asyncio.ensure_future(team.run(task="go"))
+    client = team.on(runtime)
+    (question,) = await asked(client, 1)
+    assert question.details == {"kind": "user_input", "agent": "guest"}
+    await client.answer(question.id, "hello")
+    assert "hello" in texts(await running)

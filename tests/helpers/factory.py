@@ -1,4 +1,4 @@
-"""Seed 004's listing with our imports: A splits, B does, C compiles, D reviews, three times; and what tests have to see of it.
+"""Seed 004's listing with our imports: A splits, B does, C compiles, D reviews, three times; and what tests see of it.
 
 `callboard worker tests.helpers.factory:app --type AgentB` runs one of its roles in a process of its own.
 """

@@ -11,6 +11,7 @@ STREAMS = "contract/test_runtime_run_streams.py::"
 WRITES = "contract/test_run_writes.py::"
 READER = "unit/broker/redis/client/test_run_reader.py::"
 INTERRUPT = "contract/test_runtime_interrupt.py::"
+SCHEDULES = "contract/test_runtime_schedules.py::"
 TELLS = "contract/test_buried_tells.py::"
 
 RUN_MUTATIONS: Final = (
@@ -69,6 +70,46 @@ RUN_MUTATIONS: Final = (
         "a reader that lost its connection looks for its place",
         removed,
         (f"{READER}test_after_a_lost_connection_it_looks_for_its_place",),
+        quick=False,
+    ),
+    Mutation(
+        "a run that begins is nowhere to be found",
+        "a run that begins is listed",
+        never,
+        (f"{STREAMS}test_runs_are_listed_the_newest_first{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "the list of runs grows for ever",
+        "the list of runs forgets those that are gone",
+        removed,
+        (f"{STREAMS}test_runs_whose_streams_went_by_themselves_leave_the_list{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "an entry that was added by hand keeps a run from being written",
+        "an entry that a person added to a run stops nobody",
+        never,
+        (f"{STREAMS}test_an_entry_that_no_event_can_follow_stops_neither_writers_nor_readers{ON}",),
+    ),
+    Mutation(
+        "a firing does not ask whether it was there before",
+        "each due time fires once",
+        never,
+        (f"{SCHEDULES}test_what_is_not_due_as_a_process_believes_is_not_sent{ON}",),
+    ),
+    Mutation(
+        "a schedule fires although it is paused",
+        "what is paused fires nothing",
+        never,
+        (f"{SCHEDULES}test_what_is_not_due_as_a_process_believes_is_not_sent{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a process that starts forgets what fell due before",
+        "a process that starts does not set the clock of a schedule back",
+        never,
+        (f"{SCHEDULES}test_what_was_missed_is_made_up_for_as_was_said{ON}",),
         quick=False,
     ),
     Mutation(

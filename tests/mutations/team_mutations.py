@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from .change import becomes, when
+from .change import always, becomes, never, removed, when
 from .mutation import ON, Mutation
 
+APPROVAL = "unit/actors/tools/test_approval.py::"
+RUNNING = "unit/actors/tools/test_running.py::"
 TEAMS = "contract/test_teams.py::"
 GOES_ON = f"{TEAMS}test_a_conversation_goes_on_in_a_process_that_has_been_in_it_before{ON}"
 
@@ -42,6 +44,12 @@ TEAM_MUTATIONS: Final = (
         (f"contract/test_teams_attacked.py::test_what_a_cancelled_turn_heard_is_not_heard_again{ON}",),
     ),
     Mutation(
+        "a run has no limits",
+        "a run's limits are there before its first request",
+        removed,
+        (f"contract/test_team_budgets.py::test_no_request_exceeds_the_tokens_and_what_was_said_is_kept{ON}",),
+    ),
+    Mutation(
         "a turn fails with any dead letter of its member",
         "a turn fails with its own dead letter only",
         when("speaking is not None"),
@@ -55,5 +63,59 @@ TEAM_MUTATIONS: Final = (
             "unit/actors/teams/test_reading.py::test_another_attempt_makes_the_first_void",
             "unit/actors/teams/test_reading.py::test_another_attempt_without_drafts_makes_the_first_void",
         ),
+    ),
+    Mutation(
+        "a call is made although the rule that says who allows it has failed",
+        "a call is not made where it is not known whether it has to be allowed",
+        becomes("applies = False"),
+        (f"{APPROVAL}test_where_the_function_fails_nothing_runs",),
+    ),
+    Mutation(
+        "a call runs with the arguments of the model although a person wrote others",
+        "what runs is what a person was shown, or wrote",
+        becomes("return asked"),
+        (f"{APPROVAL}test_edited_arguments_run_and_are_checked",),
+    ),
+    Mutation(
+        "a tool is called past the person who has to allow it",
+        "a tool whose calls have to be allowed is called by nobody who has not asked",
+        never,
+        (f"{APPROVAL}test_no_call_passes_beside_the_question",),
+    ),
+    Mutation(
+        "a dump forgets that calls have to be allowed",
+        "a tool whose calls have to be allowed is not dumped as one without",
+        never,
+        (f"{APPROVAL}test_a_dump_keeps_what_has_to_be_allowed",),
+        quick=False,
+    ),
+    Mutation(
+        "a dump of an assistant forgets that calls have to be allowed",
+        "calls that have to be allowed are not dumped as calls that need not",
+        never,
+        ("unit/actors/agents/assistant/test_config.py::test_what_a_person_has_to_allow_is_in_the_dump",),
+        quick=False,
+    ),
+    Mutation(
+        "a slip in the name of a tool lets its calls pass",
+        "a slip in a name does not let calls pass that a person has to allow",
+        never,
+        (
+            "unit/actors/agents/assistant/test_settings.py::test_a_person_allows_calls_of_tools_that_there_are",
+        ),
+        quick=False,
+    ),
+    Mutation(
+        "a function asks a person in every attempt",
+        "a function asks a person once, whatever becomes of this process",
+        becomes("said = await ask()"),
+        (f"{RUNNING}test_a_person_decides_about_an_unknown_outcome_after_each_crash",),
+        quick=False,
+    ),
+    Mutation(
+        "a question is shown with every attempt",
+        "what several attempts have written is shown once",
+        always,
+        ("unit/actors/teams/test_reading.py::test_a_question_is_shown_once_and_makes_nothing_void",),
     ),
 )

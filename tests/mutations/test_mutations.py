@@ -14,6 +14,7 @@ import pytest
 from tests.helpers.lua import compile_lua
 
 from .agent_mutations import AGENT_MUTATIONS
+from .ask_mutations import ASK_MUTATIONS
 from .bounds_mutations import BOUNDS_MUTATIONS
 from .commit_mutations import COMMIT_MUTATIONS
 from .guard import guards
@@ -21,6 +22,7 @@ from .limits_mutations import LIMITS_MUTATIONS
 from .log_mutations import LOG_MUTATIONS
 from .mutation import ROOT, Mutation, Verdict, Workplace
 from .python_mutations import PYTHON_MUTATIONS
+from .role_mutations import ROLE_MUTATIONS
 from .run_mutations import RUN_MUTATIONS
 from .subscription_mutations import SUBSCRIPTION_MUTATIONS
 from .team_mutations import TEAM_MUTATIONS
@@ -37,6 +39,8 @@ ALL = (
     *AGENT_MUTATIONS,
     *RUN_MUTATIONS,
     *TEAM_MUTATIONS,
+    *ROLE_MUTATIONS,
+    *ASK_MUTATIONS,
 )
 QUICK = [mutation for mutation in ALL if mutation.quick]
 SAMPLE = QUICK[::4]  # always the same; `scripts/proof --mutations` tries all

@@ -8,11 +8,11 @@ from typing import Final
 from callboard.agents.errors import NobodyToAskError
 from callboard.asking import Question, ask_person, can_ask
 from callboard.runtime.steps import NumberedStep, running_context
+from callboard.tools.answers import CONSENT
 from callboard.tools.approval import Consent
 
 from .verdicts import Asks, Decision, Passed, Refused
 
-KIND: Final = "guardrail"
 DIGITS: Final = 32  # of the hash of a question
 
 
@@ -35,7 +35,7 @@ async def decided_by_person(agent: str, asks: Asks) -> Decision:
         text=asks.question,
         name="guardrail" if step is None else step.full_name,
         answer_type=Consent,
-        details={"kind": KIND, "agent": agent},
+        details={"kind": CONSENT, "agent": agent},
     )
     answer = await ask_person(question, context)
     return Passed() if answer.approved else Refused(answer.reason or "A person has refused it.")

@@ -31,13 +31,14 @@ COMMANDS: Mapping[str, str] = {
     "acl": "acl",
     "demo": "demo",
     "runs": "runs",
+    "schedules": "schedules",
     "dead": "dead",
     "memory": "memory",
     "server": "server",
 }
 """The module of each command, in the order of the help."""
 
-GROUPS = ("runs", "dead", "memory", "server")
+GROUPS = ("runs", "schedules", "dead", "memory", "server")
 """Those of them that are groups of commands."""
 
 

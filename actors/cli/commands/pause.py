@@ -26,19 +26,33 @@ Topics = Annotated[
 ]
 
 
-def pause(names: Names = None, topic: Topics = None, url: Url = None, namespace: Namespace = None) -> None:
+def pause(
+    names: Names = None,
+    topic: Topics = None,
+    now: Annotated[
+        bool,
+        typer.Option(
+            "--now", help="Interrupt what runs as well; it begins again after `resume`. Not for topics."
+        ),
+    ] = False,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
     """Pause agent types, single agents, or topics.
 
-    Running handlers finish; messages are kept, and handled in their order after `callboard resume`. It holds for every
-    worker, also for those that start later. `callboard status` shows what is paused.
+    Running handlers finish; with --now they are interrupted, nothing of them is committed, and they begin again later, where
+    results that `ctx.once` recorded are not made again. Messages are kept, and handled in their order after `callboard
+    resume`. It holds for every worker, also for those that start later. `callboard status` shows what is paused.
 
       callboard pause counting:app counter
       callboard pause counting:app counter/ada --topic visits
-      callboard pause --namespace counting counter
+      callboard pause --namespace counting counter --now
 
     Exit codes: 0 paused, 2 wrong use, or one of them does not exist: then nothing is paused; 3 no server.
     """
-    _act(names or [], topic or [], url, namespace, is_pause=True)
+    if now and topic:
+        bad_use("--now is for agents: give it without --topic")
+    _act(names or [], topic or [], url, namespace, is_pause=True, now=now)
 
 
 def resume(names: Names = None, topic: Topics = None, url: Url = None, namespace: Namespace = None) -> None:
@@ -52,7 +66,15 @@ def resume(names: Names = None, topic: Topics = None, url: Url = None, namespace
     _act(names or [], topic or [], url, namespace, is_pause=False)
 
 
-def _act(names: list[str], topics: list[str], url: str | None, namespace: str | None, is_pause: bool) -> None:
+def _act(
+    names: list[str],
+    topics: list[str],
+    url: str | None,
+    namespace: str | None,
+    *,
+    is_pause: bool,
+    now: bool = False,
+) -> None:
     target, agents = split_names(names)
     if not agents and not topics:
         bad_use("say what: an agent type, an agent as TYPE/KEY, or --topic TOPIC")
@@ -62,7 +84,7 @@ def _act(names: list[str], topics: list[str], url: str | None, namespace: str | 
             if is_pause:
                 await _check(transport, agents, topics)
             for name in agents:
-                _tell(name, await _agent(transport, name, is_pause), is_pause)
+                _tell(name, await _agent(transport, name, is_pause, now), is_pause)
             for topic in topics:
                 _tell(f"topic {topic}", await _topic(transport, topic, is_pause), is_pause)
 
@@ -77,12 +99,11 @@ async def _check(transport: RedisTransport, agents: list[str], topics: list[str]
         await check_topic(transport, topic)
 
 
-async def _agent(transport: RedisTransport, name: str, is_pause: bool) -> bool:
+async def _agent(transport: RedisTransport, name: str, is_pause: bool, now: bool) -> bool:
     from callboard.broker import AgentId
 
-    control = control_of(transport)
-    order = control.pause if is_pause else control.resume
-    changed = await order(AgentId.from_str(name) if "/" in name else name)
+    control, what = control_of(transport), AgentId.from_str(name) if "/" in name else name
+    changed = await (control.pause(what, now=now) if is_pause else control.resume(what))
     if not changed:
         await check_type(transport, name.partition("/")[0])
     return changed

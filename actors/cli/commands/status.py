@@ -99,6 +99,8 @@ def show(view: Overview) -> None:
     for pause in view.paused:
         by = f" by {pause.by}" if pause.by else ""
         say_text(f"paused: {pause.kind} {pause.name}, {ago(pause.since, view.at)} ago{by}")
+    if view.totals.suspended:
+        say_text(f"agents that wait for an answer: {view.totals.suspended}")
     if view.timers:
         backing_off = view.totals.backing_off
         say_text(f"delayed messages: {view.delayed}; agents that back off: {backing_off}{_next_due(view)}")

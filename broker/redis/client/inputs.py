@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from callboard.broker.envelope import Fence
 from callboard.broker.errors import FencedError
@@ -14,8 +14,6 @@ from callboard.broker.runs import RunWrite
 from .commits import write_values
 from .connection import Link
 from .nested import NO_FENCE
-
-PAGE: Final = 200  # questions that are read with one command
 
 
 class Refusal(NamedTuple):

@@ -85,7 +85,7 @@ class RunReader:
         if not answer:
             self._in_doubt = wait
             return [] if wait else None
-        # guard: what a person added with another kind of id is no event, and stops no reader
+        # What a person added has another kind of id, and no place among the numbers of events.
         records = [record_of(raw) for raw in answer[0][1] if raw[0].startswith(OWN)]
         if not records:
             return await self._wait_for_writer(wait)

@@ -29,6 +29,7 @@ local function ask()
     call('ZADD', P .. 'inputs', next_place(), id)
     if ARGV[behind] then write_run(behind) end
   end
+  -- guard: what was recorded outlasts a wait
   call('PEXPIRE', record, FOR_LONG)
   local status = status_of(id)
   local known = call('HMGET', key, 'answer', 'expires', 'default')

@@ -3,7 +3,8 @@
 --
 -- ARGV: nothing
 -- Returns {server ms, timers, next due ms or '', types, workers}
---   types: for each {type, settings, parked, resets, keys held, keys waiting, ready, suspects, letters, stats, newer}; parked,
+--   types: for each {type, settings, parked, resets, keys held, keys waiting, ready, suspects, letters, stats, newer,
+--   suspended}; parked,
 --   held and waiting are -1 where there are too many agents to be counted here
 --   workers: for each {worker, lease deadline (ms), fields of worker:<worker>, entries held}
 
@@ -22,11 +23,12 @@ local function agent_type_facts(agent_type, settings)
     for _, worker in ipairs(call('HVALS', P .. 'busy:' .. agent_type)) do
       if worker == '' then waiting = waiting + 1 else held = held + 1 end
     end
-    waiting = waiting - call('HLEN', P .. 'shelved:' .. agent_type)
+    waiting = waiting - call('HLEN', P .. 'shelved:' .. agent_type) - call('HLEN', P .. 'suspended:' .. agent_type)
   end
   return { agent_type, settings, parked, call('XLEN', P .. 'urgent:' .. agent_type), held, waiting, call('LLEN', P .. 'ready:' .. agent_type),
     call('LLEN', P .. 'suspects:' .. agent_type), call('XLEN', P .. 'dead:' .. agent_type),
-    call('HGETALL', P .. 'stats:' .. agent_type), call('ZCARD', P .. 'newer:' .. agent_type) }
+    call('HGETALL', P .. 'stats:' .. agent_type), call('ZCARD', P .. 'newer:' .. agent_type),
+    call('HLEN', P .. 'suspended:' .. agent_type) }
 end
 
 local function census()

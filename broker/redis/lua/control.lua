@@ -19,11 +19,13 @@ end
 
 -- What waits for an answer is given to a worker, which finds it cancelled.
 local function wake_for(message)
+  if call('EXISTS', P .. 'inputs') == 0 then return end
   for _, agent_type in ipairs(call('HKEYS', P .. 'types')) do
     for _, field in ipairs(call('HKEYS', P .. 'once:' .. agent_type .. ':' .. message)) do
       local id = string.sub(field, 1, 1) == '?' and call('HGET', P .. 'once:' .. agent_type .. ':' .. message, field)
+      local key = id and call('HGET', P .. 'input:' .. id, 'key') or ''
       -- guard: a message that waits for an answer can be cancelled
-      if id then go_on(agent_type, call('HGET', P .. 'input:' .. id, 'key') or '') end
+      if call('HGET', P .. 'suspended:' .. agent_type, key) == message then go_on(agent_type, key) end
     end
   end
 end

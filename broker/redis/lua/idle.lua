@@ -41,8 +41,8 @@ local function idle()
   table.sort(types)
   for _, agent_type in ipairs(types) do
     -- What waits for a person is nothing left to do now.
-    pending = pending + call('HLEN', P .. 'busy:' .. agent_type) + call('ZCARD', P .. 'early:' .. agent_type)
-      - call('HLEN', P .. 'suspended:' .. agent_type)
+    local busy = call('HLEN', P .. 'busy:' .. agent_type) - call('HLEN', P .. 'suspended:' .. agent_type)
+    pending = pending + math.max(0, busy) + call('ZCARD', P .. 'early:' .. agent_type)
   end
   local unread, place = count_unread(types, ARGV[1] or '')
   local due = call('ZCOUNT', P .. 'timers', '-inf', now_as_text())

@@ -63,12 +63,13 @@ __all__ = [
 AT_ONCE = 200  # streams measured in one call
 PARKED_AT_ONCE = 1000  # parked entries in one answer
 TIMERS_AT_ONCE = 1000  # timers in one answer
-STREAMS = 11  # place of the streams among the facts of a type
+STREAMS = 12  # place of the streams among the facts of a type
 SUMS = (
     "running",
     "held",
     "parked",
     "backing_off",
+    "suspended",
     "done",
     "retried",
     "dead",
@@ -146,7 +147,8 @@ async def _counted(transport: RedisTransport, facts: Sequence[Any]) -> list[Any]
         busy = (await pages(transport, "HSCAN", f"busy:{of_type}"))[1::2]
         shelved = await transport.admin.command("HLEN", transport.keys.of(f"shelved:{of_type}"))
         held = sum(worker != b"" for worker in busy)
-        waits = len(busy) - held - shelved
+        suspended = rest[-1]
+        waits = len(busy) - held - shelved - suspended
         parked = sum(int(count) for count in (await pages(transport, "HSCAN", f"parked:{of_type}"))[1::2])
     streams = await pages(transport, "SSCAN", f"streams:{of_type}")
     return [name, settings, parked, resets, held, waits, *rest, streams]
@@ -222,7 +224,7 @@ def _agent_type(
 ) -> AgentTypeView:
     name = facts[0].decode()
     parked, resets, held, waits, ready, suspects, letters = facts[2:9]
-    newer = facts[10]
+    newer, suspended = facts[10:12]
     stats = {field: int(value) for field, value in fields_of(facts[9]).items()}
     unfinished = outstanding(groups)
     # A heartbeat is up to a second old: what has ended since does not run.
@@ -238,6 +240,7 @@ def _agent_type(
         held=held,
         parked=parked,
         backing_off=max(0, waits - ready - suspects - newer),
+        suspended=suspended,
         done=stats.get("done", 0),
         retried=stats.get("retried", 0),
         dead=letters,

@@ -18,6 +18,7 @@ class AgentTypeView:
         held: agents that a worker holds, running or next in line.
         parked: entries behind a busy key (part of `waiting`).
         backing_off: agents that wait for their next attempt.
+        suspended: agents whose handler waits for an answer (`ctx.ask`).
         done: messages handled since the namespace was made.
         retried: attempts that failed and were followed by another.
         dead: dead letters that are there now.
@@ -37,6 +38,7 @@ class AgentTypeView:
     held: int
     parked: int
     backing_off: int
+    suspended: int
     done: int
     retried: int
     dead: int
@@ -142,6 +144,7 @@ class Totals:
     held: int
     parked: int
     backing_off: int
+    suspended: int
     done: int
     retried: int
     dead: int

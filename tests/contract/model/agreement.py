@@ -15,6 +15,7 @@ Held = Mapping[str, Mapping[str, Sequence[Delivery]]]  # by worker and agent key
 def check(reference: Reference, held: Held, photo: Photo) -> None:
     """Raises AssertionError where they differ."""
     _check_work(reference, held, photo)
+    _check_questions(reference, photo)
     _check_effects(reference, photo)
     _check_entries(reference, photo)
 
@@ -37,7 +38,7 @@ def _check_work(reference: Reference, held: Held, photo: Photo) -> None:
         assert photo.hash(f"own:{worker}") == expected
     assert photo.sets.get("cancelled", set()) == reference.cancelled
     lines = [line.split(" ") for line in photo.hash(f"tries:{AGENT_TYPE}").values()]
-    tried = {*reference.attempts, *reference.deaths}
+    tried = {*reference.attempts, *reference.deaths, *reference.questions.waited}
     assert sorted((int(line[0]), int(line[2])) for line in lines) == sorted(
         (reference.attempts.get(one, 0), reference.deaths.get(one, 0)) for one in tried
     )
@@ -45,6 +46,14 @@ def _check_work(reference: Reference, held: Held, photo: Photo) -> None:
     shown = {name: f"m|{message}" for message, name in delayed.items()}
     assert {shown.get(member, member) for member in photo.sets.get("timers", set())} == reference.waits()
     assert {f"m|{message}" for message in delayed} == set(reference.timers)
+
+
+def _check_questions(reference: Reference, photo: Photo) -> None:
+    questions = reference.questions
+    assert photo.hash(f"suspended:{AGENT_TYPE}") == questions.suspended
+    assert photo.sets.get("inputs", set()) == set(questions.open())
+    status = {one: fields["status"].decode() for one, fields in photo.starting_with("input:").items()}
+    assert status == questions.status
 
 
 def _check_effects(reference: Reference, photo: Photo) -> None:

@@ -129,7 +129,7 @@ class Explorer:
             raise FoundError(list(self._path), error) from error
 
 
-TIMES = ("at", "first", "last", "worker", "entry")  # fields that differ from run to run
+TIMES = ("at", "asked", "first", "last", "worker", "entry")  # fields that differ from run to run
 PASSING = (
     "stats:",
     "worker:",

@@ -23,7 +23,7 @@ PAUSED = (
     ("type", AGENT_TYPE),
 )
 CHOICE = st.integers(0, 1000)  # one of what is there, by its number
-HOWS: st.SearchStrategy[How] = st.sampled_from(("C", "C", "C", "C", "D", "R", "L"))
+HOWS: st.SearchStrategy[How] = st.sampled_from(("C", "C", "C", "C", "D", "R", "L", "U"))
 OUTGOING = st.lists(st.sampled_from(["effect", "order", "later", "named"]), max_size=3)
 
 
@@ -118,10 +118,12 @@ class Delivering(RuleBasedStateMachine):
         endings: list[Ending] = []
         for delivery in hand.held[key][: data.draw(st.integers(1, 3), "how many")]:
             how: How = data.draw(HOWS, "how")
+            if how == "U" and not self.world.reference.questions.of(delivery.envelope.id):
+                how = "L"
             endings.append(Ending(how))
             if how == "C":
                 endings[-1] = self._commit(data, delivery.envelope.id, key)
-            elif how in "RL":
+            elif how in "RLU":
                 break
         return endings
 
@@ -144,6 +146,21 @@ class Delivering(RuleBasedStateMachine):
         hand = self.sure(choice)
         if hand is not None and key in hand.held:
             self.world.send_now(hand, key, name)
+
+    @rule(choice=CHOICE, name=st.sampled_from(["q", "r"]), key=st.sampled_from(KEYS), waits=st.booleans())
+    def ask_a_person(self, choice: int, name: str, key: str, waits: bool) -> None:
+        """Mostly the handler has nothing else to do then."""
+        hand = self.sure(choice)
+        if hand is not None and key in hand.held:
+            self.world.ask(hand, key, name)
+            if waits:
+                self.world.turn(hand, {key: [Ending("U")]}, count=2)
+
+    @rule(choice=CHOICE)
+    def answer(self, choice: int) -> None:
+        questions = self.world.reference.questions.status
+        if questions:
+            self.world.answer(sorted(questions)[choice % len(questions)])
 
     @rule(choice=CHOICE)
     def resync(self, choice: int) -> None:

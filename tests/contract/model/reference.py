@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 from callboard.broker.envelope import Fence
 
+from .questions import Questions
+
 AGENT_TYPE = "counter"
 RUN = "work"
 EFFECTS = "topic:effects"  # nobody subscribes: what commits sent stays there in its order
 
-How = Literal["C", "D", "R", "L"]
+How = Literal["C", "D", "R", "L", "U"]
 
 
 class Item(NamedTuple):
@@ -45,7 +47,7 @@ class Sent(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """How the handling of a message ended: committed, dead letter, to be tried again, released."""
+    """How the handling of a message ended: committed, dead letter, to be tried again, released, to wait for an answer."""
 
     how: How
     state: bytes | None = None
@@ -92,6 +94,7 @@ class Reference:
         deaths: how often a worker died that held a message among others.
         resting: keys that back off after a failure.
         timers, ripe: messages that are due later; timers whose time has come.
+        questions: what handlers asked, and who waits for an answer.
         seen: idempotency ids.
         cancelled: requests of which nothing may happen any more.
         paused: `<kind> <name>` of what is paused.
@@ -111,6 +114,7 @@ class Reference:
         self.attempts: dict[str, int] = {}
         self.deaths: dict[str, int] = {}
         self.resting: set[str] = set()
+        self.questions = Questions()
         self.timers: dict[str, Item] = {}
         self.ripe: set[str] = set()
         self.seen: set[str] = set()
@@ -135,6 +139,7 @@ class Reference:
         made.resting, made.deaths = set(self.resting), dict(self.deaths)
         made.timers, made.ripe, made.seen = dict(self.timers), set(self.ripe), set(self.seen)
         made.cancelled, made.paused = set(self.cancelled), set(self.paused)
+        made.questions = self.questions.copy()
         assert self.audit is None
         made.effects, made.replies, made.letters = list(self.effects), list(self.replies), list(self.letters)
         made.events = list(self.events)
@@ -187,6 +192,7 @@ class Reference:
         """A worker was given a message: the next one of a key that nobody else holds."""
         assert self.holder.setdefault(key, worker) == worker, f"{key} is held by {self.holder[key]}"
         assert key not in self.resting, f"{key} backs off"
+        assert key not in self.questions.suspended, f"{key} waits for an answer"
         place = self.count.get(key, 0)
         queue = self.queues[key]
         assert place < len(queue), f"{id} of {key} is not to be done"
@@ -220,6 +226,9 @@ class Reference:
             self.deaths.pop(item.id, None)
             self.resting.add(key)
             self.counters["retried"] += 1
+        elif ending.how == "U":
+            self.deaths.pop(item.id, None)
+            self.questions.wait(key, item.id, item.id in self.cancelled)
         else:
             self.counters["released"] += 1
         self.count[key] -= 1
@@ -231,7 +240,9 @@ class Reference:
 
     def _commit(self, worker: str, item: Item, ending: Ending) -> None:
         self.counters["done"] += 1
-        for name in self.once.pop(item.id, {}):
+        names = self.once.pop(item.id, {})
+        self.questions.leave(item.id, names)
+        for name in names:
             self.calls.pop(name[1:], None)
         if item.asked and item.id in self.cancelled:
             return
@@ -249,6 +260,9 @@ class Reference:
                 self._send(sent)
 
     def _bury(self, item: Item, reason: str, attempts: int) -> None:
+        names = self.once.get(item.id, {})
+        for name in self.questions.leave(item.id, names):
+            del names[name]
         self.letters.append(Letter(item, reason, attempts))
         self.counters["dead"] += 1
 

@@ -26,6 +26,8 @@ class Bounds:
         pauses: pauses of a topic; each ends again.
         groups: consumer groups of a topic that somebody destroys.
         changes: times that another agent type ends its subscription, or makes it again.
+        asks: questions of handlers.
+        waits: handlings that end to wait for an answer.
         limit: attempts before a message is a dead letter.
     """
 
@@ -41,6 +43,8 @@ class Bounds:
     pauses: int = 0
     groups: int = 0
     changes: int = 0
+    asks: int = 0
+    waits: int = 0
     limit: int = 3
 
     def spend(self, what: str) -> Bounds:
@@ -139,6 +143,15 @@ class Schedule:
             for letter, cost in (("R", "retries"), ("D", "letters"), ("L", "releases")):
                 if getattr(self.bounds, cost):
                     yield Move("finish", number, key, letter + "at", cost)
+            yield from self._questions(number, key, hand)
+
+    def _questions(self, number: int, key: str, hand: Hand) -> Iterator[Move]:
+        if self.bounds.asks:
+            yield Move("ask", number, key, cost="asks")
+        if self.bounds.waits and self.world.reference.questions.of(hand.held[key][0].envelope.id):
+            yield Move("finish", number, key, "Uat", "waits")
+            if self.bounds.losses:
+                yield Move("finish", number, key, "Uatx", "losses")
 
     def _orders(self) -> Iterator[Move]:
         """What others do to the namespace, and what another type does."""
@@ -146,6 +159,8 @@ class Schedule:
             yield Move("resume")
         elif self.bounds.pauses:
             yield Move("pause", cost="pauses")
+        if self.world.reference.questions.open():
+            yield Move("answer")
         if self.bounds.groups:
             yield Move("lose_group", cost="groups")
         if self.world.auditing is not None:
@@ -213,7 +228,13 @@ class Schedule:
             return Ending(
                 "C", message_id.encode(), (Sent(Item(f"{message_id}.1", move.key, EFFECTS)),), "asker"
             )
-        return {"R": Ending("R"), "D": Ending("D"), "L": Ending("L")}[move.how[0]]
+        return {"R": Ending("R"), "D": Ending("D"), "L": Ending("L"), "U": Ending("U")}[move.how[0]]
+
+    def _ask(self, move: Move) -> None:
+        self.world.ask(self.world.hands[move.worker], move.key, f"q{self.bounds.asks}")
+
+    def _answer(self, _: Move) -> None:
+        self.world.answer(self.world.reference.questions.open()[0])
 
     def _resync(self, move: Move) -> None:
         self.world.resync(self.world.hands[move.worker])

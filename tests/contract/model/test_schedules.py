@@ -34,8 +34,9 @@ def eager_server() -> Iterator[ServerProcess]:
         (Bounds(MESSAGES), 6_000),
         (Bounds(MESSAGES, losses=1), 200_000),
         (Bounds(MESSAGES[:2], crashes=1), 2_000),
+        (Bounds(MESSAGES[:2], asks=1, waits=1), 2_000),
     ],
-    ids=["three messages", "a lost answer", "two messages and a crash"],
+    ids=["three messages", "a lost answer", "two messages and a crash", "a question"],
 )
 def test_no_interleaving_breaks_the_promise(
     eager_server: ServerProcess, bounds: Bounds, schedules: int

@@ -11,7 +11,16 @@ from callboard.broker.consumer.interfaces import ConsumedType, Pull, Turn
 from callboard.broker.delivery import Delivery
 from callboard.broker.envelope import Envelope, Posting
 from callboard.broker.errors import ConnectionLostError, FencedError
-from callboard.broker.outcome import Commit, DeadLetter, ErrorInfo, LogChange, Outcome, Release, Retry
+from callboard.broker.outcome import (
+    Commit,
+    DeadLetter,
+    ErrorInfo,
+    LogChange,
+    Outcome,
+    Release,
+    Retry,
+    Suspend,
+)
 from callboard.broker.redis.client.commits import Done, as_done
 from callboard.broker.redis.client.lane import WorkerLane
 from callboard.broker.runs import RunEvent, RunWrite
@@ -19,6 +28,7 @@ from callboard.broker.runs import RunEvent, RunWrite
 from .agreement import check, timer_names
 from .audit import Auditing
 from .bus import LEASE, Bus, at_once, publish_arguments
+from .questions import OPEN
 from .reference import AGENT_TYPE, EFFECTS, KEPT, LOG, NO_STATE, RUN, Ending, Item, Letter, Reference, Sent
 
 STREAMS = ("topic:visits", "topic:orders", f"inbox:{AGENT_TYPE}")
@@ -218,7 +228,7 @@ class World:
         """Ends messages as a consumer would: what is held behind one that goes back goes back too."""
         done: list[Done] = []
         for key, its_endings in endings.items():
-            ended, goes_back = list(its_endings), its_endings[-1].how in "RL"
+            ended, goes_back = list(its_endings), its_endings[-1].how in "RLU"
             rest = hand.held[key][len(ended) :] if goes_back else []
             for ending in [*ended, *(Ending("L") for _ in rest)]:
                 delivery = hand.held[key].pop(0)
@@ -242,6 +252,8 @@ class World:
             return Retry(PAUSE, "no")
         if ending.how == "L":
             return Release("no")
+        if ending.how == "U":
+            return Suspend(item.id, tuple(self.reference.questions.of(item.id)))
         before = self.reference.states.get(item.key, NO_STATE)
         state, logs = None, None
         if ending.state is not None:
@@ -354,6 +366,7 @@ class World:
         step = (*delivery.fence, AGENT_TYPE, message, "pay")
         assert self.bus.run("recall", *step) == [b"FENCED"]
         assert self.bus.run("record", *step, "zombie", 60_000) == [b"FENCED"]
+        assert self.bus.run("ask", *delivery.fence, *_question(message, "zombie", "a")) == [b"FENCED"]
         once = f">{AGENT_TYPE}:{message}|zombie"
         ask = posting(Sent(Item("zombie", "a", EFFECTS), once=once, waiting="zombie", fence=delivery.fence))
         arguments = publish_arguments(self.bus.settings, "zombie", 1, [ask])
@@ -446,10 +459,29 @@ class World:
         once = f">{AGENT_TYPE}:{message}|{sent_id}"
         self.publish(Sent(Item(sent_id, key, EFFECTS), once=once, fence=delivery.fence))
 
+    def ask(self, hand: Hand, key: str, name: str) -> None:
+        """ctx.ask: however often the handler runs, the question is asked once."""
+        delivery = hand.held[key][0]
+        message, names = delivery.envelope.id, self.reference.once.setdefault(delivery.envelope.id, {})
+        question = f"{message}?{name}"
+        self.reference.questions.ask(question, "?" + name in names)
+        names["?" + name] = question
+        found = self.bus.run("ask", *delivery.fence, *_question(message, name, key))
+        assert found[:2] == [b"OK", self.reference.questions.status[question].encode()]
+
+    def answer(self, question: str) -> None:
+        """Somebody answers; only the first answer counts."""
+        status = self.reference.questions.status[question]
+        found = self.bus.run("input", "answered", question, '"yes"', "ada")
+        assert found[0] == (b"OK" if status == OPEN else status.encode())
+        if status == OPEN:
+            self.reference.questions.answer(question)
+
     def cancel(self, message: str) -> None:
         """Somebody cancels a request: nothing of it may happen from now on."""
         assert self.bus.run("control", "cancel", message, FAR.partition("-")[0]) == 1
         self.reference.cancelled.add(message)
+        self.reference.questions.wake(message)
 
     def pause(self, kind: str, name: str) -> None:
         """Somebody pauses a type, an agent or a topic."""
@@ -528,6 +560,8 @@ class World:
         for _ in range(turns):
             for member in self.reference.waits() - self.reference.ripe:
                 self.ripen(member)
+            for question in self.reference.questions.open():
+                self.answer(question)
             self.turn(last, {key: [Ending("C")] * len(held) for key, held in last.held.items()}, count=8)
             if self.reference.is_done and not last.held:
                 break
@@ -537,6 +571,11 @@ class World:
             self.auditing.drain()
         self.check()
         check_empty(self.bus)
+
+
+def _question(message: str, name: str, key: str) -> tuple[Any, ...]:
+    """What the function `ask` takes, behind the fence."""
+    return AGENT_TYPE, message, name, f"{message}?{name}", "", 60_000, 2, "key", key
 
 
 def posting(sent: Sent) -> Posting:
@@ -562,7 +601,20 @@ def check_empty(bus: Bus) -> None:
         name
         for name in (*photo.hashes, *photo.lists, *photo.sets)
         if name.split(":")[0]
-        in ("busy", "parked", "ready", "suspects", "shelved", "early", "tries", "wait", "own", "timer")
+        in (
+            "busy",
+            "parked",
+            "ready",
+            "suspects",
+            "shelved",
+            "early",
+            "tries",
+            "wait",
+            "own",
+            "timer",
+            "suspended",
+            "inputs",
+        )
     ]
     pending = [
         entry_id

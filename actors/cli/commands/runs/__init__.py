@@ -10,8 +10,11 @@ import typer
 
 from callboard.cli.options import command
 
+from .answer import answer
 from .cancel import cancel
+from .export import export
 from .follow import follow
+from .fork import fork
 from .listing import list_them
 from .pause import pause
 from .resume import resume
@@ -26,6 +29,9 @@ runs = typer.Typer(
 command(runs, "list", list_them)
 command(runs, "show", show)
 command(runs, "follow", follow)
+command(runs, "answer", answer)
 command(runs, "cancel", cancel)
 command(runs, "pause", pause)
 command(runs, "resume", resume)
+command(runs, "fork", fork)
+command(runs, "export", export)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from callboard.cli.asking_teams import print_lines
+from callboard.cli.asking_teams import print_lines, user_name
 from callboard.cli.exits import FAILED, CommandFailed
 from callboard.cli.options import AsJson, Namespace, Url
 from callboard.cli.sessions import run
@@ -36,15 +36,20 @@ def follow(names: RunNames, url: Url = None, namespace: Namespace = None, as_jso
     run(read())
 
 
+async def _shown(stream: Any, runtime: RedisAgentRuntime) -> Any:
+    from callboard.ui import Console
+
+    return await Console(stream, output_stats=True, answers=runtime.inputs, by=user_name())
+
+
 async def _read(runtime: RedisAgentRuntime, one: RunSummary, as_json: bool) -> None:
     from callboard.teams import TeamRunError
     from callboard.teams.reading import followed
-    from callboard.ui import Console
 
     async with runtime.read_run(one.stream, live=one.state != "unknown") as entries:
         stream = followed(entries, one.run_id)
         try:
-            await (print_lines(stream) if as_json else Console(stream, output_stats=True))
+            await (print_lines(stream) if as_json else _shown(stream, runtime))
         except TeamRunError as error:
             raise CommandFailed(str(error), FAILED) from error
         except asyncio.CancelledError as error:

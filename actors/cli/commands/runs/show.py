@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from callboard.cli.options import AsJson, Namespace, Url
-from callboard.cli.output import duration, print_json, say, say_facts
+from callboard.cli.output import duration, print_json, say, say_facts, say_table
 from callboard.cli.sessions import run
 
 from .chosen import RunNames, chosen
@@ -21,7 +21,7 @@ LONGEST = 400  # characters of the task and of the last message, for people
 
 
 def show(names: RunNames, url: Url = None, namespace: Namespace = None, as_json: AsJson = False) -> None:
-    """Show a run: its task, who spoke, how it stands and why it ended.
+    """Show a run: its task, who spoke, how it stands, why it ended, what models used for it, and what it asks people.
 
       callboard runs show poets:app 3f2a
       callboard runs show first-line --namespace poems --json
@@ -42,7 +42,9 @@ def show(names: RunNames, url: Url = None, namespace: Namespace = None, as_json:
 
 async def _told(runtime: RedisAgentRuntime, one: RunSummary) -> dict[str, Any]:
     """What there is to say of a run."""
+    from callboard.teams import TeamClient
     from callboard.teams.orders import Shown
+    from callboard.teams.questions import open_questions
 
     task, last, speakers = "", "", Counter[str]()
     async for entry in runtime.read_run(one.stream, live=False):
@@ -54,7 +56,13 @@ async def _told(runtime: RedisAgentRuntime, one: RunSummary) -> dict[str, Any]:
         elif len(shown.turn) == 1 and shown.turn[0] and not shown.goes_on:
             speakers[shown.source] += 1
             last = shown.messages[-1].to_text()
-    return {**asdict(one), "task": task, "turns": speakers.total(), "speakers": dict(speakers), "last": last}
+    told = {**asdict(one), "task": task, "turns": speakers.total(), "speakers": dict(speakers), "last": last}
+    if not one.team:
+        return told
+    told["usage"] = asdict(await TeamClient(runtime, one.team, one.conversation).usage(one.run_id))
+    questions = [] if one.ended else await open_questions(runtime, one.team, one.conversation)
+    told["questions"] = [{"id": q.id, "question": q.question, "agent": str(q.agent)} for q in questions]
+    return told
 
 
 def _say(told: dict[str, Any]) -> None:
@@ -73,6 +81,20 @@ def _say(told: dict[str, Any]) -> None:
         "stream": f"run:{told['stream']}, {told['entries']:,} entries",
     }
     say_facts(facts)
+    for question in told.get("questions", ()):
+        say_facts({"asks": f"{question['agent']}: {_short(question['question'])} ({question['id']})"})
+    parts = told["usage"]["parts"] if "usage" in told else ()
+    if parts:
+        say()
+        header = ("AGENT", "MODEL", "REQUESTS", "PROMPT", "COMPLETION", "USD")
+        say_table(header, [_used(part) for part in parts])
+
+
+def _used(part: dict[str, Any]) -> tuple[object, ...]:
+    spent = part["spent"]
+    usd = f"{spent['usd']:.4f}" if spent["usd"] or not spent["unpriced"] else None
+    tokens = (spent["prompt_tokens"], spent["completion_tokens"])
+    return (part["agent"] or None, part["model"], spent["requests"], *tokens, usd)
 
 
 def _counted(speakers: dict[str, int]) -> str:

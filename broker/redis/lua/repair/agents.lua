@@ -32,6 +32,9 @@ function kinds.key(agent_type, key)
   elseif length == 0 and holder == '' then
     return 'it waits for entries that are not parked', mend
   end
+  if holder ~= '' and call('HEXISTS', P .. 'suspended:' .. agent_type, key) == 1 then
+    return 'it is said to wait for an answer, and does not', function() call('HDEL', P .. 'suspended:' .. agent_type, key) end
+  end
   if counted ~= length then return 'it counts ' .. counted .. ' parked entries and has ' .. length, mend end
 end
 

@@ -32,8 +32,8 @@ end
 -- The status of a question; one whose time is over has expired by this.
 local function status_of(id)
   local known = call('HMGET', P .. 'input:' .. id, 'status', 'expires')
-  if known[1] ~= 'open' or known[2] == '' or tonumber(known[2]) > now() then return known[1] end
   -- guard: a question that expired is not answered any more
+  if known[1] ~= 'open' or known[2] == '' or (tonumber(known[2]) or 0) > now() then return known[1] end
   end_input(id, 'expired')
   return 'expired'
 end
@@ -44,17 +44,17 @@ local function is_asked(id)
   return call('HGET', P .. 'once:' .. of[1] .. ':' .. of[2], '?' .. of[3]) == id
 end
 
--- What a handler has recorded, and the replies to its requests, outlast its wait.
-local function keep_records(record)
+-- The replies to what a handler asked other agents, and what it let in meanwhile, outlast its wait; what it has recorded does
+-- since it asked.
+local function keep_replies(record)
   for _, field in ipairs(call('HKEYS', P .. record)) do
     if string.sub(field, 1, 1) == '>' then
       local id = string.sub(field, 2)
+      -- guard: the replies to its requests outlast a wait
       call('PEXPIRE', P .. 'call:' .. id, FOR_LONG)
       call('PEXPIRE', P .. 'blob:' .. id .. ':reply', FOR_LONG)
     end
   end
-  -- guard: what was recorded outlasts a wait
-  call('PEXPIRE', P .. record, FOR_LONG)
   call('PEXPIRE', P .. 'nested:' .. string.sub(record, 6), FOR_LONG)
 end
 
@@ -62,7 +62,9 @@ end
 -- time to be looked at. Returns how long, ms; nil: it asked nothing.
 local function leave_question(record, field)
   local id = call('HGET', P .. record, field)
-  local kept_for = call('HGET', P .. 'input:' .. id, 'kept')
+  local kept_for, agent_type, key = unpack(call('HMGET', P .. 'input:' .. id, 'kept', 'type', 'key'))
+  -- A process of a version that knows no questions may have woken the agent.
+  if key then call('HDEL', P .. 'suspended:' .. agent_type, key) end
   if status_of(id) == 'open' then
     -- guard: a question that nobody waits for is withdrawn
     end_input(id, 'withdrawn')
@@ -70,7 +72,7 @@ local function leave_question(record, field)
   end
   -- guard: a question that has ended has a lifetime
   call('PEXPIRE', P .. 'input:' .. id, kept_for or 0)
-  return kept_for
+  return kept_for or nil
 end
 
 -- The message is a dead letter: what it recorded is kept for a replay, but no longer than what any message records.

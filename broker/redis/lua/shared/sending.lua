@@ -2,6 +2,7 @@
 --
 -- timers, timer:<name>   zset, hashes  what is due later, see timers.lua
 -- dedupe                 zset          idempotency id -> until when it is remembered, server ms
+-- schedules              hash          see schedules.lua
 -- once:<type>:<message>  hash          `><id>`: what the handler of that message sent at once, before its commit
 
 local function remember_timer(name, due, suffix, ...)
@@ -64,8 +65,10 @@ end
 
 -- Whether something with this idempotency id was sent before; an error where that can't be known. The id of a person or
 -- program counts in the whole namespace, for the window (ms). `><type>:<message>|<id>` counts among what one handler sends at once, until the
--- message it handles is committed.
+-- message it handles is committed. `>@<schedule>|...` is what a schedule sends.
 local function seen(idem, window)
+  local schedule, expected, following = firing.read(idem)
+  if schedule then return firing.is_done(schedule, expected, following) end
   local scope, id = string.match(idem, '^>(.*)|([^|]*)$')
   if scope then
     -- guard: what a handler sends at once is sent by one attempt
@@ -78,6 +81,8 @@ end
 
 -- What was seen could not be sent: it may come again.
 local function unsee(idem)
+  local schedule, expected = firing.read(idem)
+  if schedule then return firing.take_back(schedule, expected) end
   local scope, id = string.match(idem, '^>(.*)|([^|]*)$')
   if scope then return call('HDEL', P .. 'once:' .. scope, '>' .. id) end
   call('ZREM', P .. 'dedupe', idem)

@@ -84,6 +84,9 @@ end
 local function has_to_wait(back)
   -- guard: a reset does not wait for an answer
   if call('HEXISTS', P .. 'urgent', back.type .. ' ' .. back.key) == 1 then return false end
+  -- The order may have come when the handler had ended already.
+  -- guard: a message that was cancelled does not wait for an answer
+  if call('ZSCORE', P .. 'cancelled', back.message) then return false end
   for _, id in ipairs(back.asked) do
     -- guard: an answer that came before its handler waited is not lost
     if status_of(id) ~= 'open' then return false end

@@ -89,10 +89,9 @@ end
 WRITERS[SUSPEND] = function(turn, i)
   local group, message, attempts, first = turn.commits.group[i], read(turn), read(turn), read(turn)
   if first == '' then first = now_as_text() end
-  -- A message that was begun is not too late any more.
-  -- guard: a wait counts no attempt
+  -- guard: a message that waited for an answer is not too late
   must('HSET', P .. 'tries:' .. group.type, ref_of(turn, i), tries_line(attempts, first, 0, 'waits for an answer'))
-  keep_records('once:' .. group.type .. ':' .. message)
+  keep_replies('once:' .. group.type .. ':' .. message)
   local back = give_back(turn, i, 0)
   back.message, back.wake, back.asked = message, read(turn), {}
   for n = 1, tonumber(read(turn)) do back.asked[n] = read(turn) end

@@ -38,7 +38,8 @@ class Books:
         parked: agent key -> number of parked entries, as counted.
         wait: agent key -> refs.
         ready: keys to be taken, those that are tried alone included.
-        aside: keys that are put aside: paused, or waiting for a newer worker.
+        aside: keys that are put aside: paused, or waiting for a newer worker, or for an answer.
+        suspended: those of them that wait for an answer.
         early: members.
         tries: refs.
     """
@@ -49,6 +50,7 @@ class Books:
     wait: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     ready: set[str] = field(default_factory=set[str])
     aside: set[str] = field(default_factory=set[str])
+    suspended: set[str] = field(default_factory=set[str])
     early: list[str] = field(default_factory=list[str])
     tries: list[str] = field(default_factory=list[str])
 
@@ -206,6 +208,8 @@ class Photographer:
             books.aside = set(await self._mapping(f"shelved:{agent_type}"))
         newer = await self._members(f"newer:{agent_type}")
         books.aside |= {member.partition("|")[2] for member in newer}
+        books.suspended = set(await self._mapping(f"suspended:{agent_type}"))
+        books.aside |= books.suspended
         books.early = await self._members(f"early:{agent_type}")
         books.tries = list(await self._mapping(f"tries:{agent_type}"))
         return books

@@ -61,7 +61,7 @@ def _consumers(shot: Snapshot, suffix: str, group: Group) -> Iterator[Suspicion]
 def _keys(shot: Snapshot) -> Iterator[Suspicion]:
     for agent_type, books in shot.books.items():
         running = _running(shot, agent_type)
-        for key in sorted({*books.busy, *books.wait, *books.parked, *running}):
+        for key in sorted({*books.busy, *books.wait, *books.parked, *books.suspended, *running}):
             if not _agrees(shot, agent_type, books, key, running.get(key, set())):
                 yield Suspicion("key", (agent_type, key))
         for key in sorted(books.ready):
@@ -81,7 +81,7 @@ def _running(shot: Snapshot, agent_type: str) -> dict[str, set[str]]:
 
 def _agrees(shot: Snapshot, agent_type: str, books: Books, key: str, running: set[str]) -> bool:
     holder, parked = books.busy.get(key), len(books.wait.get(key, ()))
-    if books.parked.get(key, 0) != parked:
+    if books.parked.get(key, 0) != parked or (key in books.suspended and holder != ""):
         return False
     if holder:
         return running == {holder} and shot.leases.get(holder, 0) >= shot.now

@@ -15,6 +15,7 @@ ZERO = Totals(
     held=0,
     parked=0,
     backing_off=0,
+    suspended=0,
     done=0,
     retried=0,
     dead=0,

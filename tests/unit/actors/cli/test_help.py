@@ -13,10 +13,20 @@ from callboard.cli import commands
 from callboard.cli.main import app
 from callboard.cli.options import help_of
 
-GROUPS = ("runs", "dead", "memory", "server")
+GROUPS = ("runs", "schedules", "dead", "memory", "server")
 COMMANDS = [
     *(name for name in commands.COMMANDS if name not in GROUPS),
-    *("runs list", "runs show", "runs follow", "runs cancel", "runs pause", "runs resume"),
+    *(
+        "runs list",
+        "runs show",
+        "runs follow",
+        "runs cancel",
+        "runs pause",
+        "runs resume",
+        "runs fork",
+        "runs export",
+    ),
+    *(f"schedules {one}" for one in ("list", "pause", "resume", "remove", "run-now")),
     *("dead list", "dead show", "dead replay", "dead discard"),
     *("memory import", "memory query", "memory stats", "memory clear"),
     *("server start", "server stop", "server status", "server cli"),
@@ -40,7 +50,7 @@ def test_help_has_a_sentence_and_an_example_on_a_line_of_its_own(command: str) -
     "command",
     [
         *("ask", "status", "topics", "tail", "demo", "doctor", "repair", "dead list", "server status"),
-        *("memory query", "memory stats", "runs list", "runs show", "runs follow"),
+        *("memory query", "memory stats", "runs list", "runs show", "runs follow", "schedules list"),
     ],
 )
 def test_commands_that_print_data_print_json(command: str) -> None:

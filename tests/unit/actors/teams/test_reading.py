@@ -59,6 +59,14 @@ def test_a_question_is_shown_once_and_makes_nothing_void() -> None:
     assert kept == [HELLO]
 
 
+def test_a_turn_that_goes_on_with_an_answer_was_not_interrupted() -> None:
+    asked = InputRequestedEvent(id="1:open", source="a", request_id="1", content="May I?")
+    shown, _ = read(draft("x", HM), aside(asked), draft("y", HM), final("y", HELLO))
+    ended = shown[2]
+    assert isinstance(ended, AttemptEndedEvent)
+    assert ended.content.startswith("goes on with the answer")
+
+
 def test_a_turn_without_drafts() -> None:
     assert read(TASK_SHOWN, final("x", HM, HELLO)) == ([TASK, HM, HELLO], [TASK, HM, HELLO])
 

@@ -135,8 +135,10 @@ async def test_no_call_passes_beside_the_question() -> None:
         async def list_tools(self) -> Any:
             return await desk.workbench.list_tools()
 
-        async def call_tool(self, name: str, arguments: Any = None, *more: Any) -> Any:
-            return await desk.workbench.call_tool(name, arguments, *more)
+        async def call_tool(
+            self, name: str, arguments: Any = None, cancellation_token: Any = None, call_id: Any = None
+        ) -> Any:
+            return await desk.workbench.call_tool(name, arguments, cancellation_token, call_id)
 
     desk = Desk()
     result = await desk.workbench.call_tool("refund", {"cents": 17})

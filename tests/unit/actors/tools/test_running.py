@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from callboard import CancellationToken, ClosureContext, MessageContext, TopicId
+from callboard import CancellationToken, ClosureContext, MessageContext, Question, TopicId, asking_by
 from callboard.broker.errors import FencedError
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult, Image
 from callboard.tools import (
@@ -23,6 +23,8 @@ from callboard.tools import (
     Workbench,
     run_tools,
 )
+from callboard.tools.errors import CallGivenUpError
+from callboard.tools.unknown import IfUnknown
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Note, Runtimes, closure
 from tests.unit.actors.recording import context
@@ -243,6 +245,62 @@ async def test_the_model_is_told_of_an_unknown_outcome_where_that_is_asked_for(
     assert second[0][:2] == ("a", True)
     assert "may or may not have done its work" in second[0][2]
     assert sorted(tools.ran) == ["", "ended", "hang"]
+
+
+async def test_a_person_decides_about_an_unknown_outcome_after_each_crash(
+    runtimes: Runtimes, tools: Tools
+) -> None:
+    said = ["call it again", "tell the model"]
+    questions: list[Question] = []
+
+    def decide(question: Question) -> str:
+        questions.append(question)
+        return said[len(questions) - 1]
+
+    async def handler(ctx: MessageContext) -> Any:
+        token = CancellationToken()
+        ran = len(tools.ran)
+
+        async def cancel_when_it_runs() -> None:
+            await eventually(lambda: len(tools.ran) > ran)
+            token.cancel()
+
+        cancelling = asyncio.ensure_future(cancel_when_it_runs())
+        try:
+            with asking_by(decide):
+                calls = [asked("hang", id="a")]
+                options: dict[str, IfUnknown] = {"hang": "ask"}
+                return shown(
+                    await run_tools(calls, tools.workbench, ctx, cancellation_token=token, if_unknown=options)
+                )
+        except asyncio.CancelledError:
+            return "cut off"
+        finally:
+            cancelling.cancel()
+
+    first, second, third = await handled(runtimes, handler, attempts=3)
+    assert (first, second) == ("cut off", "cut off")
+    assert "may or may not have done its work" in third[0][2]
+    assert tools.ran == ["hang", "ended"] * 2
+    assert [question.choices for question in questions] == [("call it again", "tell the model", "fail")] * 2
+    assert len({question.name for question in questions}) == 2
+
+
+async def test_a_person_may_let_a_call_of_unknown_outcome_fail(runtimes: Runtimes, tools: Tools) -> None:
+    async def handler(ctx: MessageContext) -> Any:
+        token = CancellationToken()
+        if ctx.attempt == 1:
+            asyncio.get_running_loop().call_later(0.05, token.cancel)
+        try:
+            with asking_by(lambda question: "fail"):
+                calls = [asked("hang", id="a")]
+                await run_tools(
+                    calls, tools.workbench, ctx, cancellation_token=token, if_unknown={"hang": "ask"}
+                )
+        except (asyncio.CancelledError, CallGivenUpError) as error:
+            return type(error)
+
+    assert await handled(runtimes, handler) == [asyncio.CancelledError, CallGivenUpError]
 
 
 async def test_a_result_that_can_not_be_recorded_is_one_that_says_so(runtimes: Runtimes) -> None:

@@ -13,7 +13,7 @@ from callboard.memory import ListMemory, MemoryContent
 from callboard.memory.contexts import BufferedChatCompletionContext, UnboundedChatCompletionContext
 from callboard.messages import StructuredMessage
 from callboard.models import RecordedChatCompletionClient, ReplayChatCompletionClient
-from callboard.tools import FunctionTool, StaticStreamWorkbench
+from callboard.tools import ApprovalRule, FunctionTool, StaticStreamWorkbench
 
 from .talking import assistant, calls, said
 
@@ -197,3 +197,13 @@ def test_a_config_is_checked() -> None:
     config = {**AUTOGENS["config"], "max_tool_iterations": 0}
     with pytest.raises(ComponentConfigError, match="max_tool_iterations"):
         AssistantAgent.load_component({**AUTOGENS, "config": config})
+
+
+def test_what_a_person_has_to_allow_is_in_the_dump() -> None:
+    dump = assistant("x", tools=[three], needs_approval={"three": True})[0].dump_component()
+    assert dump.config["needs_approval"] == {"three": True}
+    loaded = AssistantAgent.load_component(dump, modules=[HERE])
+    assert loaded.dump_component().config["needs_approval"] == {"three": True}
+    for needs in (lambda arguments: True, ApprovalRule(by="ada")):
+        with pytest.raises(NotDumpableError, match="needs_approval of three"):
+            assistant("x", tools=[three], needs_approval={"three": needs})[0].dump_component()

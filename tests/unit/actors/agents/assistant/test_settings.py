@@ -146,3 +146,11 @@ async def test_the_context_is_what_the_model_sees() -> None:
     await agent.run(task="first")
     await agent.run(task="second")
     assert prompts(model)[1] == [("AssistantMessage", "one"), ("UserMessage", "second")]
+
+
+def test_a_person_allows_calls_of_tools_that_there_are() -> None:
+    assistant("x", tools=[add], handoffs=["bob"], needs_approval={"add": True, "transfer_to_bob": True})
+    with pytest.raises(AssistantSettingError, match=r"'ad'.*'add'"):
+        assistant("x", tools=[add], needs_approval={"ad": True})
+    # What a workbench has is not known before it is asked.
+    assistant("x", workbench=StaticWorkbench([FunctionTool(add)]), needs_approval={"other": True})

@@ -38,8 +38,10 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_every_module_is_in_the_table() -> None:
-    modules = {path.stem for path in Path(commands.__file__).parent.glob("*.py")} - {"__init__"}
-    assert set(COMMANDS.values()) == modules
+    folder = Path(commands.__file__).parent
+    groups = {path.parent.name for path in folder.glob("*/__init__.py")}
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert set(COMMANDS.values()) == modules | groups
 
 
 def test_a_command_is_a_file_and_a_line(package: str, tmp_path: Path) -> None:

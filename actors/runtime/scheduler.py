@@ -1,0 +1,188 @@
+"""Sends what is due, in every worker process of an app; the server sees to it that each due time is sent once.
+
+The server remembers what is due next. A process that finds it due sends the message under an id that names what it expects
+to be due, and what is due then; the server takes the first such message, and puts the due time on, in one step. So it does
+not matter how many processes look, nor where one of them dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import random
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from callboard.broker import MessageRegistry
+from callboard.broker.errors import BrokerError
+from callboard.broker.redis.client.schedules import Declared, ScheduleStore, StoredSchedule, firing
+from callboard.broker.redis.client.transport import RedisTransport
+from callboard.schedules import Firing, Schedule
+
+from .firing import posting_of
+
+logger = logging.getLogger("callboard.actors")
+
+LOOK_EVERY: Final = 5.0  # seconds: so soon is seen what was resumed
+LATE: Final = 60_000  # ms after which a due time counts as missed
+MOST_MISSED: Final = 1000  # due times of one schedule that are made up for
+STAGGER: Final = 0.02  # seconds: processes that look at different times find less to do
+
+
+class Scheduler:
+    """Looks to the schedules of one app.
+
+    Args:
+        transport: The connection to the server.
+        registry: Message classes.
+        app: Name of the app.
+        schedules: By name.
+    """
+
+    def __init__(
+        self,
+        transport: RedisTransport,
+        registry: MessageRegistry,
+        app: str,
+        schedules: Mapping[str, Schedule],
+    ) -> None:
+        self._transport = transport
+        self._registry = registry
+        self._app = app
+        self._schedules = schedules
+        self._store = ScheduleStore(transport.admin)
+        self._stagger = random.uniform(0, STAGGER)
+        self._told: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Declares them, and sends what is due; ends when there are none, else when it is cancelled."""
+        is_declared = False
+        while not is_declared or self._schedules:
+            pause = LOOK_EVERY
+            try:
+                if not is_declared:
+                    await self._declare()
+                    is_declared = True
+                pause = await self._look()
+            except BrokerError as error:
+                self._tell("", f"schedules can't be looked to, and are tried again: {error}")
+            await asyncio.sleep(pause + self._stagger)
+
+    async def _declare(self) -> None:
+        now = self._transport.now_ms()
+        declared = [
+            Declared(one.name, _said(one), one.timetable.digest, one.timetable.after(now))
+            for one in self._schedules.values()
+        ]
+        await self._store.declare(self._app, declared)
+
+    async def _look(self) -> float:
+        """Sends what is due. Returns in how many seconds to look again."""
+        soonest = self._transport.now_ms() + int(LOOK_EVERY * 1000)
+        for stored in await self._store.all():
+            schedule = self._schedules.get(stored.name)
+            # Another process has declared it with another timetable, since this one has started: it is theirs.
+            if schedule is not None and stored.digest == schedule.timetable.digest and stored.paused is None:
+                soonest = min(soonest, await self._see_to(schedule, stored))
+        return max(0.0, (soonest - self._transport.now_ms()) / 1000)
+
+    async def _see_to(self, schedule: Schedule, stored: StoredSchedule) -> int:
+        """Sends what is due of one. Returns when to look at it again, server ms."""
+        try:
+            oldest = await self._oldest(schedule, stored.due)
+            while stored.due <= (now := self._transport.now_ms()):
+                due, following = step(schedule, stored.due, oldest, now)
+                if due is None:
+                    is_mine = await self._store.pass_over(stored, following)
+                else:
+                    is_mine = await self._send(schedule, stored, due, following)
+                if not is_mine:
+                    return following
+                stored = replace(stored, due=following)
+        except BrokerError as error:
+            self._tell(
+                schedule.name, f"the schedule {schedule.name} could not send, and tries again: {error}"
+            )
+            return self._transport.now_ms() + int(LOOK_EVERY * 1000)
+        return stored.due
+
+    async def _oldest(self, schedule: Schedule, due: int) -> int:
+        """The oldest due time that is made up for, where each of them is."""
+        moment = now = self._transport.now_ms()
+        if schedule.missed != "all" or due >= now - LATE:
+            return due
+        for _ in range(MOST_MISSED):
+            moment = schedule.timetable.until(moment - 1)
+            if moment <= due:
+                return due
+            await asyncio.sleep(0)  # messages are handled in this loop as well
+        logger.warning(
+            "the schedule %s has missed more than %d due times: older ones are left out",
+            schedule.name,
+            MOST_MISSED,
+        )
+        return moment
+
+    async def _send(self, schedule: Schedule, stored: StoredSchedule, due: int, following: int) -> bool:
+        """False when another process has sent it, or it is paused."""
+        posting = posting_of(
+            self._transport, self._registry, schedule, Firing(schedule.name, due), firing(stored, following)
+        )
+        return await self._transport.publisher.post(posting)
+
+    def _tell(self, name: str, text: str) -> None:
+        """A warning, once; the list of schedules shows what is late."""
+        if self._told.get(name) != text:
+            self._told[name] = text
+            logger.warning("%s", text)
+
+
+def step(schedule: Schedule, due: int, oldest: int, now: int) -> tuple[int | None, int]:
+    """What is sent of a schedule that is due, and what is due then; all of them ms.
+
+    Args:
+        schedule: The schedule.
+        due: Its next due time.
+        oldest: The oldest due time that is made up for, where each of them is.
+        now: The server's time.
+
+    Returns:
+        The due time for which something is sent, None where nothing is; and the due time after that.
+    """
+    table = schedule.timetable
+    if now - due <= LATE:
+        return due, table.after(due)
+    if schedule.missed == "skip":
+        return None, table.after(now - LATE)
+    if schedule.missed == "one":
+        return table.until(now), table.after(now)
+    return (None, oldest) if due < oldest else (due, table.after(due))
+
+
+def _said(schedule: Schedule) -> str:
+    what = {
+        "when": schedule.timetable.shown,
+        "to": schedule.to,
+        "what": schedule.what,
+        "missed": schedule.missed,
+    }
+    return json.dumps(what)
+
+
+@contextlib.asynccontextmanager
+async def kept_up(scheduler: Scheduler | None) -> AsyncIterator[None]:
+    """Lets it run in a task of its own."""
+    if scheduler is None:
+        yield
+        return
+    task = asyncio.create_task(scheduler.run(), name="callboard-schedules")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error

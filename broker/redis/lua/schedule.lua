@@ -1,0 +1,55 @@
+-- What an app says of its schedules when a process of it starts, and what becomes of them later.
+--
+-- schedules  hash  see schedules.lua
+--
+-- ARGV: 'declare', app, then for each of its schedules: name, what it says of it, digest of its timetable, first due time (ms)
+--       'pass', name, what is due, what is due instead: nothing is sent
+--       'pause', name, when (ms) and by whom; 'resume', name; 'remove', name
+-- Returns 1 when something changed, else 0.
+
+local KINDS = { 'declared ', 'app ', 'next ', 'paused ', 'sent ', 'count ' }
+
+local function forget_schedule(name)
+  local fields = {}
+  for i = 1, #KINDS do fields[i] = KINDS[i] .. name end
+  return call('HDEL', P .. 'schedules', unpack(fields))
+end
+
+-- A timetable that is as it was goes on: what fell due meanwhile is not forgotten.
+local function declare_schedule(app, name, said, digest, first)
+  local all = P .. 'schedules'
+  call('HSET', all, 'declared ' .. name, said, 'app ' .. name, app)
+  local due = call('HGET', all, 'next ' .. name)
+  -- guard: a process that starts does not set the clock of a schedule back
+  if due and string.match(due, ' (.*)$') == digest then return end
+  call('HSET', all, 'next ' .. name, first .. ' ' .. digest)
+end
+
+-- Those that an app does not declare any more end with the first process that says so.
+local function declare_schedules(app)
+  local kept, known = {}, by_name(call('HGETALL', P .. 'schedules'))
+  for i = 3, #ARGV, 4 do
+    kept[ARGV[i]] = true
+    declare_schedule(app, ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
+  end
+  for field, value in pairs(known) do
+    local name = string.match(field, '^app (.*)$')
+    if name and value == app and not kept[name] then forget_schedule(name) end
+  end
+  return 1
+end
+
+local ORDERS = {
+  pass = function(name) return firing.is_not_due(name, ARGV[3], ARGV[4]) and 0 or 1 end,
+  pause = function(name)
+    if call('HEXISTS', P .. 'schedules', 'declared ' .. name) == 0 then return 0 end
+    return call('HSETNX', P .. 'schedules', 'paused ' .. name, ARGV[3])
+  end,
+  resume = function(name) return call('HDEL', P .. 'schedules', 'paused ' .. name) end,
+  remove = function(name) return forget_schedule(name) > 0 and 1 or 0 end,
+}
+
+register('schedule', function()
+  if ARGV[1] == 'declare' then return declare_schedules(ARGV[2]) end
+  return ORDERS[ARGV[1]](ARGV[2])
+end)

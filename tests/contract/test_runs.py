@@ -1,0 +1,240 @@
+"""Runs on the bus."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from callboard.agents import BaseChatAgent, Response
+from callboard.cancellation import CancellationToken
+from callboard.errors import InputAnsweredError, InputValueError
+from callboard.groupchat import Agent, ConversableAgent
+from callboard.messages import BaseChatMessage, ModelClientStreamingChunkEvent, TextMessage
+from callboard.models import ReplayChatCompletionClient
+from callboard.runs import (
+    AsyncRunResponse,
+    Event,
+    RunCancelledError,
+    RunDeclarationError,
+    RunUnknownError,
+    a_run,
+    ask_user,
+    attach,
+    context_variables,
+    is_async_input_request,
+    is_error,
+    is_input_response,
+    is_stream,
+    load_event,
+)
+from callboard.runtime.runtime import RedisAgentRuntime
+from callboard.teams import TeamBusyError, TeamRunError
+from tests.helpers.run_agents import call, chatterer, speaker
+from tests.helpers.runtimes import Runtimes
+
+
+@pytest.fixture
+async def runtime(runtimes: Runtimes) -> RedisAgentRuntime:
+    made = runtimes.new()
+    made.start()
+    return made
+
+
+async def events_of(response: AsyncRunResponse) -> list[Event]:
+    return [event async for event in response.events]
+
+
+def texts(messages: list[dict[str, Any]]) -> list[str]:
+    return [f"{message['sender']}: {message['text']}" for message in messages]
+
+
+async def test_a_run_is_the_same_for_every_reader_here_and_in_another_process(
+    runtime: RedisAgentRuntime, runtimes: Runtimes
+) -> None:
+    response = await a_run(chatterer("a"), chatterer("b"), message="Hi", max_turns=3, runtime=runtime)
+    live, other = await asyncio.gather(events_of(response), events_of(response))
+    elsewhere = await attach(runtimes.new(), response.run_id)
+    again = await events_of(elsewhere)
+    assert live == other == again
+    assert [event.number for event in again] == sorted({event.number for event in again})
+    assert [load_event(event.model_dump_json()) for event in again] == again
+    for place, event in enumerate(again):
+        assert [one async for one in elsewhere.events_from(event.number)] == again[place + 1 :]
+    assert texts(await elsewhere.messages) == ["user: Hi", "a: a speaks", "b: b speaks", "a: a speaks"]
+    assert (await elsewhere.summary, await elsewhere.last_speaker) == ("a speaks", "a")
+    assert await elsewhere.state == "completed"
+    assert (await elsewhere.result()).stop_reason == "Maximum number of turns 3 reached."
+    assert {part.agent: part.spent.requests for part in (await elsewhere.cost).parts} == {"a": 2, "b": 1}
+
+
+class Writer(BaseChatAgent):
+    """Shows a piece of its answer, and ends it when somebody has read that."""
+
+    def __init__(self, is_read: Callable[[], Awaitable[object]]) -> None:
+        super().__init__("writer", "writes")
+        self._is_read = is_read
+
+    @property
+    def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
+        return (TextMessage,)
+
+    async def on_messages(
+        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
+    ) -> Response:
+        raise NotImplementedError
+
+    async def on_messages_stream(
+        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
+    ) -> AsyncGenerator[Any, None]:
+        yield ModelClientStreamingChunkEvent(content="The sea", source=self.name)
+        await self._is_read()
+        yield Response(chat_message=TextMessage(content="The sea is wide.", source=self.name))
+
+    async def on_reset(self, cancellation_token: CancellationToken) -> None: ...
+
+
+async def test_pieces_of_a_text_are_drafts(runtime: RedisAgentRuntime) -> None:
+    seen = asyncio.Event()
+
+    async def is_read() -> object:
+        return await seen.wait()
+
+    response = await a_run(Writer(is_read), message="A line", runtime=runtime)
+    live: list[Event] = []
+    async for event in response.events_from(0, drafts=True):
+        live.append(event)
+        if is_stream(event):
+            seen.set()
+    settled = await events_of(response)
+    assert [event for event in live if not event.is_draft] == settled
+    assert [event.text for event in live if event.is_draft] == ["The sea"]
+    assert "stream" not in {event.type for event in settled}
+
+
+async def test_a_run_goes_on_with_an_earlier_one_and_its_variables(runtime: RedisAgentRuntime) -> None:
+    def remember() -> str:
+        """Remembers."""
+        context_variables()["customer"] = "ada"
+        return "noted"
+
+    def read(messages: Any) -> str:
+        return f"read {len(messages)}"
+
+    model = ReplayChatCompletionClient([call("remember")], default=read)
+    alice = ConversableAgent("Alice", llm_config=model, human_input_mode="NEVER")
+    options: dict[str, Any] = {"tools": [remember], "runtime": runtime}
+    first = await a_run(alice, message="One", context_variables={"order": 7}, **options)
+    assert await first.summary == "read 4"
+    assert dict(await first.context_variables) == {"order": 7, "customer": "ada"}
+    second = await a_run(alice, message="Two", previous_run=first.run_id, **options)
+    assert await second.summary == "read 6"
+    assert texts(await second.messages) == ["user: Two", "Alice: read 6"]
+
+
+async def test_the_same_id_again_reads_the_same_run_and_a_second_task_is_refused_or_waits(
+    runtime: RedisAgentRuntime,
+) -> None:
+    async def hold() -> str:
+        """Holds."""
+        return str(await ask_user("Go on?"))
+
+    agent = speaker("a", call("hold"), "one", "two")
+    options: dict[str, Any] = {"runtime": runtime, "conversation": "c", "tools": [hold]}
+    first = await a_run(agent, message="One", run_id="first", **options)
+    again = await a_run(agent, message="One", run_id="first", **options)
+    with pytest.raises(TeamBusyError):
+        await a_run(agent, message="Two", **options)
+    waiting = await a_run(agent, message="Two", if_busy="enqueue", **options)
+    await answer_all(first)
+    assert await again.summary == "one"
+    assert await events_of(first) == await events_of(again)
+    assert await waiting.summary == "two"
+
+
+async def answer_all(response: AsyncRunResponse) -> list[str]:
+    prompts: list[str] = []
+    async for event in response.events:
+        if is_async_input_request(event):
+            prompts.append(event.prompt)
+            await event.a_respond("yes")
+    return prompts
+
+
+async def test_a_question_is_answered_from_another_process_and_the_first_answer_wins(
+    runtime: RedisAgentRuntime, runtimes: Runtimes
+) -> None:
+    async def ask(which: str) -> str:
+        """Asks."""
+        return str(await ask_user(which, choices=["yes", "no"]))
+
+    agent = speaker("a", call("ask", which="Sure?"), "Done.")
+    response = await a_run(agent, message="Hi", tools=[ask], runtime=runtime)
+    elsewhere = await attach(runtimes.new(), response.run_id)
+    async for event in elsewhere.events:
+        if is_async_input_request(event):
+            assert await response.state == "input_required"
+            with pytest.raises(InputValueError):
+                await event.a_respond("perhaps")
+            await event.a_respond("yes")
+            with pytest.raises(InputAnsweredError):
+                await response.respond(event.request_id, "no")
+    assert await response.summary == "Done."
+    kinds = [event.type for event in await events_of(response)]
+    assert (kinds.count("async_input_request"), kinds.count("input_response")) == (1, 1)
+    [answered] = [event for event in await events_of(response) if is_input_response(event)]
+    assert answered.value == "yes"
+
+
+async def test_cancel_ends_it_and_nothing_more_is_said(runtime: RedisAgentRuntime) -> None:
+    response = await a_run(chatterer("a"), chatterer("b"), message="Hi", runtime=runtime)
+    async for event in response.events:
+        if event.source == "b":
+            break
+    await response.cancel()
+    await response.cancel()
+    assert await response.state == "cancelled"
+    count = len(await response.messages)
+    with pytest.raises(RunCancelledError):
+        await response.result()
+    assert len(await response.messages) == count
+    assert not await response.pause()
+
+
+async def test_pause_holds_and_resume_goes_on(runtime: RedisAgentRuntime) -> None:
+    response = await a_run(chatterer("a"), chatterer("b"), message="Hi", max_turns=30, runtime=runtime)
+    assert await response.pause()
+    assert await response.state == "paused"
+    assert await response.resume()
+    assert len(await response.messages) == 31
+
+
+async def test_an_error_is_an_event_and_then_an_exception(runtimes: Runtimes) -> None:
+    def fail(*_: Any, **__: Any) -> tuple[bool, str]:
+        raise ValueError("no idea")
+
+    runtime = runtimes.new(settings={"max_attempts": 1})
+    runtime.start()
+    agent = speaker("a")
+    agent.register_reply([Agent, None], fail)
+    response = await a_run(agent, message="Hi", runtime=runtime)
+    last = (await events_of(response))[-1]
+    assert is_error(last)
+    assert last.error_type == "ValueError"
+    assert await response.state == "failed"
+    with pytest.raises(TeamRunError, match="no idea"):
+        await response.result()
+
+
+async def test_what_is_not_there_can_not_be_attached_to(runtime: RedisAgentRuntime) -> None:
+    with pytest.raises(RunUnknownError, match="xyz"):
+        await attach(runtime, "xyz")
+    with pytest.raises(RunDeclarationError, match="step"):
+        await a_run(chatterer("a"), message="Hi", runtime=runtime, step=True)
+    first = await a_run(chatterer("a"), message="Hi", max_turns=1, runtime=runtime)
+    with pytest.raises(RunDeclarationError, match="same team"):
+        await a_run(chatterer("b"), message="Hi", previous_run=first, runtime=runtime)
+    with pytest.raises(RunDeclarationError, match="on the bus"):
+        await a_run(chatterer("a"), message="Hi", previous_run=first)
