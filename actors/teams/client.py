@@ -272,10 +272,6 @@ class TeamClient(Records):
         """
         await self.runtime.inputs.answer(request_id, value, by=by)
 
-    def beside(self, conversation: str) -> TeamClient:
-        """Another conversation of the team."""
-        return TeamClient(self.runtime, self.team, conversation, self._output_content_type)
-
     def _order(
         self, run_id: str, task: Task, if_busy: IfBusy, budget: RunBudget | None, record: bool
     ) -> StartRun:
