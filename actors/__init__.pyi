@@ -18,6 +18,7 @@ from .errors import (
     CannotAskError as CannotAskError,
     CantHandleException as CantHandleException,
     InputAnsweredError as InputAnsweredError,
+    InputDamagedError as InputDamagedError,
     InputError as InputError,
     InputExpiredError as InputExpiredError,
     InputRequestUnknownError as InputRequestUnknownError,

@@ -21,6 +21,7 @@ CallboardError
     │   ├── InputExpiredError            nobody answered in time (TimeoutError)
     │   ├── InputWithdrawnError          the question was withdrawn
     │   ├── InputAnsweredError           somebody else was first
+    │   ├── InputDamagedError            the record of a question was changed by hand
     │   ├── InputRequestUnknownError     there is no such question (LookupError)
     │   └── NotAllowedToAnswerError      somebody else was asked (PermissionError)
     └── DeclarationError                 an App or a registration can't work
@@ -247,6 +248,21 @@ class InputAnsweredError(InputError):
     def whom(self) -> str:
         """By whom, as a part of the sentence."""
         return f" by {self.by}" if self.by else ""
+
+
+class InputDamagedError(InputError):
+    """The record of a question can't be read: somebody changed it by hand.
+
+    Attributes:
+        input_id: Id of the question.
+        problem: What is wrong with it.
+    """
+
+    template = "the record of the question {input_id!r} was changed by hand and can't be read: {problem}; withdraw it"
+    permanent = True
+
+    input_id: str
+    problem: str
 
 
 class InputRequestUnknownError(InputError, LookupError):

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from callboard.broker.errors import BrokerError
 from callboard.broker.ids import AgentId
 from callboard.broker.inputs import InputStatus
 
 from .answer_check import misfit
-from .errors import InputValueError
+from .errors import InputDamagedError, InputValueError
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,17 @@ class InputRequest:
         Args:
             input_id: Id of the question.
             fields: Of its record.
+
+        Raises:
+            InputDamagedError: Somebody changed the record by hand.
         """
+        try:
+            return cls._read(input_id, fields)
+        except (BrokerError, KeyError, TypeError, ValueError) as error:
+            raise InputDamagedError(input_id, f"{type(error).__name__}: {error}") from error
+
+    @classmethod
+    def _read(cls, input_id: str, fields: Mapping[str, str]) -> InputRequest:
         default, answer = fields.get("default", ""), fields.get("answer", "")
         return cls(
             id=input_id,

@@ -60,6 +60,8 @@ def read_message(data: Any) -> Any:
     Raises:
         ValueError: It is no such data, or names a type that this program does not have (UnknownMessageTypeError).
     """
+    if type(data) is dict:  # as it comes from a stream
+        return class_named(data.get("type")).load(data)
     if isinstance(data, BaseChatMessage | BaseAgentEvent):
         return data
     if not isinstance(data, Mapping):

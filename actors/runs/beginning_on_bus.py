@@ -25,7 +25,7 @@ async def begin_on_bus(agents: Sequence[Participant], options: RunOptions, *, is
 
     Agents are hosted by the runtime; a team that is given is expected to run somewhere, as an App declares it.
     """
-    runtime = options["runtime"]
+    runtime = options.get("runtime")
     if runtime is None or options.get("step"):
         raise RunDeclarationError(
             "A run on the bus goes on whoever reads: `step` is for runs of this process."

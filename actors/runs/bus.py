@@ -55,19 +55,18 @@ class BusRun(RunSource):
 
     async def read(self, after: int, drafts: bool) -> AsyncGenerator[Sequence[Event], None]:
         """Its events; see RunSource."""
-        entry_known, known = divmod(after, ROOM)
-        # An entry of which only some events are known is read again.
-        place = max(entry_known - 1 if known else entry_known, 0)
+        # The entry of which some events are known may have more of them: it is read again.
+        place = max(after // ROOM - 1, 0)
         asides = await self._asides_before(place) if place else set[str]()
-        async with aclosing(self.team.entries(self._id, after=place)) as entries:
-            async for entry in entries:
-                events = self._events_of(entry, drafts, asides)
-                if entry.number == entry_known:
-                    events = [event for event in events if event.number > after]
-                if events:
-                    yield events
-                if isinstance(entry.event, RunEnded):
-                    return
+        async with aclosing(self.team.portions(self._id, after=place)) as portions:
+            async for portion in portions:
+                events: list[Event] = []
+                for entry in portion:
+                    events += self._events_of(entry, drafts, asides)
+                    if isinstance(entry.event, RunEnded):
+                        yield [event for event in events if event.number > after]
+                        return
+                yield [event for event in events if event.number > after]
 
     async def _asides_before(self, place: int) -> set[str]:
         """Ids of what was written beside the turns up to an entry: each of them counts once, though it may come again."""
@@ -99,17 +98,10 @@ class BusRun(RunSource):
         number, make = entry.number * ROOM + 1, self._projection.make
         error = end.error
         if error is not None:
-            return make(
-                ErrorEvent,
-                number,
-                entry.at,
-                source=error.where,
-                error_type=error.error_type,
-                content=error.text,
-                where=error.where,
-            )
+            fields = {"error_type": error.error_type, "content": error.text, "where": error.where}
+            return make(ErrorEvent, number, entry.at, {"source": error.where, **fields})
         state = "cancelled" if end.state == "cancelled" else "completed"
-        return make(CompletedEvent, number, entry.at, state=state, stop_reason=end.stop_reason)
+        return make(CompletedEvent, number, entry.at, {"state": state, "stop_reason": end.stop_reason})
 
     async def state(self) -> RunState:
         """How it stands."""

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 from uuid import UUID, uuid4
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from .errors import EventTypeError
 
@@ -38,7 +38,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class Event(BaseModel, ABC):
+class Event(BaseModel, ABC, frozen=True):
     """Something that happened in a run.
 
     Attributes:
@@ -51,8 +51,6 @@ class Event(BaseModel, ABC):
         is_draft: Whether it shows work that is under way, and that counts only when its turn is committed; then it comes
             again, with the number that counts. Only readers who ask for drafts get it.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     uuid: UUID = Field(default_factory=uuid4)
     type: EventType
@@ -92,7 +90,7 @@ class Event(BaseModel, ABC):
         return method
 
 
-class FurtherEvent(Event, ABC):
+class FurtherEvent(Event, ABC, frozen=True):
     """The base of the types that are not in the RFC. A processor without a method for one takes it for a system event.
 
     Attributes:

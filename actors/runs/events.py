@@ -32,7 +32,7 @@ class Answering(Protocol):
         ...
 
 
-class _InputRequest(Event, ABC):
+class _InputRequest(Event, ABC, frozen=True):
     """A person is asked.
 
     Attributes:
@@ -84,7 +84,7 @@ class _InputRequest(Event, ABC):
         return self._answering
 
 
-class InputRequestEvent(_InputRequest):
+class InputRequestEvent(_InputRequest, frozen=True):
     """A person is asked."""
 
     type: Literal["input_request"] = "input_request"
@@ -94,7 +94,7 @@ class InputRequestEvent(_InputRequest):
         self._bound().answer(self.request_id, _value(response))
 
 
-class AsyncInputRequestEvent(_InputRequest):
+class AsyncInputRequestEvent(_InputRequest, frozen=True):
     """A person is asked, in a run that is read asynchronously."""
 
     type: Literal["async_input_request"] = "async_input_request"
@@ -108,7 +108,7 @@ class AsyncInputRequestEvent(_InputRequest):
         raise EventTypeError(type(event_processor).__name__, self.type, NOT_SYNC)
 
 
-class InputResponseEvent(Event):
+class InputResponseEvent(Event, frozen=True):
     """A question was answered, or is over.
 
     Attributes:
@@ -130,7 +130,7 @@ class InputResponseEvent(Event):
         return str(self.value) if self.status == "answered" else f"The question is {self.status}."
 
 
-class AgentMessageEvent(Event):
+class AgentMessageEvent(Event, frozen=True):
     """Somebody has said something that the others hear.
 
     Attributes:
@@ -146,7 +146,7 @@ class AgentMessageEvent(Event):
         return f"{self.message.get('sender', self.source)}: {self.message.get('text', '')}"
 
 
-class OutputEvent(Event):
+class OutputEvent(Event, frozen=True):
     """Something was put out, such as by code that an agent ran."""
 
     type: Literal["output"] = "output"
@@ -158,7 +158,7 @@ class OutputEvent(Event):
         return self.value
 
 
-class SystemEvent(Event):
+class SystemEvent(Event, frozen=True):
     """Something that people may want to know."""
 
     type: Literal["system"] = "system"
@@ -170,7 +170,7 @@ class SystemEvent(Event):
         return self.value
 
 
-class ToolCallEvent(FurtherEvent):
+class ToolCallEvent(FurtherEvent, frozen=True):
     """An agent calls a tool.
 
     Attributes:
@@ -190,7 +190,7 @@ class ToolCallEvent(FurtherEvent):
         return f"{self.source} called {self.name}"
 
 
-class ToolResultEvent(FurtherEvent):
+class ToolResultEvent(FurtherEvent, frozen=True):
     """A tool has returned.
 
     Attributes:
@@ -212,7 +212,7 @@ class ToolResultEvent(FurtherEvent):
         return f"{self.name} {'failed: ' if self.is_error else 'returned '}{self.content}"
 
 
-class StreamEvent(FurtherEvent):
+class StreamEvent(FurtherEvent, frozen=True):
     """A piece of a text that is being written. A processor without a method for it does not get it.
 
     Attributes:
@@ -231,7 +231,7 @@ class StreamEvent(FurtherEvent):
         return self.content
 
 
-class SpeakerSelectedEvent(FurtherEvent):
+class SpeakerSelectedEvent(FurtherEvent, frozen=True):
     """Somebody is to speak.
 
     Attributes:
@@ -247,7 +247,7 @@ class SpeakerSelectedEvent(FurtherEvent):
         return f"Next: {', '.join(self.speakers)}"
 
 
-class HandoffEvent(FurtherEvent):
+class HandoffEvent(FurtherEvent, frozen=True):
     """An agent hands over to another one.
 
     Attributes:
@@ -265,7 +265,7 @@ class HandoffEvent(FurtherEvent):
         return f"{self.source} handed over to {self.target}"
 
 
-class UsageEvent(FurtherEvent):
+class UsageEvent(FurtherEvent, frozen=True):
     """A model has answered.
 
     Attributes:
@@ -285,7 +285,7 @@ class UsageEvent(FurtherEvent):
         return f"{self.source} used {self.prompt_tokens} + {self.completion_tokens} tokens"
 
 
-class ErrorEvent(FurtherEvent):
+class ErrorEvent(FurtherEvent, frozen=True):
     """The run has failed. The last event.
 
     Attributes:
@@ -305,7 +305,7 @@ class ErrorEvent(FurtherEvent):
         return f"{self.error_type}: {self.content}"
 
 
-class CompletedEvent(FurtherEvent):
+class CompletedEvent(FurtherEvent, frozen=True):
     """The run has ended, and not by an error. The last event.
 
     Attributes:

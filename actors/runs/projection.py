@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import cache
 from hashlib import blake2s
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from callboard.agents.task import Said
@@ -44,9 +45,11 @@ from .events import (
     UsageEvent,
 )
 
-Make = Callable[..., Event]
+Part: TypeAlias = tuple[type[Event] | None, dict[str, Any]]
+"""The class of an event, and what it says; None: a question, whose class depends on the readers."""
 
 RUN_BITS: Final = 64  # of an event's uuid that say which run it is; the others are its number
+DRAFT: Final = 1 << 63  # in a uuid: the same number may be a draft's, and one that counts
 MODEL: Final = "model"
 """Where the metadata of a message names the model that was asked."""
 
@@ -62,11 +65,11 @@ class Projection:
     def __init__(self, run_id: str, *, is_async: bool = False) -> None:
         self.run_id = run_id
         self.asks_as = AsyncInputRequestEvent if is_async else InputRequestEvent
-        self._digest = blake2s(run_id.encode("utf-8", "surrogatepass"), digest_size=RUN_BITS // 8).digest()
-        self._base = int.from_bytes(self._digest, "big") << RUN_BITS
+        digest = blake2s(run_id.encode("utf-8", "surrogatepass"), digest_size=RUN_BITS // 8).digest()
+        self._base = int.from_bytes(digest, "big") << RUN_BITS
 
     def make(
-        self, kind: type[Event], number: int, at: datetime, is_draft: bool = False, **fields: Any
+        self, kind: type[Event], number: int, at: datetime, fields: dict[str, Any], is_draft: bool = False
     ) -> Event:
         """One event.
 
@@ -74,11 +77,17 @@ class Projection:
             kind: Its class.
             number: Its place in the run.
             at: When it happened.
+            fields: What it says; the event keeps the dictionary.
             is_draft: Whether it may not count.
-            **fields: What it says.
         """
-        uuid = UUID(int=self._base + number + (1 << (RUN_BITS - 1) if is_draft else 0))
-        return kind(uuid=uuid, run_id=self.run_id, number=number, at=at, is_draft=is_draft, **fields)
+        fields["uuid"] = UUID(int=self._base + (number + DRAFT if is_draft else number))
+        fields["run_id"] = self.run_id
+        fields["number"] = number
+        fields["at"] = at
+        fields["is_draft"] = is_draft
+        for name, default in _defaults(kind):
+            fields.setdefault(name, default)
+        return _built(kind, fields)
 
     def of(self, said: Said, number: int, at: datetime, *, is_draft: bool = False) -> list[Event]:
         """The events of what somebody said, whose numbers follow each other.
@@ -89,8 +98,33 @@ class Projection:
             at: When it was said.
             is_draft: Whether it may not count.
         """
-        makes = list(_parts(said))
-        return [make(self, number + place, at, is_draft) for place, make in enumerate(makes)]
+        events: list[Event] = []
+        for kind, fields in _parts(said):
+            fields["source"] = said.source
+            events.append(self.make(kind or self.asks_as, number + len(events), at, fields, is_draft))
+        return events
+
+
+@cache
+def _defaults(kind: type[Event]) -> list[tuple[str, Any]]:
+    """What is set by `make` in the class's own way: its type, and what an event need not say."""
+    by_make = ("uuid", "run_id", "number", "at", "is_draft")
+    fields = kind.model_fields.items()
+    return [
+        (name, field.default) for name, field in fields if not field.is_required() and name not in by_make
+    ]
+
+
+def _built(kind: type[Event], fields: dict[str, Any]) -> Event:
+    """An event of values that were checked when the message was read: checking them again takes most of the time."""
+    if kind.__private_attributes__:
+        return kind(**fields)
+    event, keep = kind.__new__(kind), object.__setattr__
+    keep(event, "__dict__", fields)
+    keep(event, "__pydantic_fields_set__", set(fields))
+    keep(event, "__pydantic_extra__", None)
+    keep(event, "__pydantic_private__", None)
+    return event
 
 
 def message_of(said: BaseChatMessage) -> Message:
@@ -102,135 +136,109 @@ def message_of(said: BaseChatMessage) -> Message:
     return message
 
 
-def _parts(said: Said) -> Iterator[Make]:
-    yield from _SHOWN.get(type(said), _other)(said)
+def _parts(said: Said) -> list[Part]:
+    parts = _SHOWN.get(type(said), _other)(said)
     usage = said.models_usage
     if usage is not None and not isinstance(said, ModelClientStreamingChunkEvent):
-        yield _event(
-            UsageEvent,
-            source=said.source,
-            model=said.metadata.get(MODEL, ""),
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-        )
+        model = said.metadata.get(MODEL, "")
+        tokens = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
+        parts.append((UsageEvent, {"model": model, **tokens}))
+    return parts
 
 
-def _event(kind: type[Event], **fields: Any) -> Make:
-    def make(projection: Projection, number: int, at: datetime, is_draft: bool) -> Event:
-        return projection.make(kind, number, at, is_draft, **fields)
-
-    return make
+def _other(said: Said) -> list[Part]:
+    return _message(said) if isinstance(said, BaseChatMessage) else [(SystemEvent, {"value": said.to_text()})]
 
 
-def _other(said: Said) -> Iterator[Make]:
-    if isinstance(said, BaseChatMessage):
-        yield from _message(said)
-    else:
-        yield _event(SystemEvent, source=said.source, value=said.to_text())
+def _message(said: BaseChatMessage) -> list[Part]:
+    return [(AgentMessageEvent, {"message": message_of(said)})]
 
 
-def _message(said: BaseChatMessage) -> Iterator[Make]:
-    yield _event(AgentMessageEvent, source=said.source, message=message_of(said))
-
-
-def _conversation(said: ConversationMessage) -> Iterator[Make]:
+def _conversation(said: ConversationMessage) -> list[Part]:
     """A message of a group chat, which may call functions, or answer calls."""
-    data, source = said.data, said.source
+    data = said.data
     calls: list[Mapping[str, Any]] = list(data.get("tool_calls") or ())
     answers: list[Mapping[str, Any]] = list(data.get("tool_responses") or ())
-    if not answers and (said.to_text() or not calls):
-        yield from _message(said)
+    parts = _message(said) if not answers and (said.to_text() or not calls) else []
     for call in calls:
         function = call.get("function", {})
-        yield _event(
-            ToolCallEvent,
-            source=source,
-            call_id=call.get("id", ""),
-            name=function.get("name", ""),
-            arguments=function.get("arguments", ""),
-        )
+        called = {"name": function.get("name", ""), "arguments": function.get("arguments", "")}
+        parts.append((ToolCallEvent, {"call_id": call.get("id", ""), **called}))
     for answer in answers:
-        yield _event(
+        returned = {"name": answer.get("name", ""), "content": str(answer.get("content", ""))}
+        parts.append((ToolResultEvent, {"call_id": answer.get("tool_call_id", ""), **returned}))
+    return parts
+
+
+def _stop(said: StopMessage) -> list[Part]:
+    return [(SystemEvent, {"value": said.content})]
+
+
+def _handoff(said: HandoffMessage) -> list[Part]:
+    return [(HandoffEvent, {"target": said.target, "content": said.content})]
+
+
+def _calls(said: ToolCallRequestEvent) -> list[Part]:
+    return [
+        (ToolCallEvent, {"call_id": call.id, "name": call.name, "arguments": call.arguments})
+        for call in said.content
+    ]
+
+
+def _results(said: ToolCallExecutionEvent) -> list[Part]:
+    return [
+        (
             ToolResultEvent,
-            source=source,
-            call_id=answer.get("tool_call_id", ""),
-            name=answer.get("name", ""),
-            content=str(answer.get("content", "")),
+            {
+                "call_id": result.call_id,
+                "name": result.name,
+                "content": result.content,
+                "is_error": bool(result.is_error),
+            },
         )
+        for result in said.content
+    ]
 
 
-def _stop(said: StopMessage) -> Iterator[Make]:
-    yield _event(SystemEvent, source=said.source, value=said.content)
+def _piece(said: ModelClientStreamingChunkEvent) -> list[Part]:
+    return [(StreamEvent, {"content": said.content, "message_id": said.full_message_id or ""})]
 
 
-def _handoff(said: HandoffMessage) -> Iterator[Make]:
-    yield _event(HandoffEvent, source=said.source, target=said.target, content=said.content)
+def _speakers(said: SelectSpeakerEvent) -> list[Part]:
+    return [(SpeakerSelectedEvent, {"speakers": tuple(said.content)})]
 
 
-def _calls(said: ToolCallRequestEvent) -> Iterator[Make]:
-    for call in said.content:
-        yield _event(
-            ToolCallEvent, source=said.source, call_id=call.id, name=call.name, arguments=call.arguments
-        )
+def _output(said: CodeExecutionEvent) -> list[Part]:
+    return [(OutputEvent, {"value": said.to_text()})]
 
 
-def _results(said: ToolCallExecutionEvent) -> Iterator[Make]:
-    for result in said.content:
-        yield _event(
-            ToolResultEvent,
-            source=said.source,
-            call_id=result.call_id,
-            name=result.name,
-            content=result.content,
-            is_error=bool(result.is_error),
-        )
+def _sentence(said: AttemptEndedEvent | ThoughtEvent) -> list[Part]:
+    return [(SystemEvent, {"value": f"{said.source}: {said.content}"})]
 
 
-def _piece(said: ModelClientStreamingChunkEvent) -> Iterator[Make]:
-    yield _event(StreamEvent, source=said.source, content=said.content, message_id=said.full_message_id or "")
+def _question(said: InputRequestedEvent) -> list[Part]:
+    fields = {
+        "prompt": said.content,
+        "request_id": said.request_id,
+        "choices": tuple(said.choices),
+        "details": said.details,
+        "expires": None if said.timeout is None else said.created_at + timedelta(seconds=said.timeout),
+    }
+    return [(None, fields)]
 
 
-def _speakers(said: SelectSpeakerEvent) -> Iterator[Make]:
-    yield _event(SpeakerSelectedEvent, source=said.source, speakers=tuple(said.content))
-
-
-def _output(said: CodeExecutionEvent) -> Iterator[Make]:
-    yield _event(OutputEvent, source=said.source, value=said.to_text())
-
-
-def _sentence(said: AttemptEndedEvent | ThoughtEvent) -> Iterator[Make]:
-    yield _event(SystemEvent, source=said.source, value=f"{said.source}: {said.content}")
-
-
-def _question(said: InputRequestedEvent) -> Iterator[Make]:
-    expires = None if said.timeout is None else said.created_at + timedelta(seconds=said.timeout)
-    fields: dict[str, Any] = {"prompt": said.content, "choices": tuple(said.choices), "details": said.details}
-
-    def make(projection: Projection, number: int, at: datetime, is_draft: bool) -> Event:
-        ids = {"source": said.source, "request_id": said.request_id, "expires": expires}
-        return projection.make(projection.asks_as, number, at, is_draft, **fields, **ids)
-
-    yield make
-
-
-def _answer(said: InputAnsweredEvent) -> Iterator[Make]:
+def _answer(said: InputAnsweredEvent) -> list[Part]:
     value = json.loads(said.content) if said.content else None
-    yield _event(
-        InputResponseEvent,
-        source=said.source,
-        value=value,
-        request_id=said.request_id,
-        by=said.by,
-        status=said.status,
-    )
+    fields = {"value": value, "request_id": said.request_id, "by": said.by, "status": said.status}
+    return [(InputResponseEvent, fields)]
 
 
-def _nothing(said: UserInputRequestedEvent) -> Iterator[Make]:
+def _nothing(said: UserInputRequestedEvent) -> list[Part]:
     """The question itself is an event of its own."""
-    yield from ()
+    return []
 
 
-_SHOWN: Final[Mapping[type[Any], Callable[[Any], Iterator[Make]]]] = {
+_SHOWN: Final[Mapping[type[Any], Callable[[Any], list[Part]]]] = {
     ConversationMessage: _conversation,
     StopMessage: _stop,
     HandoffMessage: _handoff,

@@ -140,7 +140,7 @@ async def ask_user(
     choices: Sequence[str] | None = None,
     answer_type: Any = str,
     timeout: float | None = None,
-    default: Any = NO_DEFAULT,
+    default: Any = ...,
     **details: Any,
 ) -> Any:
     """Ask whoever follows the run, from a function that one of its agents calls.
@@ -153,7 +153,7 @@ async def ask_user(
         choices: What may be answered; None: anything that fits `answer_type`.
         answer_type: What an answer is read as; with `Annotated` and a validator of pydantic it can be checked further.
         timeout: Seconds until it is over; None: never.
-        default: The answer when it is over; without one that is an error.
+        default: The answer when it is over; ...: none, and that is an error.
         **details: More about it, as plain data.
 
     Raises:
@@ -166,7 +166,7 @@ async def ask_user(
         choices=None if choices is None else tuple(choices),
         answer_type=answer_type,
         timeout=timeout,
-        default=default,
+        default=NO_DEFAULT if default is ... else default,
         details=details,
     )
     return await ask_person(question, running_context())

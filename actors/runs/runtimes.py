@@ -11,7 +11,10 @@ from callboard.runtime.runtime import RedisAgentRuntime
 from .errors import LoopError
 from .loop_thread import LoopThread
 
-ELSEWHERE: Final = "the runtime is open in another event loop; use `await a_run(...)` there, or give run() one that is not open yet"
+ELSEWHERE: Final = (
+    "the runtime is open in another event loop; use `await a_run(...)` there, "
+    "or give run() one that is not open yet"
+)
 
 _taken: WeakSet[RedisAgentRuntime] = WeakSet()
 

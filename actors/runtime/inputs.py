@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from callboard.broker import AgentId
@@ -14,6 +15,7 @@ from callboard.broker.redis.client.inputs import Refusal
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.errors import (
     InputAnsweredError,
+    InputDamagedError,
     InputExpiredError,
     InputRequestUnknownError,
     InputValueError,
@@ -43,7 +45,7 @@ class Inputs:
         self._connect = connect
 
     async def list(self, run: str | None = None, agent: AgentId | str | None = None) -> list[InputRequest]:
-        """The questions that are open, the oldest first.
+        """The questions that are open, the oldest first. Of one whose record was changed by hand `get` says what is wrong.
 
         Args:
             run: Only those of this run.
@@ -56,9 +58,7 @@ class Inputs:
         for start in range(0, len(ids), AT_ONCE):
             part = ids[start : start + AT_ONCE]
             records = await asyncio.gather(*map(transport.inputs.get, part))
-            found += [
-                InputRequest.of(name, fields) for name, fields in zip(part, records, strict=True) if fields
-            ]
+            found += _readable(zip(part, records, strict=True))
         return [
             one
             for one in found
@@ -72,6 +72,7 @@ class Inputs:
 
         Raises:
             InputRequestUnknownError: There is none.
+            InputDamagedError: Its record was changed by hand.
         """
         fields = await (await self._connect()).inputs.get(input_id)
         if not fields:
@@ -111,6 +112,13 @@ class Inputs:
             InputRequestUnknownError, InputAnsweredError, InputExpiredError, InputWithdrawnError: As `answer` does.
         """
         _refuse(input_id, await (await self._connect()).inputs.withdraw(input_id, by))
+
+
+def _readable(records: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[InputRequest]:
+    """One that was damaged keeps nobody from answering the others."""
+    for input_id, fields in records:
+        with contextlib.suppress(InputDamagedError):
+            yield InputRequest.of(input_id, fields)
 
 
 def _ended(request: InputRequest) -> Refusal | None:

@@ -108,6 +108,26 @@ class RunReading:
             if not self._is_held:
                 self.end()
 
+    async def portions(self) -> AsyncGenerator[list[RunEntry], None]:
+        """The same events as they come from the server, many at once where many are there; instead of a loop over them.
+
+        What is under way in a loop of entries comes first.
+        """
+        try:
+            reader = await self._open()
+            while not self._is_over:
+                records = self._found[::-1] or await reader.read(self._live)
+                self._found = []
+                if records is None:
+                    return
+                yield [entry for record in records if (entry := self._read(record)) is not None]
+        except ConnectionLostError:
+            if not self._is_over:
+                raise
+        finally:
+            if not self._is_held:
+                self.end()
+
     async def _open(self) -> RunReader:
         if self._reader is None:
             transport = await self._connected()

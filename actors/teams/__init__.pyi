@@ -13,6 +13,7 @@ from .errors import (
     TeamBusyError as TeamBusyError,
     TeamDeclarationError as TeamDeclarationError,
     TeamError as TeamError,
+    TeamForkError as TeamForkError,
     TeamMemberError as TeamMemberError,
     TeamNotRunError as TeamNotRunError,
     TeamOutputError as TeamOutputError,

@@ -12,13 +12,9 @@ from callboard.agents.responding import result_of
 from callboard.agents.task import Said, Task, TaskResult, task_messages
 from callboard.broker import AgentId
 from callboard.broker.encoding.remote_errors import register_error
-from callboard.broker.redis.store import RedisStore
 from callboard.cancellation import CancellationToken
 from callboard.inputs import InputRequest
-from callboard.models.run_usage import RunUsage
-from callboard.models.usage import UsageLedger
 from callboard.runtime.runs import in_run_path, run_path, usage_run
-from callboard.testing.cassette import Cassette
 
 from .budget import RunBudget
 from .cancelling import Cancelling
@@ -30,7 +26,6 @@ from .errors import (
     TeamStateError,
     TeamTaskError,
 )
-from .exporting import cassette_of
 from .orders import (
     ANSWERS,
     Accepted,
@@ -50,6 +45,7 @@ from .orders import (
 from .output import with_output
 from .questions import open_questions
 from .reading import RunReading
+from .records import Records
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -58,7 +54,7 @@ if TYPE_CHECKING:
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
-class TeamClient:
+class TeamClient(Records):
     """One conversation of a team whose members run anywhere.
 
     A run goes on by itself: who stops reading it can read it again by its id, from any process.
@@ -276,30 +272,9 @@ class TeamClient:
         """
         await self.runtime.inputs.answer(request_id, value, by=by)
 
-    async def usage(self, run_id: str) -> RunUsage:
-        """What a run has used until now, by agent and by model: of its members, of who chooses speakers, of nested teams.
-
-        It is kept as long as `usage_seconds` of the models' settings (90 days), so for longer than the run itself.
-
-        Args:
-            run_id: Id of the run; one that has used nothing, or that there never was, has used nothing.
-        """
-        await self.runtime.open()
-        ledger = UsageLedger(RedisStore(self.runtime.transport.admin))
-        return await ledger.of_run(stream_of(self._address, run_id))
-
-    async def export(self, run_id: str) -> Cassette:
-        """A run as a cassette, from which `callboard.testing.replay` replays it without a network; waits for its end.
-
-        Args:
-            run_id: Id of a run that was started with `record=True`.
-
-        Raises:
-            CassetteError: It was not recorded, or not completely (a ValueError).
-            TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
-        """
-        async with aclosing(self.entries(run_id)) as entries:
-            return await cassette_of(self.runtime, self.team, stream_of(self._address, run_id), entries)
+    def beside(self, conversation: str) -> TeamClient:
+        """Another conversation of the team."""
+        return TeamClient(self.runtime, self.team, conversation, self._output_content_type)
 
     def _order(
         self, run_id: str, task: Task, if_busy: IfBusy, budget: RunBudget | None, record: bool
@@ -332,12 +307,19 @@ class TeamClient:
         Raises:
             TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
         """
+        async with aclosing(self.portions(run_id, after=after)) as portions:
+            async for portion in portions:
+                for entry in portion:
+                    yield entry
+
+    async def portions(self, run_id: str, *, after: int = 0) -> AsyncGenerator[list[RunEntry], None]:
+        """The same, many entries at once where many are there."""
         number, stream, live = after, stream_of(self._address, run_id), False
         for is_known in (False, True):
-            async with self.runtime.read_run(stream, after=number, live=live) as entries:
-                async for entry in entries:
-                    number = entry.number
-                    yield entry
+            async with self.runtime.read_run(stream, after=number, live=live) as reading:
+                async for portion in reading.portions():
+                    number = portion[-1].number if portion else number
+                    yield portion
             if not is_known:
                 described = await self.describe(run_id)
                 live = described.state != "idle"

@@ -176,6 +176,29 @@ class RunBudgetExceededError(TeamRunError):
     spent: float = 0.0
 
 
+class TeamForkError(TeamError, ValueError):
+    """A conversation can't be forked there, or not to that name.
+
+    Attributes:
+        team: Name of the team.
+        conversation: The conversation.
+        where: After which turn.
+        reason: Why not.
+    """
+
+    template = "The conversation {conversation!r} of the team {team!r} can't be forked{at}: {reason}."
+
+    team: str
+    conversation: str
+    where: str
+    reason: str
+
+    @property
+    def at(self) -> str:
+        """With a space before it."""
+        return f" {self.where}" if self.where else ""
+
+
 class TeamOutputError(TeamError, ValueError):
     """The last message of a run is not what the team was to answer with.
 

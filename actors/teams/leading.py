@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from callboard.agents.task import Said
@@ -22,6 +23,7 @@ from .errors import ChoiceTimeoutError
 from .limiting import Limiting
 from .loop import Next, Spoken, TurnLoop
 from .manager_state import CurrentRun, ManagerState
+from .marking import mark_turn
 from .orders import Answer, Forget, RunEnded, Speak, StartRun, Told, TurnFailed, path_of, stream_of
 from .run_errors import budget_error, failure_of
 from .sizes import tell_all_of
@@ -99,9 +101,14 @@ class Leading:
             return
         self._loop.show = lambda event: self.stage.show(run, event)
         self.stage.turn(run, member, answer)
+        self._loop.round_ended = partial(self._mark, run)
         self._state.called_off.pop(member, None)
         await self._go_on(run, self._loop.hear(spoken))
         await reached("turn ends")
+
+    async def _mark(self, run: CurrentRun, speakers: Sequence[str]) -> None:
+        """Where the conversation is after a turn, before the strategy has chosen the next one."""
+        await mark_turn(self._state, self._loop, run, speakers)
 
     def _hear_late(self, spoken: Spoken) -> None:
         """Who had begun to speak before the run was cancelled has heard what it was told, and is not told again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -14,7 +15,7 @@ from callboard.broker import AgentId
 from .errors import RunNotFoundError
 from .manager_state import CurrentRun
 from .orders import ANSWERS, RunEnded, RunState, Shown
-from .questions import open_questions
+from .questions import waiting_conversations
 
 if TYPE_CHECKING:
     from callboard.runtime.run_listing import ListedRun
@@ -84,18 +85,20 @@ async def list_runs(
     """
     runtime.registry.register(*ANSWERS)
     found: list[RunSummary] = []
+    waiting = await waiting_conversations(runtime)
+    last: str | ListedRun | None = before
     while len(found) < limit:
-        page = await runtime.list_runs(limit=PAGE, before=before)
+        page = await runtime.list_runs(limit=PAGE, before=last)
         for listed in page:
             if team is None or _names(listed)[0] == team:
-                run = await _summary(runtime, listed)
+                run = await _summary(runtime, listed, waiting)
                 if state is None or run.state == state:
                     found.append(run)
             if len(found) == limit:
                 break
         if len(page) < PAGE:
             break
-        before = page[-1].id
+        last = page[-1]
     return found
 
 
@@ -113,24 +116,24 @@ async def find_run(runtime: RedisAgentRuntime, name: str, *, team: str | None = 
     runtime.registry.register(*ANSWERS)
     near: list[ListedRun] = []
     known: list[str] = []
-    before: str | None = None
+    last: ListedRun | None = None
     while True:
-        page = await runtime.list_runs(limit=PAGE, before=before)
+        page = await runtime.list_runs(limit=PAGE, before=last)
         for listed in page:
             if team is not None and _names(listed)[0] != team:
                 continue
             run_id = _names(listed)[2]
             if name == listed.id:
-                return await _summary(runtime, listed)
+                return await _summary(runtime, listed, await waiting_conversations(runtime))
             if run_id.startswith(name):
                 near.append(listed)
             known.append(run_id)
         if len(page) < PAGE:
             break
-        before = page[-1].id
+        last = page[-1]
     exact = [listed for listed in near if _names(listed)[2] == name] or near
     if len(exact) == 1:
-        return await _summary(runtime, exact[0])
+        return await _summary(runtime, exact[0], await waiting_conversations(runtime))
     raise RunNotFoundError(name, _advice(exact, known, name))
 
 
@@ -154,7 +157,9 @@ def _names(listed: ListedRun) -> tuple[str, str, str]:
     return "", "", run_id if at else listed.id
 
 
-async def _summary(runtime: RedisAgentRuntime, listed: ListedRun) -> RunSummary:
+async def _summary(
+    runtime: RedisAgentRuntime, listed: ListedRun, waiting: Collection[tuple[str, str]]
+) -> RunSummary:
     team, conversation, run_id = _names(listed)
     end = listed.last if isinstance(listed.last, RunEnded) else None
     state: ListedState = "unknown"
@@ -162,7 +167,7 @@ async def _summary(runtime: RedisAgentRuntime, listed: ListedRun) -> RunSummary:
         state = end.state
     elif team:
         state = await _state_of(runtime, AgentId(team, conversation), run_id)
-        if state == "working" and await open_questions(runtime, team, conversation):
+        if state == "working" and (team, conversation) in waiting:
             state = "input_required"
     elif isinstance(listed.last, Shown):
         state = "working"

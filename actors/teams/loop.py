@@ -108,6 +108,7 @@ class TurnLoop:
 
     Attributes:
         show: Lets readers of the run under way see an event at once.
+        round_ended: Told who has spoken, when everybody who was asked has, and before it is chosen who is next.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class TurnLoop:
         self.selection = selection
         self.termination = termination
         self.show: Show = _to_nobody
+        self.round_ended: Callable[[Sequence[str]], Awaitable[None]] = _unmarked
         self._names = frozenset(member.name for member in plan.members)
 
     async def check(self, task: Sequence[BaseChatMessage] | None) -> None:
@@ -173,7 +175,9 @@ class TurnLoop:
         if stop is None:
             state.turns += 1
             stop = self._turn_limit()
-        return await self._next() if stop is None else await self._stopped(stop)
+        following = None if stop is None else await self._stopped(stop)
+        await self.round_ended(list(dict.fromkeys(entry.by for entry in self._round() if entry.by)))
+        return following or await self._next()
 
     async def reset(self) -> None:
         """The conversation is as in the beginning, but for the numbers of its turns."""
@@ -285,6 +289,10 @@ class TurnLoop:
 
 async def _to_nobody(event: BaseAgentEvent) -> None:
     """Where nobody reads."""
+
+
+async def _unmarked(speakers: Sequence[str]) -> None:
+    """Where nothing is marked."""
 
 
 def _is_said(message: Said) -> bool:

@@ -6,7 +6,10 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from callboard.log import Log
+
 from .budget import RunBudget
+from .marks import TurnMark
 from .orders import RunState, StartRun
 from .state import ConversationState, Speaking, is_nothing
 
@@ -86,6 +89,7 @@ class ManagerState(ConversationState):
         called_off: Turns that were under way when their run was cancelled or failed, by the member's name. Whether the
             member took them only it knows.
         asked: Number of the turn of a larger team that this one took last.
+        marks: Where the logs were after each of the last turns.
         recent: Ids of the last runs: a task that is sent again is not carried out again.
     """
 
@@ -94,3 +98,4 @@ class ManagerState(ConversationState):
     called_off: dict[str, list[Speaking]] = Field(default_factory=dict)
     asked: int = 0
     recent: list[str] = Field(default_factory=list)
+    marks: Log[TurnMark] = Log()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,7 +28,8 @@ from .budget import overspent_by
 from .drafts import Drafts
 from .errors import RunBudgetExceededError, TeamNotRunError
 from .local import Participant, reset_participant, speak
-from .orders import Accepted, Answer, Forget, Load, ResetConversation, Speak, Told
+from .marks import KEPT, MOST_SAVED, MemberMark
+from .orders import Accepted, Answer, Become, Forget, Load, ResetConversation, Speak, Told
 from .questions import ShownQuestions
 from .run_errors import failure_by, failure_of
 from .sizes import tell_all_of
@@ -46,11 +48,13 @@ class MemberMemory(BaseModel):
         saved: What its agent's `save_beside_context` returned; None: nothing yet.
         context: The messages of its model context.
         asked: Number of the turn that it took last; 0: none since it was reset or loaded.
+        marks: Where its context was after each of its last turns.
     """
 
     saved: dict[str, Any] | None = Field(default=None, exclude_if=is_nothing)
     context: Log[LLMMessage] = Log()
     asked: int = 0
+    marks: Log[MemberMark] = Log()
 
 
 class MemberActor(RoutedAgent[MemberMemory]):
@@ -95,6 +99,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
             await drafts.close()
         await reached("member answers")
         self.state.asked = message.turn
+        self._mark()
         await write_takes(self.runtime, message.run, tape)
         is_team = isinstance(agent, Team)
         answer = Answer(
@@ -134,6 +139,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
         if not message.is_trial:
             self.state.asked = 0
             await self._remember(agent)
+            self._mark()
         return Accepted()
 
     @event
@@ -142,11 +148,41 @@ class MemberActor(RoutedAgent[MemberMemory]):
         failed = failure_by(message, self.id.type, self.state.asked)
         await self.tell(failed, message.recipient)
 
+    @event
+    async def on_become(self, message: Become, ctx: MessageContext) -> None:
+        """Take over the part that this member has had in the conversation that this one is a fork of."""
+        part = message.part
+        given, state = MemberMemory.model_validate({**part.data, **part.logs}), self.state
+        state.saved, state.asked = given.saved, given.asked
+        state.context.clear()
+        state.context.extend(given.context)
+        state.marks.clear()
+        state.marks.extend(given.marks)
+        self._agent = None
+
+    def _mark(self) -> None:
+        """A turn has ended; or, with number 0, another past was loaded, about which earlier marks know nothing."""
+        state = self.state
+        if not state.asked or state.context.dropped:
+            state.marks.clear()
+        saved = state.saved
+        is_whole = saved is None or len(json.dumps(saved, default=str)) <= MOST_SAVED
+        state.marks.append(
+            MemberMark(
+                turn=state.asked,
+                context=len(state.context),
+                saved=saved if is_whole else None,
+                is_whole=is_whole,
+            )
+        )
+        state.marks.trim(keep=KEPT)
+
     async def _forget(self, token: CancellationToken) -> None:
         agent = await self._current()
         await reset_participant(agent, token)
         self.state.asked = 0
         await self._remember(agent)
+        self._mark()
 
     # The agent of this conversation
 

@@ -14,6 +14,7 @@ from callboard.requests import Request
 from callboard.runtime.run_paths import with_part, within
 
 from .budget import Overspent, RunBudget
+from .parts import Part
 
 STREAM_DIGEST: Final = 8  # bytes that tell a run's conversation from others in the name of its stream
 
@@ -177,6 +178,43 @@ class TimeUp(_Order):
     """A manager's message to itself: the time of a run's budget is over."""
 
     run_id: str
+
+
+@message(name="callboard.team.Fork")
+class Fork(_Order, Request[Accepted]):
+    """Make another conversation of what this one was.
+
+    Attributes:
+        fork_id: Tells it from others: the same again changes nothing.
+        conversation: Id of the new one.
+        turn: After which turn; None: see `run_id`.
+        run_id: After the last turn of which run; "": after the last turn.
+    """
+
+    fork_id: str
+    conversation: str
+    turn: int | None = None
+    run_id: str = ""
+
+
+@message(name="callboard.team.Born")
+class Born(_Order, Request[Accepted]):
+    """To the manager of a conversation that nothing was said in: begin with this.
+
+    Attributes:
+        fork_id: As in Fork.
+        part: What it has, with its members.
+    """
+
+    fork_id: str
+    part: Part
+
+
+@message(name="callboard.team.Become")
+class Become(_Order):
+    """To a member of such a conversation: you have had this part in it."""
+
+    part: Part
 
 
 # Manager to member, and back

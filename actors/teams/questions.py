@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from callboard.broker.inputs import InputStatus
 from callboard.inputs import InputRequest
@@ -12,6 +12,9 @@ from callboard.questions import Question
 from callboard.runtime.runtime import RedisAgentRuntime
 
 from .orders import Shown
+
+MOST_DETAILS: Final = 100_000  # characters of what readers see with a question
+OMITTED: Final = "omitted"  # stands in the place of details that are longer
 
 
 class ShownQuestions:
@@ -34,16 +37,19 @@ class ShownQuestions:
         self._source = source
 
     def asked(self, input_id: str, question: Question[Any]) -> list[Shown]:
-        """What is written with a question."""
+        """What is written with a question: its details only where they are not too large for an event."""
+        details: dict[str, Any] = json.loads(question.details) if question.details else {}
+        if len(question.details) > MOST_DETAILS:
+            details = {"kind": details.get("kind", ""), OMITTED: True}
         event = InputRequestedEvent(
             id=f"{input_id}:asked",
             source=self._source,
             request_id=input_id,
-            content=question.text,
+            content=question.text[:MOST_DETAILS],
             choices=list(question.choices),
             to=list(question.to),
             answer_schema=json.loads(question.schema),
-            details=json.loads(question.details) if question.details else {},
+            details=details,
             timeout=question.timeout,
         )
         return [self._shown(event)]
@@ -86,3 +92,9 @@ async def open_questions(runtime: RedisAgentRuntime, team: str, conversation: st
         if question.agent.key == conversation
         and (question.agent.type == team or question.agent.type.startswith(f"{team}."))
     ]
+
+
+async def waiting_conversations(runtime: RedisAgentRuntime) -> set[tuple[str, str]]:
+    """The outermost team and the id of each conversation that has an open question."""
+    questions = await runtime.inputs.list()
+    return {(question.agent.type.partition(".")[0], question.agent.key) for question in questions}

@@ -15,6 +15,12 @@ STEPS: Final = (
 )
 """What happens in a turn, in its order. Beside these, models and tools are called between "member asked" and "answers"."""
 
+FORK_STEPS: Final = (
+    "fork cut",  # the manager has read what the conversation was, and nothing is sent
+    "fork born",  # the new conversation's manager has its part, and nothing is committed
+)
+"""What happens when a conversation is forked."""
+
 OnStep = Callable[[str], Awaitable[None]]
 
 _watching: list[OnStep] = []

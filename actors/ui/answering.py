@@ -14,6 +14,7 @@ from callboard.errors import InputError
 from callboard.foundation.printable import one_line, printable
 from callboard.foundation.threads import in_thread
 from callboard.messages.events import InputAnsweredEvent, InputRequestedEvent
+from callboard.teams.questions import OMITTED
 from callboard.tools.answers import answer_of, how_to_answer
 
 from .page import Page
@@ -60,7 +61,7 @@ class Answering:
         await self._page.lines(printable(event.content))
         if event.content.endswith(CUT):
             # Who allows something has to see all of it.
-            await self._page.lines(printable(json.dumps(event.details, ensure_ascii=False, indent=2)))
+            await self._page.lines(_all_of(event))
         await self._page.lines(one_line(f"[{event.request_id}]{to} {how}"))
         self._waiting.append(event)
         if self._answers is not None and (self._work is None or self._work.done()):
@@ -102,6 +103,14 @@ class Answering:
             self._over.add(event.request_id)
         except InputError as error:
             await self._page.lines(one_line(str(error)))
+
+
+def _all_of(event: InputRequestedEvent) -> str:
+    if event.details.get(OMITTED):
+        return (
+            f"(it is too large to be shown here: `callboard runs answer {event.request_id}` shows all of it)"
+        )
+    return printable(json.dumps(event.details, ensure_ascii=False, indent=2))
 
 
 def _typed() -> str:

@@ -156,9 +156,8 @@ def _map_of(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
         raise DecodeError("a map has the same key twice")
-    for key in made:
-        if type(key) is bytes:
-            raise DecodeError("a map key is not text")
+    if bytes in map(type, made):
+        raise DecodeError("a map key is not text")
     return made
 
 

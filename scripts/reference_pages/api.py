@@ -14,6 +14,7 @@ MODULES: Final = (
     "callboard.agents",
     "callboard.teams",
     "callboard.groupchat",
+    "callboard.runs",
     "callboard.conditions",
     "callboard.dispatch",
     "callboard.roles",

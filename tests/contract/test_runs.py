@@ -26,6 +26,7 @@ from callboard.runs import (
     context_variables,
     is_async_input_request,
     is_error,
+    is_input_response,
     is_stream,
     load_event,
 )
@@ -183,7 +184,7 @@ async def test_a_question_is_answered_from_another_process_and_the_first_answer_
     assert await response.summary == "Done."
     kinds = [event.type for event in await events_of(response)]
     assert (kinds.count("async_input_request"), kinds.count("input_response")) == (1, 1)
-    [answered] = [event for event in await events_of(response) if event.type == "input_response"]
+    [answered] = [event for event in await events_of(response) if is_input_response(event)]
     assert answered.value == "yes"
 
 

@@ -16,6 +16,7 @@ from callboard import (
     ClosureContext,
     FunctionCall,
     InputAnsweredError,
+    InputDamagedError,
     InputExpiredError,
     InputRequest,
     InputRequestUnknownError,
@@ -371,6 +372,27 @@ async def test_an_answer_is_checked_before_it_is_sent(runtimes: Runtimes) -> Non
         await scene.runtime.inputs.answer(request.id, "maybe", by="ada")
     await scene.answer("yes", by="bob")
     assert scene.ended == [(Choice(colour="red"), "yes")]
+
+
+@REAL
+async def test_a_record_that_was_changed_by_hand_hides_no_other(runtimes: Runtimes) -> None:
+    async def work(ctx: MessageContext, text: str) -> object:
+        return await asyncio.gather(ctx.ask("Left?"), ctx.ask("Right?"), return_exceptions=True)
+
+    scene = await Scene.begin(runtimes, work)
+    left, right = await scene.open(2)
+    transport = scene.runtime.transport
+    key = transport.keys.of(f"input:{left.id}")
+    await transport.admin.command("HSET", key, "asked", "yesterday", "details", "{", "expires", "soon")
+    assert [one.id for one in await scene.runtime.inputs.list()] == [right.id]
+    with pytest.raises(InputDamagedError, match="withdraw it"):
+        await scene.runtime.inputs.answer(left.id, "l")
+    with contextlib.suppress(InputExpiredError):  # what can't be read of when it expires is over
+        await scene.runtime.inputs.withdraw(left.id)
+    await scene.runtime.inputs.answer(right.id, "r")
+    await scene.over()
+    await scene.runtime.stop_when_idle()
+    assert await stored(scene.runtime, "suspended:", "busy:", "inputs") == []
 
 
 @REAL

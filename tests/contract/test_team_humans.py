@@ -18,7 +18,7 @@ from callboard.messages import InputAnsweredEvent, InputRequestedEvent, ToolCall
 from callboard.models import ReplayChatCompletionClient
 from callboard.models.replay import Answer
 from callboard.runtime.runtime import RedisAgentRuntime
-from callboard.teams import RoundRobinGroupChat
+from callboard.teams import RoundRobinGroupChat, list_runs
 from callboard.teams.client import TeamClient
 from callboard.tools import ApprovalRule, FunctionTool
 from tests.helpers.chat import texts
@@ -165,6 +165,7 @@ async def test_a_member_of_a_nested_team_asks_in_the_outermost_run(runtime: Redi
     async with under_way(team) as shown:
         (question,) = await asked(client, 1)
         assert (await client.status()).state == "input_required"
+        assert [(run.team, run.state) for run in await list_runs(runtime)] == [("cafe", "input_required")]
         await client.answer(question.id, "Tea.")
     (event,) = of(shown, InputRequestedEvent)
     assert (event.source, event.request_id) == ("guest", question.id)

@@ -21,7 +21,7 @@ from callboard.agents import TaskResult
 from callboard.messages import AttemptEndedEvent, BaseChatMessage, ModelClientStreamingChunkEvent
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import TeamClient
-from callboard.teams.steps import STEPS
+from callboard.teams.steps import FORK_STEPS, STEPS
 from tests.helpers.eventually import eventually
 from tests.helpers.openai_server import Answer, Asked, Call, OpenAIServer
 from tests.helpers.processes import ROOT, Process, python
@@ -191,6 +191,26 @@ async def test_manager_and_members_are_killed_once_at_every_step(
         alive.cancel()
     assert len(list(fleet.deaths.iterdir())) == len(DEATHS), "somebody was not killed"
     check(shown, fleet, model)
+
+
+@pytest.mark.slow
+async def test_the_manager_is_killed_in_the_middle_of_a_fork(
+    fleet: Fleet, shared_server: ServerProcess
+) -> None:
+    fleet.start([f"{MANAGER} {step}" for step in FORK_STEPS])
+    alive = asyncio.ensure_future(fleet.keep_alive())
+    try:
+        async with RedisAgentRuntime.from_app(
+            app, shared_server.url, namespace=fleet.namespace, types=()
+        ) as runtime:
+            sea = team.on(runtime, "c1")
+            first = await asyncio.wait_for(sea.run(task="go"), 60)
+            lake = await asyncio.wait_for(sea.fork("c2"), 60)
+            here, there = await asyncio.gather(sea.run(task="more"), lake.run(task="more"))
+    finally:
+        alive.cancel()
+    assert {path.name for path in fleet.deaths.iterdir()}, "nobody was killed"
+    assert transcript(here) == transcript(there) != transcript(first)
 
 
 @pytest.mark.slow

@@ -12,7 +12,9 @@ from callboard.cli.options import command
 
 from .answer import answer
 from .cancel import cancel
+from .export import export
 from .follow import follow
+from .fork import fork
 from .listing import list_them
 from .pause import pause
 from .resume import resume
@@ -31,3 +33,5 @@ command(runs, "answer", answer)
 command(runs, "cancel", cancel)
 command(runs, "pause", pause)
 command(runs, "resume", resume)
+command(runs, "fork", fork)
+command(runs, "export", export)

@@ -58,16 +58,33 @@ async def leader(runtime: RedisAgentRuntime, run: RunSummary) -> AsyncIterator[T
     Raises:
         CommandFailed: The run has ended, or nobody knows whose it is.
     """
-    from callboard.broker.redis.operations.inspect import has_worker
-    from callboard.teams import TeamClient, TeamError
+    from callboard.teams import TeamError
 
     if run.ended is not None:
         raise CommandFailed(f"the run {run.run_id} has ended: it is {run.state}", FAILED)
-    if not run.team:
-        raise CommandFailed(f"no team is known for the run {run.run_id}: its beginning is not kept", FAILED)
-    if not await has_worker(runtime.transport, run.team):
-        hint(f"no worker runs {run.team!r} now; the order waits for one: `callboard up MODULE:APP`")
+    client = await whose(runtime, run)
     try:
-        yield TeamClient(runtime, run.team, run.conversation)
+        yield client
     except TeamError as error:
         raise CommandFailed(str(error), FAILED) from error
+
+
+async def whose(runtime: RedisAgentRuntime, run: RunSummary, *, needs_worker: bool = True) -> TeamClient:
+    """The conversation of a run.
+
+    Args:
+        runtime: Reaches it.
+        run: The run.
+        needs_worker: Say so when nobody is there who could take an order.
+
+    Raises:
+        CommandFailed: Nobody knows whose it is.
+    """
+    from callboard.broker.redis.operations.inspect import has_worker
+    from callboard.teams import TeamClient
+
+    if not run.team:
+        raise CommandFailed(f"no team is known for the run {run.run_id}: its beginning is not kept", FAILED)
+    if needs_worker and not await has_worker(runtime.transport, run.team):
+        hint(f"no worker runs {run.team!r} now; the order waits for one: `callboard up MODULE:APP`")
+    return TeamClient(runtime, run.team, run.conversation)

@@ -33,7 +33,7 @@ end
 local function status_of(id)
   local known = call('HMGET', P .. 'input:' .. id, 'status', 'expires')
   -- guard: a question that expired is not answered any more
-  if known[1] ~= 'open' or known[2] == '' or tonumber(known[2]) > now() then return known[1] end
+  if known[1] ~= 'open' or known[2] == '' or (tonumber(known[2]) or 0) > now() then return known[1] end
   end_input(id, 'expired')
   return 'expired'
 end

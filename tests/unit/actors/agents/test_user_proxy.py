@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from callboard import CancellationToken
+from callboard import CancellationToken, Question, asking_by
 from callboard.agents import Response, UserProxyAgent
 from callboard.agents.errors import UserInputError
 from callboard.agents.user_proxy import InputFuncType
@@ -196,3 +196,19 @@ async def test_a_conversation_has_an_agent_that_asks_the_same_function() -> None
     twin = UserProxyAgent("human", input_func=window.ask).for_conversation()
 
     assert (await twin.run()).messages[-1].to_text() == "from the window"
+
+
+async def test_without_a_function_of_its_own_the_one_around_it_asks() -> None:
+    asked: list[Question] = []
+
+    def ask(question: Question) -> str:
+        asked.append(question)
+        return "Ada"
+
+    agent = UserProxyAgent("human", to="ada")
+    with asking_by(ask):
+        result = await agent.run(task="Who is there?")
+    assert result.messages[-1].to_text() == "Ada"
+    assert [(question.text, question.to) for question in asked] == [("Who is there?", ("ada",))]
+    config = agent.dump_component()
+    assert UserProxyAgent.load_component(config).dump_component() == config

@@ -25,6 +25,7 @@ from callboard.runs import (
     context_variables,
     is_async_input_request,
     is_error,
+    is_input_response,
     load_event,
 )
 from callboard.teams import RoundRobinGroupChat, TeamRunError
@@ -165,7 +166,7 @@ async def test_a_question_can_expire() -> None:
     response = await a_run(speaker("Alice", call("ask"), "Thanks."), message="Hi", tools=[ask])
     events = await events_of(response)
     [question] = [event for event in events if isinstance(event, AsyncInputRequestEvent)]
-    assert [(event.status, event.value) for event in events if event.type == "input_response"] == [
+    assert [(event.status, event.value) for event in events if is_input_response(event)] == [
         ("expired", None)
     ]
     assert "ask returned nobody" in [event.text for event in events]

@@ -250,10 +250,11 @@ async def test_the_model_is_told_of_an_unknown_outcome_where_that_is_asked_for(
 async def test_a_person_decides_about_an_unknown_outcome_after_each_crash(
     runtimes: Runtimes, tools: Tools
 ) -> None:
-    said, questions = ["call it again", "tell the model"], []
+    said = ["call it again", "tell the model"]
+    questions: list[Question] = []
 
     def decide(question: Question) -> str:
-        questions.append(question.choices)
+        questions.append(question)
         return said[len(questions) - 1]
 
     async def handler(ctx: MessageContext) -> Any:
@@ -281,7 +282,8 @@ async def test_a_person_decides_about_an_unknown_outcome_after_each_crash(
     assert (first, second) == ("cut off", "cut off")
     assert "may or may not have done its work" in third[0][2]
     assert tools.ran == ["hang", "ended"] * 2
-    assert questions == [("call it again", "tell the model", "fail")] * 2
+    assert [question.choices for question in questions] == [("call it again", "tell the model", "fail")] * 2
+    assert len({question.name for question in questions}) == 2
 
 
 async def test_a_person_may_let_a_call_of_unknown_outcome_fail(runtimes: Runtimes, tools: Tools) -> None:

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from callboard import AgentId, App, MessageContext, RedisAgentRuntime, UndeliverableException
+from callboard import (
+    AgentId,
+    App,
+    MessageContext,
+    RedisAgentRuntime,
+    UndeliverableException,
+    asking_by,
+)
 from callboard.errors import AgentDeclarationError, DuplicateAgentTypeError
 from callboard.memory.llm_messages import (
     AssistantMessage,
@@ -21,9 +28,11 @@ from callboard.memory.llm_messages import (
 from callboard.models import ReplayChatCompletionClient
 from callboard.tools import (
     DynamicWorkbench,
+    StaticWorkbench,
     ToolAgent,
     ToolCallRequest,
     ToolResult,
+    run_tools,
     tool,
     tool_agent_caller_loop,
 )
@@ -50,7 +59,13 @@ async def look(ctx: MessageContext) -> list[object]:
     return [ctx.message_id, Image.from_bytes(PIXEL)]
 
 
-TOOLS = [square, fail, look]
+@tool(needs_approval=True)
+async def wipe() -> str:
+    """Wipes."""
+    return "wiped"
+
+
+TOOLS = [square, fail, look, wipe]
 
 
 @pytest.fixture
@@ -94,6 +109,19 @@ async def test_whatever_goes_wrong_is_an_answer(
     answer = await ask(runtime, arguments, name)
     assert answer.is_error
     assert text in answer.content
+
+
+async def test_what_a_person_has_to_allow_is_called_by_those_only_who_have_asked(
+    runtime: RedisAgentRuntime,
+) -> None:
+    assert "nobody was asked" in (await ask(runtime, "{}", "wipe")).content
+    answers = iter(["no", "yes"])
+    bench = StaticWorkbench([wipe], on="tools", runtime=runtime)
+    with asking_by(lambda question: next(answers)):
+        calls = [FunctionCall("1", "{}", "wipe")]
+        refused, wiped = [await run_tools(calls, bench) for _ in range(2)]
+    assert "has not allowed it" in refused[0].content
+    assert wiped[0].content == "wiped"
 
 
 async def test_a_request_keeps_images(runtime: RedisAgentRuntime) -> None:

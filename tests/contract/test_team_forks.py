@@ -1,0 +1,128 @@
+"""Forks of conversations on the bus: everything up to a turn, in one commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from callboard.agents import AssistantAgent
+from callboard.memory.llm_messages import LLMMessage
+from callboard.models import ReplayChatCompletionClient
+from callboard.runtime.runtime import RedisAgentRuntime
+from callboard.teams import RoundRobinGroupChat, TeamForkError
+from tests.helpers.chat import texts
+from tests.helpers.eventually import eventually
+from tests.helpers.runtimes import Runtimes
+from tests.helpers.spending import paid, spender
+
+
+def count(messages: Sequence[LLMMessage]) -> str:
+    """What the model was shown, as a number."""
+    return f"saw {len(messages)}"
+
+
+def counter(name: str) -> AssistantAgent:
+    return AssistantAgent(name, ReplayChatCompletionClient(default=count), system_message=None)
+
+
+@pytest.fixture
+async def runtime(runtimes: Runtimes) -> RedisAgentRuntime:
+    made = runtimes.new()
+    made.start()
+    return made
+
+
+async def sea_of(runtime: RedisAgentRuntime, **options: Any) -> Any:
+    inner = RoundRobinGroupChat([counter("x"), counter("y")], name="inner", max_turns=1)
+    team = RoundRobinGroupChat([counter("a"), inner], name="poets", runtime=runtime, **options)
+    await team._register()
+    return team.on(runtime, "sea")
+
+
+async def test_a_fork_goes_on_as_the_conversation_did_from_that_turn(runtime: RedisAgentRuntime) -> None:
+    sea = await sea_of(runtime, max_turns=3)
+    first = await sea.run(task="go", run_id="r1")
+    second = await sea.run(task="more", run_id="r2")
+    marks = await sea.turns()
+    assert [(mark.by, mark.run_id) for mark in marks] == [
+        (("a",), "r1"),
+        (("inner",), "r1"),
+        (("a",), "r1"),
+        (("inner",), "r2"),
+        (("a",), "r2"),
+        (("inner",), "r2"),
+    ]
+    after_first = await sea.fork("lake", run_id="r1")
+    assert texts(await after_first.run(task="more")) == texts(second)
+    # After two turns of three, a goes on with what it was about to hear.
+    middle = await sea.fork("river", at=marks[1].turn)
+    assert texts(await middle.run())[0] == texts(first)[3]
+    again = await after_first.fork("pond", at=marks[1].turn)
+    assert texts(await again.run()) == texts(await (await sea.fork("pool", at=marks[1].turn)).run())
+    assert [mark.turn for mark in await sea.turns()] == [mark.turn for mark in marks], "it is untouched"
+
+
+async def test_a_run_that_is_under_way_is_forked_after_its_last_turn(runtime: RedisAgentRuntime) -> None:
+    hangs = spender("b", paid(seconds=60))
+    team = RoundRobinGroupChat([counter("a"), hangs], name="slow", runtime=runtime, max_turns=2)
+    await team._register()
+    sea = team.on(runtime, "sea")
+    running = asyncio.ensure_future(sea.run(task="go", run_id="r"))
+    await eventually(sea.turns)
+    lake = await sea.fork("lake")
+    assert (await lake.status()).state == "idle"
+    assert (await sea.status()).waiting == ["b"]
+    assert [mark.by for mark in await lake.turns()] == [("a",)]
+    await sea.abort()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_a_fork_is_whole_or_not_there(
+    runtime: RedisAgentRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sea = await sea_of(runtime, max_turns=3)
+    first = await sea.run(task="go")
+
+    async def fails(step: str) -> None:
+        if step == "fork born":
+            raise ValueError(step)
+
+    with monkeypatch.context() as broken:
+        broken.setattr("callboard.teams.steps._watching", [fails])
+        with pytest.raises(ValueError, match="fork born"):
+            await sea.fork("lake")
+    for agent_type in ("poets", "poets.a", "poets.inner", "poets.inner.x"):
+        assert (await runtime.transport.load_state(agent_type, "lake")).version == 0
+    lake = await sea.fork("lake")
+    assert len(await lake.turns()) == 3 == len(first.messages) - 1
+
+
+async def test_where_and_to_what_it_can_not_be_forked(runtime: RedisAgentRuntime) -> None:
+    sea = await sea_of(runtime, max_turns=1)
+    with pytest.raises(TeamForkError, match="no turn of it has ended yet"):
+        await sea.fork("lake")
+    await sea.run(task="go")
+    with pytest.raises(TeamForkError, match="after turn 7: its last turns are 1"):
+        await sea.fork("lake", at=7)
+    with pytest.raises(TeamForkError, match="its own name"):
+        await sea.fork("sea")
+    lake = await sea.fork("lake")
+    with pytest.raises(TeamForkError, match="'lake' is there already"):
+        await sea.fork("lake")
+    await sea.reset()
+    with pytest.raises(TeamForkError):
+        await sea.fork("river")
+    assert texts(await lake.run()), "it does not depend on the other one"
+
+
+async def test_what_was_loaded_is_forked(runtime: RedisAgentRuntime) -> None:
+    sea = await sea_of(runtime, max_turns=3)
+    await sea.run(task="go")
+    lake = sea.beside("lake")
+    await lake.load_state(await sea.save_state())
+    river = await lake.fork("river")
+    assert texts(await river.run(task="more")) == texts(await sea.run(task="more"))
