@@ -128,6 +128,6 @@ class ForkedManager(RoutedAgent[ManagerState]):
             raise
         except Exception as error:
             reason = f"{type(error).__name__}: {text_of(error)}"
-            raise TeamMemberError(self._team.name, name, what, reason) from error
+            raise TeamMemberError(self.team.name, name, what, reason) from error
         if accepted.problem:
-            raise TeamMemberError(self._team.name, name, what, accepted.problem)
+            raise TeamMemberError(self.team.name, name, what, accepted.problem)
