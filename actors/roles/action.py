@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from .context import Context
-from .llm import LLM
+from .llm import Answering
 from .names import any_to_str
 
 
@@ -32,6 +32,7 @@ class Action(BaseModel):
     prefix: str = ""
     desc: str = ""
     _context: Context | None = PrivateAttr(default=None)
+    _llm: Answering | None = PrivateAttr(default=None)
 
     def model_post_init(self, context: Any, /) -> None:
         """Name it."""
@@ -45,13 +46,17 @@ class Action(BaseModel):
         return self._context
 
     @property
-    def llm(self) -> LLM:
-        """The language model."""
-        return self.context.llm()
+    def llm(self) -> Answering:
+        """The language model; a person, where its role is one."""
+        return self._llm or self.context.llm()
 
     def set_context(self, context: Context) -> None:
         """Give it the context of its role."""
         self._context = context
+
+    def set_llm(self, llm: Answering | None) -> None:
+        """Say who is asked; None: the model of the context."""
+        self._llm = llm
 
     def set_prefix(self, prefix: str) -> Action:
         """Say what models are told about the role."""

@@ -27,6 +27,7 @@ from .routing import Routing
 MAIN = "main"
 ROUNDS = 3  # as often as MetaGPT's Team runs
 HOPS = 1000
+PAUSE = 0.1  # seconds between two looks at whether a person has answered
 AT_ONCE = 100  # messages from outside that are sent together
 
 
@@ -190,7 +191,7 @@ class Environment:
     # Working
 
     async def run(self) -> None:
-        """Let the roles work until nothing is left to do.
+        """Let the roles work until nothing is left to do and nobody is asked.
 
         A message whose role fails is tried again; when it is given up, the others go on, and this says so at its end.
 
@@ -201,17 +202,25 @@ class Environment:
         """
         runtime, looking = await self._opened()
         await self.flush()
-        changes = -1
-        # guard: idle is what was so before and after this process knew all of it
-        while changes != self._changes:
+        while not await self._settles(runtime, looking):
             await runtime.until_idle()
-            await self.look()
-            changes = self._changes
-            await runtime.until_idle()
-        self._idle_at = changes
         failure = await looking.failure(self._roles)
         if failure is not None:
             raise failure
+
+    async def _settles(self, runtime: RedisAgentRuntime, looking: Looking) -> bool:
+        """Whether nothing was left to do before and after this process learned all that was said; then it is idle."""
+        changes, before = self._changes, await runtime.transport.idle()
+        await self.look()
+        # guard: who waits for a person is not idle
+        if await looking.has_questions():
+            await asyncio.sleep(PAUSE)
+            return False
+        after = await runtime.transport.idle()
+        if any(before[:3]) or before != after or changes != self._changes:
+            return False
+        self._idle_at = changes
+        return True
 
     async def flush(self) -> None:
         """Send what was published outside of roles; for programs that leave the work to other processes.
@@ -244,6 +253,7 @@ class Environment:
         True only when the server said so to a `run`, and this process has neither sent nor handled anything since. Before
         the first `run` it is not known, and False: a program that was started again goes on by this.
         """
+        # guard: what was idle before something happened is not known to be so now
         return not self._outbox and self._idle_at == self._changes
 
     def stir(self) -> None:
@@ -258,6 +268,10 @@ class Environment:
         """
         self._budget = usd
         self.context.cost_manager.max_budget = usd
+
+    async def runtime(self) -> RedisAgentRuntime:
+        """The runtime below, connected: for `inputs`, `control`, `read_run` and the like."""
+        return (await self._opened())[0]
 
     async def look(self) -> None:
         """Bring `history` and the costs of the context up to date, without working."""

@@ -1,8 +1,9 @@
-"""A language model, as roles ask it: for a text. What it costs is counted, and drawn from the budget before it is asked."""
+"""Who roles ask for a text: a language model, whose costs are counted and drawn from the budget first, or a person."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from callboard.memory.llm_messages import LLMMessage, SystemMessage, UserMessage
 from callboard.models import (
@@ -16,7 +17,33 @@ from callboard.models import (
 from callboard.models.errors import BudgetExceededError, BudgetHeldError
 from callboard.runtime.steps import running_context
 
-from .errors import NoMoneyException
+from .errors import EnvironmentStateError, NoMoneyException
+
+
+class Answering(Protocol):
+    """Who is asked for a text."""
+
+    async def aask(self, msg: str, system_msgs: Sequence[str] | None = None) -> str:
+        """Ask for a text."""
+        ...
+
+
+class Person:
+    """A person in the place of a model: the question is kept in the server until somebody answers, see `runtime.inputs`.
+
+    Meanwhile the role holds no process; with the answer its act runs again from its start.
+    """
+
+    async def aask(self, msg: str, system_msgs: Sequence[str] | None = None) -> str:
+        """Ask for a text; what a model would be told besides is not shown.
+
+        Raises:
+            EnvironmentStateError: The role acts outside of an environment (a RuntimeError).
+        """
+        context = running_context()
+        if context is None:
+            raise EnvironmentStateError("a person is asked in an environment only: env.add_roles([...])")
+        return await context.ask(msg)
 
 
 class LLM:

@@ -57,6 +57,10 @@ class Looking:
         limit = stored.get("limit_usd")
         costs.max_budget = None if limit is None else float(limit)
 
+    async def has_questions(self) -> bool:
+        """Whether a person is asked something in the project."""
+        return bool(await self._runtime.inputs.list(run=self._project))
+
     async def limit(self, usd: float) -> None:
         """Set the budget, for every process."""
         await self._ledger.limit(f"run:{self._project}", usd=usd)

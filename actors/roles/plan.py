@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, ValidationError
 from callboard.models import extract_json_from_str
 
 from .errors import MessageDataError
-from .llm import LLM
+from .llm import Answering
 
 ASK: Final = """Make a plan for this:
 {goal}
@@ -61,7 +61,7 @@ class Planner(BaseModel):
     plan: Plan = Field(default_factory=Plan)
     has_failed: bool = False
 
-    async def update_plan(self, llm: LLM, goal: str) -> None:
+    async def update_plan(self, llm: Answering, goal: str) -> None:
         """Ask a model for the tasks.
 
         Raises:

@@ -41,7 +41,7 @@ async def say_all(
 async def bring_in(
     runtime: AgentRuntime, routing: Routing, messages: Sequence[Message], project: str
 ) -> None:
-    """Send messages that come from outside, at once and in their order; a message with the id of an earlier one is not sent."""
+    """Send messages that come from outside, at once and in order; one with the id of an earlier one is not sent."""
     # The history first: a caller that dies in between sends them again, and the history shows each id once.
     await runtime.write_run(project, messages)
     await asyncio.gather(

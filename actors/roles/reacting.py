@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from .action import Action
-from .llm import LLM
+from .llm import Answering
 from .message import AIMessage, Message
 from .plan import Planner, Task, TaskResult
 from .role_context import RoleContext
@@ -39,7 +39,7 @@ class Reacting(Protocol):
     def address(self) -> str: ...
 
     @property
-    def llm(self) -> LLM: ...
+    def llm(self) -> Answering: ...
 
     def prefix(self) -> str: ...
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from .action import Action, ActionOutput, UserRequirement
 from .context import Context
 from .errors import ReactModeError, RoleDeclarationError
-from .llm import LLM
+from .llm import Answering, Person
 from .message import AIMessage, Message
 from .names import any_to_str, any_to_str_set, bus_name
 from .plan import Planner, Task, TaskResult
@@ -45,6 +45,7 @@ class Role(BaseModel):
         goal: What it wants to reach.
         constraints: What it has to keep to.
         desc: Anything else that models are told about it.
+        is_human: A person answers in the place of the model: `runtime.inputs` has the questions.
         actions: What it can do.
         rc: What it has at hand while it acts.
         planner: The plan of the mode "plan_and_act".
@@ -57,6 +58,7 @@ class Role(BaseModel):
     goal: str = ""
     constraints: str = ""
     desc: str = ""
+    is_human: bool = False
     actions: list[Action] = Field(default_factory=list, exclude=True)
     rc: RoleContext = Field(default_factory=RoleContext, exclude=True)
     planner: Planner = Field(default_factory=Planner, exclude=True)
@@ -65,10 +67,6 @@ class Role(BaseModel):
     def __init__(
         self, *, watch: Iterable[Any] | None = None, context: Context | None = None, **kwargs: Any
     ) -> None:
-        if kwargs.pop("is_human", False):
-            raise RoleDeclarationError(
-                type(self).__name__, "is_human=True is not there: let an action ask a person"
-            )
         super().__init__(**kwargs)
         self.rc = RoleContext(type(self).__name__)
         self._context = context
@@ -169,9 +167,9 @@ class Role(BaseModel):
         return self._context
 
     @property
-    def llm(self) -> LLM:
-        """The language model of the context."""
-        return self.context.llm()
+    def llm(self) -> Answering:
+        """The language model of the context; a person, when the role is one."""
+        return Person() if self.is_human else self.context.llm()
 
     @property
     def todo(self) -> Action | None:
@@ -209,6 +207,7 @@ class Role(BaseModel):
         self.rc.memory.add_batch(news)
         for action in self.actions:
             action.set_context(self.context)
+            action.set_llm(Person() if self.is_human else None)
         try:
             return await self.react()
         finally:

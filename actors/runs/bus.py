@@ -98,17 +98,10 @@ class BusRun(RunSource):
         number, make = entry.number * ROOM + 1, self._projection.make
         error = end.error
         if error is not None:
-            return make(
-                ErrorEvent,
-                number,
-                entry.at,
-                source=error.where,
-                error_type=error.error_type,
-                content=error.text,
-                where=error.where,
-            )
+            fields = {"error_type": error.error_type, "content": error.text, "where": error.where}
+            return make(ErrorEvent, number, entry.at, {"source": error.where, **fields})
         state = "cancelled" if end.state == "cancelled" else "completed"
-        return make(CompletedEvent, number, entry.at, state=state, stop_reason=end.stop_reason)
+        return make(CompletedEvent, number, entry.at, {"state": state, "stop_reason": end.stop_reason})
 
     async def state(self) -> RunState:
         """How it stands."""

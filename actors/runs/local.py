@@ -160,7 +160,7 @@ class LocalRun(RunSource):
         self._add(kind, **fields)
 
     def _add(self, kind: type[Event], **fields: Any) -> None:
-        self._extend([self._projection.make(kind, len(self._events) + 1, datetime.now(UTC), **fields)])
+        self._extend([self._projection.make(kind, len(self._events) + 1, datetime.now(UTC), fields)])
 
     def _extend(self, events: Sequence[Event]) -> None:
         self._events.extend(events)

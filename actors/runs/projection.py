@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import cache
 from hashlib import blake2s
 from typing import Any, Final, TypeAlias
+from uuid import UUID
 
 from callboard.agents.task import Said
 from callboard.groupchat.message import ConversationMessage, as_message
@@ -63,10 +65,11 @@ class Projection:
     def __init__(self, run_id: str, *, is_async: bool = False) -> None:
         self.run_id = run_id
         self.asks_as = AsyncInputRequestEvent if is_async else InputRequestEvent
-        self._base = blake2s(run_id.encode("utf-8", "surrogatepass"), digest_size=RUN_BITS // 8).hexdigest()
+        digest = blake2s(run_id.encode("utf-8", "surrogatepass"), digest_size=RUN_BITS // 8).digest()
+        self._base = int.from_bytes(digest, "big") << RUN_BITS
 
     def make(
-        self, kind: type[Event], number: int, at: datetime, is_draft: bool = False, **fields: Any
+        self, kind: type[Event], number: int, at: datetime, fields: dict[str, Any], is_draft: bool = False
     ) -> Event:
         """One event.
 
@@ -74,13 +77,17 @@ class Projection:
             kind: Its class.
             number: Its place in the run.
             at: When it happened.
+            fields: What it says; the event keeps the dictionary.
             is_draft: Whether it may not count.
-            **fields: What it says.
         """
-        place = number + DRAFT if is_draft else number
-        # As a text: pydantic reads it faster than Python makes a UUID.
-        uuid = f"{self._base}{place:016x}"
-        return kind(uuid=uuid, run_id=self.run_id, number=number, at=at, is_draft=is_draft, **fields)
+        fields["uuid"] = UUID(int=self._base + (number + DRAFT if is_draft else number))
+        fields["run_id"] = self.run_id
+        fields["number"] = number
+        fields["at"] = at
+        fields["is_draft"] = is_draft
+        for name, default in _defaults(kind):
+            fields.setdefault(name, default)
+        return _built(kind, fields)
 
     def of(self, said: Said, number: int, at: datetime, *, is_draft: bool = False) -> list[Event]:
         """The events of what somebody said, whose numbers follow each other.
@@ -91,10 +98,33 @@ class Projection:
             at: When it was said.
             is_draft: Whether it may not count.
         """
-        return [
-            self.make(kind or self.asks_as, place, at, is_draft, source=said.source, **fields)
-            for place, (kind, fields) in enumerate(_parts(said), number)
-        ]
+        events: list[Event] = []
+        for kind, fields in _parts(said):
+            fields["source"] = said.source
+            events.append(self.make(kind or self.asks_as, number + len(events), at, fields, is_draft))
+        return events
+
+
+@cache
+def _defaults(kind: type[Event]) -> list[tuple[str, Any]]:
+    """What is set by `make` in the class's own way: its type, and what an event need not say."""
+    by_make = ("uuid", "run_id", "number", "at", "is_draft")
+    fields = kind.model_fields.items()
+    return [
+        (name, field.default) for name, field in fields if not field.is_required() and name not in by_make
+    ]
+
+
+def _built(kind: type[Event], fields: dict[str, Any]) -> Event:
+    """An event of values that were checked when the message was read: checking them again takes most of the time."""
+    if kind.__private_attributes__:
+        return kind(**fields)
+    event, keep = kind.__new__(kind), object.__setattr__
+    keep(event, "__dict__", fields)
+    keep(event, "__pydantic_fields_set__", set(fields))
+    keep(event, "__pydantic_extra__", None)
+    keep(event, "__pydantic_private__", None)
+    return event
 
 
 def message_of(said: BaseChatMessage) -> Message:

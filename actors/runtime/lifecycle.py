@@ -349,15 +349,9 @@ class RuntimeLifecycle:
         is waited for as well.
         """
         await self.open()
-        if self._task is None:
-            await until_idle(self.transport)
-            return
-        task = self._task
-        await self.ready()
-        if self._worker is not None:
-            await self._worker.until_idle(task, lambda: False)
-        if task.done():
-            await task  # it was cut off: it says why
+        if self._task is not None:
+            await self.ready()
+        await until_idle(self.transport, self._worker, self._task)
 
     async def stop_when(self, condition: Callable[[], bool]) -> None:
         """Stops as soon as `condition()` is true; it is asked after every change."""

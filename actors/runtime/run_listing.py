@@ -16,6 +16,7 @@ from callboard.broker.redis.keys import RUNS, run as run_suffix
 from callboard.errors import SettingValueError
 
 PAGE: Final = 100  # runs that are asked for at once
+LISTED: Final = "runs listed"  # in `config`: older runs were put into the list
 
 Place: TypeAlias = tuple[int, str]
 """When a run began, server ms, and its id."""
@@ -43,10 +44,11 @@ class ListedRun:
 
 
 async def listed_runs(
-    transport: RedisTransport, registry: MessageRegistry, limit: int, before: str | None
+    transport: RedisTransport, registry: MessageRegistry, limit: int, before: str | ListedRun | None
 ) -> list[ListedRun]:
     """See RuntimeRuns.list_runs."""
     found: list[ListedRun] = []
+    await _list_older(transport)
     place = None if before is None else await _place(transport, before)
     while len(found) < limit:
         page = await _page(transport, place)
@@ -58,7 +60,21 @@ async def listed_runs(
     return found[:limit]
 
 
-async def _place(transport: RedisTransport, run: str) -> Place:
+async def _list_older(transport: RedisTransport) -> None:
+    """Puts the runs into the list that began before there was one; once in a namespace."""
+    config, command = transport.keys.of("config"), transport.admin.command
+    if await command("HEXISTS", config, LISTED):
+        return
+    for name in await transport.names_after(transport.keys.of(run_suffix("")), "stream"):
+        first = await command("XRANGE", transport.keys.of(run_suffix(name)), "-", "+", "COUNT", 1)
+        if first:
+            await command("ZADD", transport.keys.of(RUNS), "NX", record_of(first[0]).at, name)
+    await command("HSET", config, LISTED, "1")
+
+
+async def _place(transport: RedisTransport, run: str | ListedRun) -> Place:
+    if isinstance(run, ListedRun):
+        return round(run.began.timestamp() * 1000), run.id
     score = await transport.admin.command("ZSCORE", transport.keys.of(RUNS), run)
     if score is None:
         raise SettingValueError("before", repr(run), "the id of a run that is listed")

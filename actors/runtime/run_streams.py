@@ -80,14 +80,14 @@ class RuntimeRuns(RuntimeMessages):
         await self.transport.admin.command("ZREM", self.transport.keys.of(RUNS), run_id)
         return is_deleted
 
-    async def list_runs(self, *, limit: int = 100, before: str | None = None) -> list[ListedRun]:
+    async def list_runs(self, *, limit: int = 100, before: str | ListedRun | None = None) -> list[ListedRun]:
         """The runs whose streams are kept, the newest first, with the first and the last event of each.
 
         What a run is about and how it stands is in its events; `callboard.teams.list_runs` says it of the runs of teams.
 
         Args:
             limit: Most runs to return.
-            before: Id of a run: only those that began before it. The last one of a page gives the next page.
+            before: A run, or its id: only those that began before it. The last one of a page gives the next page.
 
         Raises:
             SettingValueError: `before` is not in the list (a ValueError).

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from callboard.broker import AgentId
-from callboard.broker.errors import PayloadTooLargeError
+from callboard.broker.encoding.remote_errors import text_of
+from callboard.broker.errors import FencedError, PayloadTooLargeError
 from callboard.context import MessageContext
 from callboard.handlers import event, rpc
+from callboard.requests import Request
 from callboard.routed import RoutedAgent
 
 from .addresses import member_address
-from .errors import TeamForkError
+from .errors import TeamForkError, TeamMemberError, TeamStateError
 from .forking import Forking
 from .led import LedTeam
 from .manager_state import ManagerState
-from .orders import Accepted, Become, Born, Fork
+from .orders import Accepted, Become, Born, Fork, Load
 from .parts import Part
 from .sizes import tell_all_of
 from .steps import reached
@@ -102,3 +104,30 @@ class ForkedManager(RoutedAgent[ManagerState]):
         self.forget_loop()
         for name, of_member in part.members.items():
             await tell_all_of(self, Become(part=of_member), member_address(self.id, name))
+
+    # For saving and loading
+
+    async def try_to_load(self, name: str, saved: dict[str, Any]) -> None:
+        """See whether a member would load its part.
+
+        Raises:
+            TeamStateError: It refuses it (a ValueError).
+        """
+        try:
+            await self.ask_member(Load(state=saved, is_trial=True), name, "load its state")
+        except TeamMemberError as error:
+            raise TeamStateError(
+                self.team.plan.name, f"the member {name!r} refuses its part: {error.reason}"
+            ) from error
+
+    async def ask_member(self, order: Request[Accepted], name: str, what: str) -> None:
+        """Has a member do something, and waits for it."""
+        try:
+            accepted: Accepted = await self.send_message(order, member_address(self.id, name))
+        except FencedError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {text_of(error)}"
+            raise TeamMemberError(self.team.name, name, what, reason) from error
+        if accepted.problem:
+            raise TeamMemberError(self.team.name, name, what, accepted.problem)

@@ -86,8 +86,9 @@ async def list_runs(
     runtime.registry.register(*ANSWERS)
     found: list[RunSummary] = []
     waiting = await waiting_conversations(runtime)
+    last: str | ListedRun | None = before
     while len(found) < limit:
-        page = await runtime.list_runs(limit=PAGE, before=before)
+        page = await runtime.list_runs(limit=PAGE, before=last)
         for listed in page:
             if team is None or _names(listed)[0] == team:
                 run = await _summary(runtime, listed, waiting)
@@ -97,7 +98,7 @@ async def list_runs(
                 break
         if len(page) < PAGE:
             break
-        before = page[-1].id
+        last = page[-1]
     return found
 
 
@@ -115,9 +116,9 @@ async def find_run(runtime: RedisAgentRuntime, name: str, *, team: str | None = 
     runtime.registry.register(*ANSWERS)
     near: list[ListedRun] = []
     known: list[str] = []
-    before: str | None = None
+    last: ListedRun | None = None
     while True:
-        page = await runtime.list_runs(limit=PAGE, before=before)
+        page = await runtime.list_runs(limit=PAGE, before=last)
         for listed in page:
             if team is not None and _names(listed)[0] != team:
                 continue
@@ -129,7 +130,7 @@ async def find_run(runtime: RedisAgentRuntime, name: str, *, team: str | None = 
             known.append(run_id)
         if len(page) < PAGE:
             break
-        before = page[-1].id
+        last = page[-1]
     exact = [listed for listed in near if _names(listed)[2] == name] or near
     if len(exact) == 1:
         return await _summary(runtime, exact[0], await waiting_conversations(runtime))

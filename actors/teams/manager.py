@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from callboard.broker import AgentId
 from callboard.broker.buried import Buried
-from callboard.broker.encoding.remote_errors import text_of
-from callboard.broker.errors import FencedError
 from callboard.broker.redis.operations.inspect import types_with_worker
 from callboard.context import MessageContext
 from callboard.handlers import event, rpc
-from callboard.requests import Request
 from callboard.runtime.run_paths import with_part
 from callboard.runtime.runs import run_path
 
 from .addresses import member_address, member_name
 from .budget import not_limited
-from .errors import TeamMemberError, TeamStateError
 from .forked import ForkedManager
 from .leading import Leading, asking_id
 from .led import LedTeam
@@ -197,7 +193,7 @@ class TeamManager(ForkedManager):
         if run is not None:
             return Accepted(run_id=run.run_id, done=False, problem=BUSY)
         for member in self._team.plan.members:
-            await self._ask(message, member.name, "forget the conversation")
+            await self.ask_member(message, member.name, "forget the conversation")
         await self._forget()
         return Accepted()
 
@@ -232,35 +228,15 @@ class TeamManager(ForkedManager):
         plan = self._team.plan
         states = await load_team(plan, loop.state, loop.selection, loop.termination, message.state)
         for name, saved in states.items():
-            await self._try_to_load(name, saved)
+            await self.try_to_load(name, saved)
         if message.is_trial:
             return Accepted()
         for name, saved in states.items():
-            await self._ask(Load(state=saved), name, "load its state")
+            await self.ask_member(Load(state=saved), name, "load its state")
         self._forget_turns()
         await mark_turn(self.state, loop, None)
         await self._keep()
         return Accepted()
-
-    async def _try_to_load(self, name: str, saved: dict[str, Any]) -> None:
-        try:
-            await self._ask(Load(state=saved, is_trial=True), name, "load its state")
-        except TeamMemberError as error:
-            raise TeamStateError(
-                self._team.plan.name, f"the member {name!r} refuses its part: {error.reason}"
-            ) from error
-
-    async def _ask(self, order: Request[Accepted], name: str, what: str) -> None:
-        """Has a member do something, and waits for it."""
-        try:
-            accepted: Accepted = await self.send_message(order, self._address(name))
-        except FencedError:
-            raise
-        except Exception as error:
-            reason = f"{type(error).__name__}: {text_of(error)}"
-            raise TeamMemberError(self._team.name, name, what, reason) from error
-        if accepted.problem:
-            raise TeamMemberError(self._team.name, name, what, accepted.problem)
 
     @event
     async def on_time_up(self, message: TimeUp, ctx: MessageContext) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from callboard.broker import AgentId
 from callboard.broker.redis.store import RedisStore
@@ -22,8 +22,6 @@ from .orders import Accepted, Fork, stream_of
 if TYPE_CHECKING:
     from callboard.runtime.runtime import RedisAgentRuntime
 
-    from .client import TeamClient
-
 
 class Records:
     """The part of a TeamClient that is about what there was."""
@@ -37,7 +35,7 @@ class Records:
         """The entries of a run's stream."""
         raise NotImplementedError
 
-    def beside(self, conversation: str) -> TeamClient:
+    def beside(self, conversation: str) -> Self:
         """Another conversation of the team."""
         raise NotImplementedError
 
@@ -72,7 +70,7 @@ class Records:
         stored = await self.runtime.transport.load_state(self.team, self.conversation)
         return marks_in(stored)
 
-    async def fork(self, conversation: str, *, at: int | None = None, run_id: str = "") -> TeamClient:
+    async def fork(self, conversation: str, *, at: int | None = None, run_id: str = "") -> Self:
         """Make a new conversation that has everything up to a turn: what was said, and what everybody remembers.
 
         This one goes on untouched, also when a run of it is under way. In the new one no run is: its next one goes on, with

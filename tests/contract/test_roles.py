@@ -31,6 +31,7 @@ from callboard.roles import (
     known_content,
 )
 from tests.helpers import factory
+from tests.helpers.eventually import eventually, never
 from tests.helpers.runtimes import quick
 
 Make = Callable[..., Environment]
@@ -113,18 +114,15 @@ async def test_the_listing_runs_as_printed(server_url: str) -> None:
 async def test_idle_is_never_true_as_long_as_something_is_left(make: Make) -> None:
     env = make(*factory.roles())
     assert not env.is_idle  # nobody has asked the server yet
-    env.publish_message(Message("New user requirements"))
-    running = asyncio.create_task(env.run())
-    while not running.done():
-        if env.is_idle:
-            assert len(env.results) == 10
-        await asyncio.sleep(0.001)
-    assert env.is_idle
-    env.publish_message(Message("More"))
-    assert not env.is_idle
-    await env.run()
-    assert env.is_idle
-    assert len(env.results) == 20
+    for results in (10, 20):
+        env.publish_message(Message("New user requirements"))
+        assert not env.is_idle
+        running = asyncio.create_task(env.run())
+        while not running.done():
+            assert not env.is_idle or len(env.results) == results
+            await asyncio.sleep(0.001)
+        assert env.is_idle
+        assert len(env.results) == results
 
 
 async def test_joined_subtasks_are_heard_once_in_each_round(make: Make) -> None:
@@ -404,7 +402,7 @@ async def test_a_poisoned_body_is_a_dead_letter_and_makes_nothing(make: Make) ->
     env.publish_message(Message("a", instruct_content=Design(title="wheel")))
     await env.run()
     assert env.history.get()[-1].instruct_content == Design(title="wheel")
-    runtime, _ = await env._opened()
+    runtime = await env.runtime()
     name = f"{__name__}.Secret"
     body = {"content": "b", "instruct_content": {"type": name, "value": {"command": "rm"}}}
     evaluated = {
@@ -483,6 +481,25 @@ async def test_the_budget_is_not_swallowed_and_survives_a_restart(make: Make) ->
     assert len(again.env.results) == 4
 
 
+async def test_a_person_answers_in_the_place_of_the_model_also_after_a_restart(make: Make) -> None:
+    first = make(Asker(name="Ada", is_human=True), Answerer())
+    first.publish_message(Message("How are you?", send_to="Ada"))
+    await first.flush()
+    inputs = (await first.runtime()).inputs
+    await eventually(inputs.list)
+    await first.close()
+    env = make(Asker(name="Ada", is_human=True), Answerer())
+    runtime = await env.runtime()
+    running = asyncio.create_task(env.run())
+    await eventually(lambda: len(env.history) == 1)
+    await never(running.done, during=0.1)
+    [request] = await runtime.inputs.list()
+    assert (request.question, env.is_idle) == ("How are you?", False)
+    await runtime.inputs.answer(request.id, "Well, thank you.")
+    await running
+    assert contents(env) == ["How are you?", "Well, thank you."]
+
+
 async def test_a_team_gives_its_task_to_whom_it_is_told(make: Make) -> None:
     team = Team(make(Speaker(name="Ada"), Speaker(name="Bob")))
     team.run_project("hello", send_to="Bob")
@@ -506,7 +523,7 @@ async def test_projects_do_not_see_each_other_and_can_be_forgotten(make: Make) -
 async def test_a_program_beside_the_processes_reads_along(make: Make) -> None:
     working = make(*factory.roles())
     await working.run()
-    runtime, _ = await working._opened()
+    runtime = await working.runtime()
     client = working.on(runtime, "side")
     client.publish_message(Message("New"))
     await client.run()

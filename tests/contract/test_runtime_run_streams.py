@@ -448,6 +448,16 @@ async def test_pages_of_runs_that_began_in_one_ms_miss_none(runtimes: Runtimes) 
     assert len(set(found)) == 250
 
 
+async def test_runs_from_before_there_was_a_list_are_put_into_it(runtimes: Runtimes) -> None:
+    runtime = await opened(runtimes)
+    await runtime.write_run("old", notes("a"))
+    await runtime.transport.admin.command("DEL", runtime.transport.keys.of("runs"))
+    await runtime.write_run("new", notes("a"))
+    assert sorted(await listed(runtime)) == ["new", "old"]
+    (old,) = await runtime.list_runs(before=(await runtime.list_runs())[0])
+    assert old.began == old.changed
+
+
 async def test_a_run_that_is_not_listed_is_no_place_in_the_list(runtimes: Runtimes) -> None:
     runtime = await opened(runtimes)
     with pytest.raises(SettingValueError, match="the id of a run that is listed"):

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from callboard import App, MessageContext, RedisAgentRuntime, RoutedAgent, event
-from callboard.broker.redis.client.schedules import ScheduleStore, StoredSchedule, firing
+from callboard.broker.redis.client.schedules import Declared, ScheduleStore, StoredSchedule, firing
+from callboard.broker.redis.operations.doctor.checks.schedules import examine
+from callboard.broker.redis.operations.doctor.subject import Subject
 from callboard.errors import SettingValueError
 from callboard.runtime.errors import UnknownScheduleError
 from callboard.runtime.scheduler import LATE
@@ -182,6 +184,20 @@ async def test_schedules_are_listed_paused_resumed_and_removed(runtimes: Runtime
             await order("tick")
     with pytest.raises(UnknownScheduleError, match="Did you mean 'tick'"):
         await runtime.schedules.run_now("tock")
+
+
+async def test_the_doctor_names_schedules_that_are_late(runtimes: Runtimes) -> None:
+    runtime = runtimes.new()
+    await runtime.open()
+    subject = Subject(runtime.transport)
+    assert [finding.what for finding in await examine(subject)] == ["0 schedules, none is late"]
+    store, now = store_of(runtime), runtime.transport.now_ms()
+    await store.declare("office", [Declared("soon", "{}", "a", now + HOUR), Declared("held", "{}", "a", 1)])
+    await store.pause("held", now)
+    assert [finding.level for finding in await examine(subject)] == ["ok"]
+    await store.declare("office", [Declared("late", "{}", "a", now - HOUR)])
+    (found,) = await examine(subject)
+    assert (found.level, "late: late" in found.what) == ("warning", True)
 
 
 async def test_what_stands_in_the_way_stops_nothing_else(runtimes: Runtimes) -> None:

@@ -64,9 +64,15 @@ ROLE_MUTATIONS: Final = (
         (f"{ROLES}test_two_roles_of_one_name_are_refused",),
     ),
     Mutation(
-        "idle is what was so before this process knew all of it",
-        "idle is what was so before and after this process knew all of it",
+        "it does not wait for a person",
+        "who waits for a person is not idle",
         when("False"),
+        (f"{ROLES}test_a_person_answers_in_the_place_of_the_model_also_after_a_restart{ON}",),
+    ),
+    Mutation(
+        "what was idle stays idle",
+        "what was idle before something happened is not known to be so now",
+        becomes("return not self._outbox and self._idle_at >= 0"),
         (f"{ROLES}test_idle_is_never_true_as_long_as_something_is_left{ON}",),
     ),
 )

@@ -337,12 +337,21 @@ class Wire(asyncio.Protocol):
         self, first: Sequence[Argument], second: Sequence[Argument], timeout: float
     ) -> list[Any]:
         """Sends two commands at once; returns their answers, errors included. The first one may wait at the server."""
-        both = self.call(first), self.call(second)
+        if self._transport is None or self._lost is not None:
+            lost = self._lost or ConnectionLostError(self._endpoint.shown)
+            return [lost, lost]
+        both = self._loop.create_future(), self._loop.create_future()
+        packed = pack(first) + pack(second)
+        self._waiting.extend(both)
+        self._transport.write(packed)  # in one piece: each write wakes the server
         timer = self._loop.call_later(timeout, self.close, f"no answer within {timeout:g} s")
         try:
-            return list(await asyncio.gather(*both, return_exceptions=True))
+            await asyncio.wait(both[1:])  # answers come in their order: with the last one all are there
+            return [one.exception() or one.result() for one in both]
         finally:
             timer.cancel()
+            for one in both:
+                one.cancel()
 
     def close(self, reason: str = "closed") -> None:
         """Closes at once; whoever waits for an answer gets ConnectionLostError."""

@@ -16,7 +16,16 @@ from callboard.cli.options import help_of
 GROUPS = ("runs", "schedules", "dead", "memory", "server")
 COMMANDS = [
     *(name for name in commands.COMMANDS if name not in GROUPS),
-    *("runs list", "runs show", "runs follow", "runs cancel", "runs pause", "runs resume"),
+    *(
+        "runs list",
+        "runs show",
+        "runs follow",
+        "runs cancel",
+        "runs pause",
+        "runs resume",
+        "runs fork",
+        "runs export",
+    ),
     *(f"schedules {one}" for one in ("list", "pause", "resume", "remove", "run-now")),
     *("dead list", "dead show", "dead replay", "dead discard"),
     *("memory import", "memory query", "memory stats", "memory clear"),

@@ -14,6 +14,7 @@ from callboard.roles import (
     ActionOutput,
     Context,
     Environment,
+    EnvironmentStateError,
     Message,
     MessageDataError,
     NoEnvironmentError,
@@ -103,6 +104,9 @@ async def test_a_plan_is_made_and_carried_out() -> None:
     plan = '[{"task_id": "2", "dependent_task_ids": ["1"], "instruction": "eat"}, {"task_id": "1", "instruction": "cook"}]'
 
     class Cook(Role):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+
         async def _act_on_task(self, current_task: Task) -> TaskResult:
             return TaskResult(
                 result=f"{current_task.instruction} done", is_success=current_task.instruction != "eat"
@@ -164,14 +168,18 @@ def test_what_a_role_watches() -> None:
 def test_what_can_not_be_is_said_at_once() -> None:
     with pytest.raises(RoleDeclarationError, match="int is no Action"):
         Role().set_actions([3])  # type: ignore[list-item]
-    with pytest.raises(RoleDeclarationError, match="is_human"):
-        Role(is_human=True)
     with pytest.raises(NoEnvironmentError, match="add_roles"):
         Role().rc.env  # noqa: B018
     with pytest.raises(RoleDeclarationError, match="model_client"):
         Context().llm()
     with pytest.raises(RoleDeclarationError, match="'/'"):
         Environment(project="a/b")
+
+
+async def test_a_person_is_asked_in_an_environment_only() -> None:
+    role = Role(is_human=True, actions=[One(), Two()])
+    with pytest.raises(EnvironmentStateError, match="add_roles"):
+        await role.run("go")
 
 
 async def test_an_action_without_run_says_so() -> None:

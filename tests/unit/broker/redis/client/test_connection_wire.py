@@ -106,6 +106,61 @@ async def test_an_error_fails_its_own_command_only() -> None:
         wire.close()
 
 
+# Two commands at once
+
+
+class Counted:
+    """A connection that keeps what is written to it, piece by piece."""
+
+    def __init__(self, transport: asyncio.WriteTransport) -> None:
+        self._transport = transport
+        self.written: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+        self._transport.write(data)
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+
+async def test_two_commands_leave_in_one_piece(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each write wakes the server, and a worker that goes to sleep says two things."""
+    assert wire._transport is not None
+    counted = Counted(wire._transport)
+    monkeypatch.setattr(wire, "_transport", counted)
+    assert await wire.call_both(("ECHO", "a"), ("ECHO", "b"), 5) == [b"a", b"b"]
+    assert counted.written == [pack(("ECHO", "a")) + pack(("ECHO", "b"))]
+
+
+async def test_of_two_commands_one_may_fail() -> None:
+    async with peer(once(b"-ERR no\r\n", then=echo)) as server:
+        wire = await opened(server.url)
+        first, second = await wire.call_both(("X",), ("ECHO", "two"), 5)
+        assert isinstance(first, CommandError)
+        assert second == b"two"
+        wire.close()
+
+
+async def test_of_two_commands_the_answers_may_be_waited_for_no_more() -> None:
+    async with peer(once(b"+one\r\n", then=echo)) as server:
+        wire = await opened(server.url)
+        waiting = asyncio.ensure_future(wire.call_both(("X",), ("ECHO", "two"), 5))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert await wire.call(("ECHO", "three")) == b"three"
+        wire.close()
+
+
+async def test_a_broken_connection_fails_both_commands() -> None:
+    async with peer(cut) as server:
+        wire = await opened(server.url)
+        for _ in range(2):
+            answers = await wire.call_both(("X",), ("X",), 5)
+            assert [type(answer) for answer in answers] == [ConnectionLostError] * 2
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [

@@ -57,7 +57,7 @@ def test_every_file_in_the_folder_is_a_check() -> None:
             "pauses",
             "backlog",
         ),
-        *("deadletters", "timers", "outages", "reading", "consistency"),
+        *("deadletters", "timers", "schedules", "outages", "reading", "consistency"),
     ]
 
 
