@@ -6,7 +6,7 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from callboard.agents.responding import result_of
 from callboard.agents.task import Said, Task, TaskResult, task_messages
@@ -271,10 +271,6 @@ class TeamClient(Records):
             InputValueError: The answer is not what was asked for (a ValueError).
         """
         await self.runtime.inputs.answer(request_id, value, by=by)
-
-    def beside(self, conversation: str) -> Self:
-        """Another conversation of the team."""
-        return type(self)(self.runtime, self.team, conversation, self._output_content_type)
 
     def _order(
         self, run_id: str, task: Task, if_busy: IfBusy, budget: RunBudget | None, record: bool

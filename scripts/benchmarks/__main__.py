@@ -13,8 +13,10 @@ import platform
 import sys
 from typing import Any
 
+from .peers.measuring import measure_peers
 from .report import facts, median, shown, table
-from .rows import ROWS, Row, Size, redis_benchmark
+from .row import BACKLOG, Row, Size
+from .rows import ROWS, redis_benchmark
 from .site import Site
 
 LEAST_RUNS = 3
@@ -34,11 +36,21 @@ def main() -> int:
         "--only", action="append", metavar="NAME", choices=names, help=f"one of: {', '.join(names)}"
     )
     parser.add_argument("--runs", type=int, default=LEAST_RUNS, metavar="N", help="runs of each, 3 or more")
+    parser.add_argument(
+        "--backlog", type=int, default=BACKLOG, metavar="N", help="messages of the row `backlog`"
+    )
+    parser.add_argument(
+        "--peers",
+        action="store_true",
+        help="other frameworks instead, each installed into a folder of its own",
+    )
     options = parser.parse_args()
+    if options.peers:
+        return measure_peers(max(LEAST_RUNS, options.runs), quick=options.quick)
     rows = [row for row in ROWS if not options.only or row.name in options.only]
     runs = max(LEAST_RUNS, options.runs)
     with Site() as site:
-        result = _measure(site, rows, Size(options.quick), runs)
+        result = _measure(site, rows, Size(options.quick, options.backlog), runs)
     if options.json:
         print(json.dumps(result, indent=2))
     else:

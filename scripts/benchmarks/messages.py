@@ -32,11 +32,14 @@ def small(number: int) -> Small:
     )
 
 
-def kilobyte(number: int) -> Small:
-    """The same with about 1 KB."""
-    return Small(
-        number=number, name=f"customer-{number:08}", ratio=0.25, tags=["new", "north"], text="x" * 946
-    )
+BESIDE_TEXT = 78
+"""Bytes of the message but for its text."""
+
+
+def sized(number: int, size: int) -> Small:
+    """The same with about so many bytes."""
+    text = "x" * (size - BESIDE_TEXT)
+    return Small(number=number, name=f"customer-{number:08}", ratio=0.25, tags=["new", "north"], text=text)
 
 
 app = App("bench")
@@ -66,6 +69,20 @@ class Answerer(RoutedAgent):
     @rpc
     async def on_small(self, message: Small, ctx: MessageContext) -> Answer:
         return Answer(number=message.number)
+
+
+@app.agent("counter", topics=["counted"])
+class Counter(RoutedAgent):
+    """Counts, in its committed state."""
+
+    class State(BaseModel):
+        """What each commit writes."""
+
+        seen: int = 0
+
+    @event
+    async def on_small(self, message: Small, ctx: MessageContext) -> None:
+        self.state.seen += 1
 
 
 HOPS = ("hop-1", "hop-2", "hop-3", "hop-4")

@@ -19,7 +19,7 @@ from callboard.cli.sessions import run
 from callboard.process.frozen import frozen
 from callboard.runtime.runtime import RedisAgentRuntime
 
-from .messages import Small, app, kilobyte, small, wide_app
+from .messages import Small, app, sized, small, wide_app
 
 PUBLISHERS = 100  # tasks that publish one message after another
 
@@ -47,13 +47,17 @@ async def worker(url: str, namespace: str, *types: str) -> None:
     print(json.dumps({"handled": runtime.handled}))
 
 
-async def publisher(
-    url: str, namespace: str, topics: str, count: str, keys: str, kind: str = "small"
-) -> None:
-    """Publishes messages over many keys; `topics` is one, or `<name>*<n>` for `<name>-0` and so on."""
+async def publisher(url: str, namespace: str, topics: str, count: str, keys: str, size: str = "") -> None:
+    """Publishes messages over many keys; `topics` is one, or `<name>*<n>` for `<name>-0` and so on.
+
+    `size`: bytes of a message; "": small ones.
+    """
     name, _, many = topics.partition("*")
     names = [f"{name}-{i}" for i in range(int(many))] if many else [name]
-    make: Callable[[int], Small] = kilobyte if kind == "kilobyte" else small
+
+    def make(number: int) -> Small:
+        return sized(number, int(size)) if size else small(number)
+
     numbers = iter(range(int(count)))
     sources = [TopicId(names[i % len(names)], f"key-{i % int(keys)}") for i in range(int(keys))]
 

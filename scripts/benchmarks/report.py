@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from .rows import Row, Sample
+from .row import Row, Sample
 
 
 def median(samples: Sequence[Sample]) -> Sample:

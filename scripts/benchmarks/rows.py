@@ -7,108 +7,32 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from .flow import KEYS, flow, raw_flow
+from .loads import backlog, hot_key, large, stateful, workers
 from .messages import FAN, HOPS
+from .row import Row, Sample, Size
 from .site import ROOT, Site
-
-KEYS = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How much is measured. `quick` is for a look, not for a record."""
-
-    quick: bool
-
-    def of(self, count: int) -> int:
-        """Messages of a measurement."""
-        return count // 4 if self.quick else count
-
-
-Sample = dict[str, float]
-"""The figures of one run, by name; those of yardsticks begin with `raw `."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the table.
-
-    Attributes:
-        name: for `--only`.
-        what: what was measured.
-        unit: of the figures.
-        measure: one run.
-        good: target of a good first version, in `unit`.
-        goal: where to go.
-        lower_is_better: whether small figures are good ones.
-        times_raw: show the figure in proportion to the yardstick.
-    """
-
-    name: str
-    what: str
-    unit: str
-    measure: Callable[[Site, Size], Sample]
-    good: tuple[float, ...]
-    goal: tuple[float, ...]
-    lower_is_better: bool = False
-    times_raw: bool = True
-
-
-def _flow(
-    site: Site,
-    size: Size,
-    *,
-    worker: tuple[str, ...] = ("sink",),
-    topics: str = "in",
-    count: int = 60_000,
-    keys: int = KEYS,
-    done: tuple[str, ...] = (),
-) -> tuple[float, float]:
-    """One publisher and one worker process: messages per second, server CPU in microseconds per message."""
-    count = size.of(count)
-    with site.fresh() as namespace:
-        site.start("node", "worker", site.url, namespace, *worker)
-        publisher = site.start("node", "publisher", site.url, namespace, topics, count, keys)
-        before = site.cpu()
-        publisher.go()
-        ended = site.wait_done(namespace, dict.fromkeys(done or worker, count))
-        used = site.cpu() - before
-        return count / (ended - publisher.result()["began"]), used / count * 1e6
-
-
-def _raw_flow(site: Site, size: Size, *, target: str = "", count: int = 60_000) -> tuple[float, float]:
-    count = size.of(count)
-    with site.fresh():
-        consumer = site.start("raw", "consumer", site.url, "stream", count, *((target,) if target else ()))
-        producer = site.start("raw", "producer", site.url, "stream", count)
-        before = site.cpu()
-        consumer.go()
-        producer.go()
-        began = producer.result()["began"]
-        ended = consumer.result()["ended"]
-        return count / (ended - began), (site.cpu() - before) / count * 1e6
 
 
 def handled(site: Site, size: Size) -> Sample:
     """Publish to handled."""
-    raw, _ = _raw_flow(site, size)
-    ours, _ = _flow(site, size)
+    raw, _ = raw_flow(site, size)
+    ours, _ = flow(site, size)
     return {"messages": ours, "raw messages": raw}
 
 
 def outgoing(site: Site, size: Size) -> Sample:
     """The same with one outgoing message each."""
-    raw, _ = _raw_flow(site, size, target="target", count=40_000)
-    ours, _ = _flow(site, size, worker=("relay",), topics="relayed", count=40_000)
+    raw, _ = raw_flow(site, size, target="target", count=40_000)
+    ours, _ = flow(site, size, worker=("relay",), topics="relayed", count=40_000)
     return {"messages": ours, "raw messages": raw}
 
 
 def server_cpu(site: Site, size: Size) -> Sample:
     """Processor time of the server."""
-    return {"us": _flow(site, size)[1], "raw us": _raw_flow(site, size)[1]}
+    return {"us": flow(site, size)[1], "raw us": raw_flow(site, size)[1]}
 
 
 def _times(site: Site, size: Size, module: str, count: int, in_flight: int) -> tuple[list[float], float]:
@@ -182,7 +106,7 @@ def fan_out(site: Site, size: Size) -> Sample:
         producer.go()
         began = producer.result()["began"]
         raw = count * len(FAN) / (fan.result()["ended"] - began)
-    ours, _ = _flow(site, size, worker=FAN, topics="fan", count=8000)
+    ours, _ = flow(site, size, worker=FAN, topics="fan", count=8000)
     return {"deliveries": ours * len(FAN), "raw deliveries": raw}
 
 
@@ -205,8 +129,8 @@ def bytes_queued(site: Site, size: Size) -> Sample:
 
 def many_keys(site: Site, size: Size) -> Sample:
     """The cost of many agent keys."""
-    few = _flow(site, size, keys=1_000, count=100_000)[0]
-    many = _flow(site, size, keys=100_000, count=100_000)[0]
+    few = flow(site, size, keys=1_000, count=100_000)[0]
+    many = flow(site, size, keys=100_000, count=100_000)[0]
     return {"% slower": 100 * (1 - many / few)}
 
 
@@ -214,7 +138,7 @@ def many_topics(site: Site, size: Size) -> Sample:
     """The cost of many topics."""
     rates = []
     for topics in (10, 1_000):
-        rate, _ = _flow(
+        rate, _ = flow(
             site, size, worker=(f"wide:{topics}",), topics=f"in*{topics}", done=("sink",), keys=1000
         )
         rates.append(rate)
@@ -238,7 +162,7 @@ def memory(site: Site, size: Size) -> Sample:
         first = site.start("node", "worker", site.url, namespace, "sink")
         idle = first.memory
         first.end()
-        publisher = site.start("node", "publisher", site.url, namespace, "in", count, KEYS, "kilobyte")
+        publisher = site.start("node", "publisher", site.url, namespace, "in", count, KEYS, 1024)
         publisher.go()
         publisher.result()
         worker = site.start("node", "worker", site.url, namespace, "sink")
@@ -336,6 +260,26 @@ ROWS = (
     Row("requests", "requests, 100 in flight", "per second", requests, (6_000,), (12_000,)),
     Row("hops", "four agent types in four processes in a row", "per second", hops, (3_500,), (9_000,)),
     Row("fan-out", "one publish to ten types in one process", "deliveries/s", fan_out, (15_000,), (60_000,)),
+    Row(
+        "workers",
+        "CPU of a message in 1, 2 and 4 workers of one type",
+        "microseconds",
+        workers,
+        (40, 60, 80),
+        (25, 30, 40),
+        True,
+    ),
+    Row("large", "messages of 10 KB, of 100 KB", "per second", large, (8_000, 1_000), (15_000, 2_500)),
+    Row("stateful", "handled by agents that keep a state", "per second", stateful, (10_000,), (20_000,)),
+    Row(
+        "backlog",
+        "a backlog of 200,000, or --backlog N, by one worker",
+        "per second",
+        backlog,
+        (20_000,),
+        (40_000,),
+    ),
+    Row("hot", "all messages for one agent", "per second", hot_key, (15_000,), (30_000,)),
     Row("cpu", "server CPU per handled message", "microseconds", server_cpu, (25,), (14,), True),
     Row("bytes", "server bytes per queued 180-byte message", "bytes", bytes_queued, (330,), (280,), True),
     Row("keys", "100,000 agent keys against 1,000", "% slower", many_keys, (20,), (5,), True, False),

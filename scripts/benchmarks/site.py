@@ -146,11 +146,15 @@ class Site:
         """Waits until agent types have committed so many messages; returns the time."""
         deadline = time.time() + PATIENCE
         for agent_type, count in counts.items():
-            while int(self.redis.hget(f"callboard:{{{namespace}}}:stats:{agent_type}", "done") or 0) < count:
+            while self.done(namespace, agent_type) < count:
                 if time.time() > deadline:
                     raise RuntimeError(f"{agent_type} did not handle {count} messages in {PATIENCE:g} s")
                 time.sleep(0.002)
         return time.time()
+
+    def done(self, namespace: str, agent_type: str) -> int:
+        """Messages that an agent type has committed."""
+        return int(self.redis.hget(f"callboard:{{{namespace}}}:stats:{agent_type}", "done") or 0)
 
     def cpu(self) -> float:
         """Seconds of processor time that the server has used."""
