@@ -64,7 +64,7 @@ class _InputRequest(Event, ABC, frozen=True):
 
     def answered_by(self, answering: Answering) -> None:
         """Let `respond` answer it; whoever reads the run calls it."""
-        self._answering = answering
+        setattr(self, "_answering", answering)  # noqa: B010 - it is no field: what the event says stays as it is
 
     async def a_respond(self, response: InputResponseEvent | Any) -> None:
         """Answer.
