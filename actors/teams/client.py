@@ -14,6 +14,7 @@ from callboard.broker import AgentId
 from callboard.broker.encoding.remote_errors import register_error
 from callboard.cancellation import CancellationToken
 from callboard.inputs import InputRequest
+from callboard.messages.unions import AnyMessage
 from callboard.runtime.runs import in_run_path, run_path, usage_run
 
 from .budget import RunBudget
@@ -275,7 +276,7 @@ class TeamClient(Records):
     def _order(
         self, run_id: str, task: Task, if_busy: IfBusy, budget: RunBudget | None, record: bool
     ) -> StartRun:
-        outer, given = run_path(), list(task_messages(task))
+        outer, given = run_path(), list[AnyMessage](task_messages(task))
         with usage_run(run_id):
             path = path_of(self._address, run_id, outer)
         return StartRun(run_id=run_id, task=given, if_busy=if_busy, path=path, budget=budget, record=record)
