@@ -64,7 +64,8 @@ class _InputRequest(Event, ABC, frozen=True):
 
     def answered_by(self, answering: Answering) -> None:
         """Let `respond` answer it; whoever reads the run calls it."""
-        setattr(self, "_answering", answering)  # noqa: B010 - it is no field: what the event says stays as it is
+        # The event is frozen, as its fields are; who answers is none of them.
+        object.__setattr__(self, "_answering", answering)
 
     async def a_respond(self, response: InputResponseEvent | Any) -> None:
         """Answer.

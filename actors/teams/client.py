@@ -275,10 +275,17 @@ class TeamClient(Records):
     def _order(
         self, run_id: str, task: Task, if_busy: IfBusy, budget: RunBudget | None, record: bool
     ) -> StartRun:
-        outer, given = run_path(), list(task_messages(task))
+        outer = run_path()
         with usage_run(run_id):
             path = path_of(self._address, run_id, outer)
-        return StartRun(run_id=run_id, task=given, if_busy=if_busy, path=path, budget=budget, record=record)
+        return StartRun(
+            run_id=run_id,
+            task=list(task_messages(task)),
+            if_busy=if_busy,
+            path=path,
+            budget=budget,
+            record=record,
+        )
 
     async def _begin(self, order: StartRun, is_own_id: bool, token: CancellationToken | None) -> None:
         with in_run_path(order.path):

@@ -44,7 +44,7 @@ NOISE: Final = (
     (re.compile(r"\((?:self, )?\*args, \*\*kwargs\)"), ""),  # of a protocol
     (re.compile(r"\btyping\.Annotated\[([^,]+), FieldInfo\([^)]*\)\]"), r"\1"),
     (re.compile(r"\b(?:callboard|collections|typing|pathlib)\.(?:\w+\.)*(?=\w)"), ""),
-    (re.compile(r" = (?:<factory>|<object object at 0x\w+>)"), " = ..."),
+    (re.compile(r" = <factory>"), " = ..."),
     (re.compile(r"<(?:built-in |bound )?(?:function|method) (\w+)[^>]*>"), r"\1"),
     (re.compile(r"= (\w+)\(\w+=.*?\)(?=[,)] )"), r"= \1()"),  # a default that is made of other defaults
     (re.compile(r"<object object at 0x\w+>"), "..."),  # a default that stands for: not given

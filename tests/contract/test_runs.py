@@ -14,6 +14,7 @@ from callboard.cancellation import CancellationToken
 from callboard.errors import InputAnsweredError, InputValueError
 from callboard.groupchat import Agent, ConversableAgent
 from callboard.messages import BaseChatMessage, ModelClientStreamingChunkEvent, TextMessage
+from callboard.messages.unions import AnyMessage
 from callboard.models import ReplayChatCompletionClient
 from callboard.runs import (
     AsyncRunResponse,
@@ -75,7 +76,7 @@ async def test_a_run_is_the_same_for_every_reader_here_and_in_another_process(
 async def test_who_connects_again_every_100_events_sees_the_same(runtime: RedisAgentRuntime) -> None:
     stream, count = stream_of(AgentId("team", "c"), "long"), 250
     for number in range(count):
-        said: list[Any] = [TextMessage(content=f"{number}.{part}", source="a") for part in range(2)]
+        said: list[AnyMessage] = [TextMessage(content=f"{number}.{part}", source="a") for part in range(2)]
         shown = Shown(turn=(number,), source="a", attempt="", messages=said, is_final=True)
         await runtime.write_run(stream, [shown])
     await runtime.write_run(stream, [RunEnded(state="completed")])
