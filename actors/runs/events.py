@@ -64,8 +64,9 @@ class _InputRequest(Event, ABC, frozen=True):
 
     def answered_by(self, answering: Answering) -> None:
         """Let `respond` answer it; whoever reads the run calls it."""
-        # The event is frozen, as its fields are; who answers is none of them.
-        object.__setattr__(self, "_answering", answering)
+        # It is no field, so a frozen event takes it. `object.__setattr__` would put it among the fields: an event that was
+        # read twice would not be equal to itself.
+        setattr(self, "_answering", answering)  # noqa: B010
 
     async def a_respond(self, response: InputResponseEvent | Any) -> None:
         """Answer.
