@@ -7,6 +7,7 @@ decided in this file.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,8 @@ from .errors import SettingValueError
 SHORTEST: Final = timedelta(milliseconds=50)  # between two due times
 LONGEST_SHIFT: Final = timedelta(hours=3)  # by which clocks are changed at most; zones that skip a day aside
 FIELDS: Final = 5
+# What croniter makes a number of by chance, another one each time it is asked: no two processes would agree.
+BY_CHANCE: Final = re.compile(r"(^|[ ,])[rh]([(/ ,]|$)")
 CRON_RULE: Final = "five fields, such as '0 9 * * mon': minute, hour, day of month, month, day of week"
 
 
@@ -126,6 +129,8 @@ def timetable(when: str | timedelta, zone: str = "UTC") -> Timetable:
     words = " ".join(str(when).lower().split())
     if not words.startswith("@") and len(words.split()) != FIELDS:
         raise SettingValueError("when", repr(when), CRON_RULE)
+    if BY_CHANCE.search(words):
+        raise SettingValueError("when", repr(when), f"{CRON_RULE}, and none of them by chance")
     try:
         _cron(words, datetime(2000, 1, 1)).get_next(datetime)
     except (ValueError, KeyError, AttributeError) as error:

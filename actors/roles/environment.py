@@ -264,8 +264,14 @@ class Environment:
         """Limit what language models may cost in the project, in all processes; it is set with the next `run`.
 
         Args:
-            usd: Most that may be spent from the beginning of the project, USD.
+            usd: Most that may be spent from the beginning of the project, USD; 0: nothing.
+
+        Raises:
+            RoleDeclarationError: It is below 0, or no number (a ValueError).
         """
+        # guard: what is no number would limit nothing
+        if not usd >= 0:
+            raise RoleDeclarationError("invest", f"{usd!r} USD can't be a limit: give 0 or more")
         self._budget = usd
         self.context.cost_manager.max_budget = usd
 
@@ -280,7 +286,7 @@ class Environment:
         await looking.read_costs(self.context.cost_manager)
 
     async def replay(self, error: str = "") -> int:
-        """Send messages again that were given up in this project.
+        """Send messages again that were given up in this project; before them, what was published and invested.
 
         Args:
             error: Only those that ended with an error of this class, such as "NoMoneyException"; "": all.
@@ -289,6 +295,8 @@ class Environment:
             How many.
         """
         _, looking = await self._opened()
+        # guard: what was invested counts before anything is sent again, which may be handled at once
+        await self.flush()
         self.stir()
         return await looking.replay(self._roles, error)
 

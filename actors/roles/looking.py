@@ -8,6 +8,7 @@ from typing import Final
 from callboard.broker.redis.operations.deadletters import (
     DeadLetterRecord,
     Handled,
+    letters_after,
     list_letters,
     replay,
 )
@@ -21,7 +22,6 @@ from .memory import Memory
 from .message import Message
 from .posting import project_of
 
-MOST_LETTERS: Final = 100  # of a role that are looked at
 NO_MONEY: Final = NoMoneyException.__name__
 
 
@@ -39,7 +39,7 @@ class Looking:
         self._project = project
         self._history = history
         self._number = 0
-        self._letters: set[tuple[str, str]] = set()
+        self._newest: dict[str, str] = {}  # id of the newest letter that is known, by role
 
     async def read_history(self) -> None:
         """Add what was said since the last time."""
@@ -67,7 +67,9 @@ class Looking:
 
     async def pass_over_old_letters(self, agent_types: Iterable[str]) -> None:
         """What was given up until now is known."""
-        await self._new_letters(agent_types)
+        for agent_type in agent_types:
+            for letter in await list_letters(self._runtime.transport, agent_type, 1):
+                self._newest[agent_type] = letter.id
 
     async def failure(self, agent_types: Iterable[str]) -> Exception | None:
         """Why messages were given up since the last time, as an error; None: none was."""
@@ -95,25 +97,25 @@ class Looking:
         """
         count = 0
         for agent_type in agent_types:
-            letters = await self._letters_of(agent_type)
-            ids = [letter.id for letter in letters if letter.error.startswith(error)]
-            done: Handled = await replay(self._runtime.transport, agent_type, ids[::-1])
+            letters = letters_after(self._runtime.transport, agent_type)
+            # guard: all that was given up is sent again, however much it is
+            ids = [one.id async for one in letters if self._is_here(one) and one.error.startswith(error)]
+            done: Handled = await replay(self._runtime.transport, agent_type, ids)
             count += len(done.done)
         return count
 
     async def _new_letters(self, agent_types: Iterable[str]) -> list[DeadLetterRecord]:
-        new = [
-            letter
-            for agent_type in agent_types
-            for letter in await self._letters_of(agent_type)
-            if (agent_type, letter.id) not in self._letters
-        ]
-        self._letters.update((letter.agent_type, letter.id) for letter in new)
+        new: list[DeadLetterRecord] = []
+        for agent_type in agent_types:
+            known = self._newest.get(agent_type, "")
+            async for letter in letters_after(self._runtime.transport, agent_type, known):
+                self._newest[agent_type] = letter.id
+                if self._is_here(letter):
+                    new.append(letter)
         return sorted(new, key=lambda letter: letter.last)
 
-    async def _letters_of(self, agent_type: str) -> list[DeadLetterRecord]:
-        letters = await list_letters(self._runtime.transport, agent_type, MOST_LETTERS)
-        return [letter for letter in letters if project_of(letter.key) == self._project]
+    def _is_here(self, letter: DeadLetterRecord) -> bool:
+        return project_of(letter.key) == self._project
 
     @property
     def _store(self) -> RedisStore:

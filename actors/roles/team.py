@@ -56,7 +56,10 @@ class Team:
         """Limit what language models may cost; see `Environment.invest`. The Context needs their prices.
 
         Args:
-            investment: Most that may be spent from the beginning of the project, USD.
+            investment: Most that may be spent from the beginning of the project, USD; 0: nothing.
+
+        Raises:
+            RoleDeclarationError: It is below 0, or no number (a ValueError).
         """
         self.env.invest(investment)
 

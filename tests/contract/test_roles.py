@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from callboard.broker import AgentId, BrokerSettings, TopicId
 from callboard.broker.redis.operations.deadletters import list_letters
+from callboard.broker.redis.store import RedisStore
 from callboard.models import CreateResult, ModelSettings, Price, ReplayChatCompletionClient, RequestUsage
 from callboard.roles import (
     MESSAGE_ROUTE_TO_ALL,
@@ -24,6 +25,7 @@ from callboard.roles import (
     Message,
     NoMoneyException,
     Role,
+    RoleDeclarationError,
     RoleFailedError,
     Team,
     UnknownRoleError,
@@ -479,6 +481,38 @@ async def test_the_budget_is_not_swallowed_and_survives_a_restart(make: Make) ->
     assert len(history.get_by_action(Ask)) == 4
     assert again.cost_manager.total_cost == 4.0
     assert len(again.env.results) == 4
+
+
+@pytest.mark.parametrize("usd", [float("nan"), -1.0])
+async def test_a_budget_that_limits_nothing_is_refused(make: Make, usd: float) -> None:
+    with pytest.raises(RoleDeclarationError, match="USD"):
+        make(Asker(), context=a_model()).invest(usd)
+
+
+async def test_what_was_invested_is_there_before_anything_is_sent_again(make: Make) -> None:
+    env = make(Asker(), context=a_model())
+    env.invest(0.0)
+    env.publish_message(Message("task"))
+    with pytest.raises(NoMoneyException):
+        await env.run()
+    env.invest(1.0)
+    assert await env.replay("NoMoneyException") == 1
+    stored = await RedisStore((await env.runtime()).transport.admin).table("usage:run:main")
+    assert float(stored["limit_usd"]) == 1.0
+    await env.run()
+    assert len(env.results) == 1
+
+
+async def test_however_many_were_given_up_all_are_taken_up_again(make: Make) -> None:
+    team = Team(make(Asker(), context=a_model()))
+    team.invest(0.5)
+    for number in range(101):
+        team.env.publish_message(Message(f"task {number}"))
+    with pytest.raises(NoMoneyException):
+        await team.run()
+    team.invest(1000.0)
+    await team.run()
+    assert len(team.env.results) == 101
 
 
 async def test_a_person_answers_in_the_place_of_the_model_also_after_a_restart(make: Make) -> None:

@@ -75,4 +75,23 @@ ROLE_MUTATIONS: Final = (
         becomes("return not self._outbox and self._idle_at >= 0 and not self._has_ended"),
         (f"{ROLES}test_idle_is_never_true_as_long_as_something_is_left{ON}",),
     ),
+    Mutation(
+        "a budget that is no number limits nothing",
+        "what is no number would limit nothing",
+        never,
+        (f"{ROLES}test_a_budget_that_limits_nothing_is_refused",),
+    ),
+    Mutation(
+        "what was given up for want of money is sent again without it",
+        "what was invested counts before anything is sent again, which may be handled at once",
+        removed,
+        (f"{ROLES}test_what_was_invested_is_there_before_anything_is_sent_again{ON}",),
+    ),
+    Mutation(
+        "of what was given up only the first hundred is sent again",
+        "all that was given up is sent again, however much it is",
+        becomes("{statement}\nids = ids[:100]"),
+        (f"{ROLES}test_however_many_were_given_up_all_are_taken_up_again{ON}",),
+        quick=False,
+    ),
 )

@@ -104,6 +104,27 @@ async def list_letters(
     return tuple(sorted(found, key=_age, reverse=True)[:limit])
 
 
+async def letters_after(
+    transport: RedisTransport, agent_type: str, after: str = ""
+) -> AsyncIterator[DeadLetterRecord]:
+    """All letters of one agent type that are there now and newer than one, oldest first, however many they are.
+
+    Args:
+        transport: where.
+        agent_type: whose letters.
+        after: id of a letter; "": from the oldest on.
+    """
+    name, start = _stream(transport, agent_type), f"({after}" if after else "-"
+    newest = await transport.admin.command("XREVRANGE", name, "+", "-", "COUNT", 1)
+    while newest:
+        raws = await transport.admin.command("XRANGE", name, start, newest[0][0], "COUNT", AT_ONCE)
+        for raw in raws:
+            yield _letter(agent_type, raw, transport)
+        if len(raws) < AT_ONCE:
+            return
+        start = "(" + raws[-1][0].decode()
+
+
 async def has_letters(transport: RedisTransport, agent_type: str) -> bool:
     """Whether there are dead letters of an agent type, which may not be declared any more."""
     return bool(await transport.admin.command("EXISTS", _stream(transport, agent_type)))

@@ -90,7 +90,21 @@ def test_timetables_that_differ_have_different_digests() -> None:
 
 
 @pytest.mark.parametrize(
-    "when", ["61 * * * *", "* * * *", "* * * * * *", "0 0 30 2 *", "nonsense", "", "@reboot", timedelta(0)]
+    "when",
+    [
+        "61 * * * *",
+        "r 9 * * *",
+        "0 r(9-11) * * *",
+        "0 9 * * r/2",
+        "0 9,h * * *",
+        "* * * *",
+        "* * * * * *",
+        "0 0 30 2 *",
+        "nonsense",
+        "",
+        "@reboot",
+        timedelta(0),
+    ],
 )
 def test_what_is_never_due_or_can_not_be_read_is_refused(when: str | timedelta) -> None:
     with pytest.raises(SettingValueError, match="when="):
