@@ -27,6 +27,7 @@ from .firing import posting_of
 logger = logging.getLogger("callboard.actors")
 
 LOOK_EVERY: Final = 5.0  # seconds: so soon is seen what was resumed
+DECLARE_AGAIN: Final = 0.2  # seconds until due times are looked up again that were too old to be declared
 LATE: Final = 60_000  # ms after which a due time counts as missed
 MOST_MISSED: Final = 1000  # due times of one schedule that are made up for
 STAGGER: Final = 0.02  # seconds: processes that look at different times find less to do
@@ -63,21 +64,19 @@ class Scheduler:
         while not is_declared or self._schedules:
             pause = LOOK_EVERY
             try:
-                if not is_declared:
-                    await self._declare()
-                    is_declared = True
-                pause = await self._look()
+                is_declared = is_declared or await self._declare()
+                pause = await self._look() if is_declared else DECLARE_AGAIN
             except BrokerError as error:
                 self._tell("", f"schedules can't be looked to, and are tried again: {error}")
             await asyncio.sleep(pause + self._stagger)
 
-    async def _declare(self) -> None:
+    async def _declare(self) -> bool:
         now = self._transport.now_ms()
         declared = [
             Declared(one.name, _said(one), one.timetable.digest, one.timetable.after(now))
             for one in self._schedules.values()
         ]
-        await self._store.declare(self._app, declared)
+        return await self._store.declare(self._app, declared)
 
     async def _look(self) -> float:
         """Sends what is due. Returns in how many seconds to look again."""

@@ -200,6 +200,20 @@ async def test_the_doctor_names_schedules_that_are_late(runtimes: Runtimes) -> N
     assert (found.level, "late: late" in found.what) == ("warning", True)
 
 
+async def test_what_was_sent_is_not_due_again_by_another_timetable(runtimes: Runtimes) -> None:
+    """A process looks at the clock, stands still, and declares its timetable when others have sent what it found due."""
+    heard: list[str] = []
+    runtime = await started(runtimes, app_with(heard, every=timedelta(milliseconds=100)))
+    looked_at = runtime.transport.now_ms()
+    await eventually(lambda: len(heard) >= 2)
+    store, before = store_of(runtime), await declared(runtime)
+
+    assert not await store.declare("office", [Declared("tick", "{}", "other", looked_at)])
+
+    assert (await declared(runtime)).digest == before.digest
+    assert await store.declare("office", [Declared("tick", "{}", "other", runtime.transport.now_ms() + HOUR)])
+
+
 async def test_what_stands_in_the_way_stops_nothing_else(runtimes: Runtimes) -> None:
     heard: list[str] = []
     app = app_with(heard, every=timedelta(milliseconds=100))

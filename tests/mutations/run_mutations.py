@@ -113,6 +113,13 @@ RUN_MUTATIONS: Final = (
         quick=False,
     ),
     Mutation(
+        "what was sent is sent again when the timetable changes",
+        "what was sent is not due again by another timetable",
+        never,
+        (f"{SCHEDULES}test_what_was_sent_is_not_due_again_by_another_timetable{ON}",),
+        quick=False,
+    ),
+    Mutation(
         "nobody says that a message was buried",
         "who sent a message hears that it was buried",
         removed,

@@ -67,12 +67,15 @@ class ScheduleStore:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    async def declare(self, app: str, schedules: Iterable[Declared]) -> None:
-        """Makes the schedules of an app known; others of that app are forgotten."""
+    async def declare(self, app: str, schedules: Iterable[Declared]) -> bool:
+        """Makes the schedules of an app known; others of that app are forgotten.
+
+        False when something was sent meanwhile behind the first due time of a new timetable: all are declared again then.
+        """
         arguments: list[Argument] = ["declare", app]
         for one in schedules:
             arguments += (one.name, one.said, one.digest, one.first)
-        await self._link.run("schedule", arguments)
+        return bool(await self._link.run("schedule", arguments))
 
     async def pass_over(self, stored: StoredSchedule, due: int) -> bool:
         """Lets a due time pass without sending anything; False when it is not what is due any more."""

@@ -5,7 +5,7 @@
 -- ARGV: 'declare', app, then for each of its schedules: name, what it says of it, digest of its timetable, first due time (ms)
 --       'pass', name, what is due, what is due instead: nothing is sent
 --       'pause', name, when (ms) and by whom; 'resume', name; 'remove', name
--- Returns 1 when something changed, else 0.
+-- Returns 1 when something changed, else 0; for 'declare': 0 when a first due time came too late, and has to be given anew.
 
 local KINDS = { 'declared ', 'app ', 'next ', 'paused ', 'sent ', 'count ' }
 
@@ -15,28 +15,32 @@ local function forget_schedule(name)
   return call('HDEL', P .. 'schedules', unpack(fields))
 end
 
--- A timetable that is as it was goes on: what fell due meanwhile is not forgotten.
+-- A timetable that is as it was goes on: what fell due meanwhile is not forgotten. Returns whether the due time is one that
+-- is still to come: its process may have stood still since it looked at the clock, while another one sent what was due then.
 local function declare_schedule(app, name, said, digest, first)
   local all = P .. 'schedules'
   call('HSET', all, 'declared ' .. name, said, 'app ' .. name, app)
   local due = call('HGET', all, 'next ' .. name)
   -- guard: a process that starts does not set the clock of a schedule back
-  if due and string.match(due, ' (.*)$') == digest then return end
+  if due and string.match(due, ' (.*)$') == digest then return true end
+  -- guard: what was sent is not due again by another timetable
+  if tonumber(first) <= tonumber(call('HGET', all, 'sent ' .. name) or 0) then return false end
   call('HSET', all, 'next ' .. name, first .. ' ' .. digest)
+  return true
 end
 
 -- Those that an app does not declare any more end with the first process that says so.
 local function declare_schedules(app)
-  local kept, known = {}, by_name(call('HGETALL', P .. 'schedules'))
+  local kept, known, done = {}, by_name(call('HGETALL', P .. 'schedules')), 1
   for i = 3, #ARGV, 4 do
     kept[ARGV[i]] = true
-    declare_schedule(app, ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
+    if not declare_schedule(app, ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]) then done = 0 end
   end
   for field, value in pairs(known) do
     local name = string.match(field, '^app (.*)$')
     if name and value == app and not kept[name] then forget_schedule(name) end
   end
-  return 1
+  return done
 end
 
 local ORDERS = {
