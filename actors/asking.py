@@ -16,8 +16,9 @@ from .context import ContextScope, MessageContext
 from .errors import NobodyAnswersError
 from .foundation.threads import in_thread
 from .memory.cancelling import cancellable
+from .questions import UNSET
 
-NO_DEFAULT: Final = object()
+NO_DEFAULT: Final = UNSET
 """In place of a default: a question that expires without an answer is an error."""
 
 
@@ -90,7 +91,6 @@ async def ask_person(
         return TypeAdapter(question.answer_type).validate_python(said)
     if context is None:
         raise NobodyAnswersError(question.text)
-    more = {} if question.default is NO_DEFAULT else {"default": question.default}
     return await context.ask(
         question.text,
         name=question.name,
@@ -98,8 +98,8 @@ async def ask_person(
         answer_type=question.answer_type,
         to=question.to or None,
         timeout=question.timeout,
+        default=question.default,
         details=question.details,
-        **more,
     )
 
 

@@ -254,7 +254,7 @@ class Environment:
         the first `run` it is not known, and False: a program that was started again goes on by this.
         """
         # guard: what was idle before something happened is not known to be so now
-        return not self._outbox and self._idle_at == self._changes
+        return not self._outbox and self._idle_at == self._changes and not self._has_ended
 
     def stir(self) -> None:
         """Something happens: what was known of its being idle is over."""
@@ -348,7 +348,7 @@ class Environment:
             return runtime, self._looking
 
     async def _of_its_own(self) -> RedisAgentRuntime:
-        if self._own is not None and not self._own.is_open:
+        if self._has_ended:
             self._forget_runtime()
         if not self._roles:
             raise EnvironmentStateError("there are no roles: env.add_roles([...]) comes first")
@@ -359,6 +359,11 @@ class Environment:
             await own.start()
         self._own, self._hosted = own, set(self._roles)
         return own.runtime
+
+    @property
+    def _has_ended(self) -> bool:
+        """Whether its runtime ended, with its event loop."""
+        return self._own is not None and not self._own.is_open
 
     def _forget_runtime(self) -> None:
         self._own, self._looking = None, None

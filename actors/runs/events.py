@@ -64,7 +64,8 @@ class _InputRequest(Event, ABC, frozen=True):
 
     def answered_by(self, answering: Answering) -> None:
         """Let `respond` answer it; whoever reads the run calls it."""
-        self._answering = answering
+        # pydantic lets private attributes of frozen models be set; pyright takes them for fields.
+        self._answering = answering  # pyright: ignore[reportAttributeAccessIssue]
 
     async def a_respond(self, response: InputResponseEvent | Any) -> None:
         """Answer.

@@ -16,6 +16,8 @@ from callboard.broker.redis.client.transport import RedisTransport
 
 logger = logging.getLogger("callboard.actors")
 
+PORTION: Final = 50
+"""Entries that are decoded together. More would live so long that Python looks through all it has, again and again."""
 MOST_TOLD: Final = 1000  # different problems that are said
 
 
@@ -116,11 +118,13 @@ class RunReading:
         try:
             reader = await self._open()
             while not self._is_over:
-                records = self._found[::-1] or await reader.read(self._live)
-                self._found = []
-                if records is None:
-                    return
-                yield [entry for record in records if (entry := self._read(record)) is not None]
+                if not self._found:
+                    records = await reader.read(self._live)
+                    if records is None:
+                        return
+                    self._found = records[::-1]
+                portion, self._found = self._found[-PORTION:], self._found[:-PORTION]
+                yield [entry for record in portion[::-1] if (entry := self._read(record)) is not None]
         except ConnectionLostError:
             if not self._is_over:
                 raise

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from callboard.agents.responding import result_of
 from callboard.agents.task import Said, Task, TaskResult, task_messages
@@ -272,17 +272,20 @@ class TeamClient(Records):
         """
         await self.runtime.inputs.answer(request_id, value, by=by)
 
-    def beside(self, conversation: str) -> Self:
-        """Another conversation of the team."""
-        return type(self)(self.runtime, self.team, conversation, self._output_content_type)
-
     def _order(
         self, run_id: str, task: Task, if_busy: IfBusy, budget: RunBudget | None, record: bool
     ) -> StartRun:
-        outer, given = run_path(), list(task_messages(task))
+        outer = run_path()
         with usage_run(run_id):
             path = path_of(self._address, run_id, outer)
-        return StartRun(run_id=run_id, task=given, if_busy=if_busy, path=path, budget=budget, record=record)
+        return StartRun(
+            run_id=run_id,
+            task=list(task_messages(task)),
+            if_busy=if_busy,
+            path=path,
+            budget=budget,
+            record=record,
+        )
 
     async def _begin(self, order: StartRun, is_own_id: bool, token: CancellationToken | None) -> None:
         with in_run_path(order.path):

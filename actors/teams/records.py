@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
 from callboard.broker import AgentId
@@ -37,7 +38,9 @@ class Records:
 
     def beside(self, conversation: str) -> Self:
         """Another conversation of the team."""
-        raise NotImplementedError
+        other = copy(self)
+        other.conversation, other._address = conversation, AgentId(self.team, conversation)
+        return other
 
     async def usage(self, run_id: str) -> RunUsage:
         """What a run has used until now, by agent and by model: of its members, of who chooses speakers, of nested teams.

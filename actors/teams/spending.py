@@ -63,8 +63,9 @@ class Spending:
         if budget is not None and budget.is_for_models:
             await self._ledger.limit(f"run:{self._run}", tokens=budget.tokens, usd=budget.usd)
         seconds = None if budget is None else budget.seconds
+        timeout = asyncio.timeout(seconds)
         try:
-            async with asyncio.timeout(seconds) as timeout:
+            async with timeout:
                 yield
         except BudgetExceededError as error:  # of who chooses speakers
             raise run_error(error, self._team) from error

@@ -47,6 +47,7 @@ NOISE: Final = (
     (re.compile(r" = <factory>"), " = ..."),
     (re.compile(r"<(?:built-in |bound )?(?:function|method) (\w+)[^>]*>"), r"\1"),
     (re.compile(r"= (\w+)\(\w+=.*?\)(?=[,)] )"), r"= \1()"),  # a default that is made of other defaults
+    (re.compile(r"<object object at 0x\w+>"), "..."),  # a default that stands for: not given
     (re.compile(r"\s+"), " "),
 )
 MANY: Final = 12  # parameters; a signature with more of them is no help

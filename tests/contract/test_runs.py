@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from callboard.agents import BaseChatAgent, Response
+from callboard.broker import AgentId
 from callboard.cancellation import CancellationToken
 from callboard.errors import InputAnsweredError, InputValueError
 from callboard.groupchat import Agent, ConversableAgent
 from callboard.messages import BaseChatMessage, ModelClientStreamingChunkEvent, TextMessage
+from callboard.messages.unions import AnyMessage
 from callboard.models import ReplayChatCompletionClient
 from callboard.runs import (
     AsyncRunResponse,
@@ -32,6 +34,7 @@ from callboard.runs import (
 )
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import TeamBusyError, TeamRunError
+from callboard.teams.orders import RunEnded, Shown, stream_of
 from tests.helpers.run_agents import call, chatterer, speaker
 from tests.helpers.runtimes import Runtimes
 
@@ -68,6 +71,26 @@ async def test_a_run_is_the_same_for_every_reader_here_and_in_another_process(
     assert await elsewhere.state == "completed"
     assert (await elsewhere.result()).stop_reason == "Maximum number of turns 3 reached."
     assert {part.agent: part.spent.requests for part in (await elsewhere.cost).parts} == {"a": 2, "b": 1}
+
+
+async def test_who_connects_again_every_100_events_sees_the_same(runtime: RedisAgentRuntime) -> None:
+    stream, count = stream_of(AgentId("team", "c"), "long"), 250
+    for number in range(count):
+        said: list[AnyMessage] = [TextMessage(content=f"{number}.{part}", source="a") for part in range(2)]
+        shown = Shown(turn=(number,), source="a", attempt="", messages=said, is_final=True)
+        await runtime.write_run(stream, [shown])
+    await runtime.write_run(stream, [RunEnded(state="completed")])
+    response = await attach(runtime, "long", team="team", conversation="c")
+    whole = await events_of(response)
+    assert len(whole) == 2 * count + 1
+    parts: list[Event] = []
+    while len(parts) < len(whole):
+        begun = len(parts)
+        async for event in response.events_from(parts[-1].number if parts else 0):
+            parts.append(event)
+            if len(parts) == begun + 99:  # in the middle of an entry
+                break
+    assert parts == whole
 
 
 class Writer(BaseChatAgent):

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from callboard.agents import AssistantAgent
+from callboard.broker import AgentId
 from callboard.memory.llm_messages import LLMMessage
 from callboard.models import ReplayChatCompletionClient
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import RoundRobinGroupChat, TeamForkError
+from callboard.teams.orders import Fork
 from tests.helpers.chat import texts
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Runtimes
@@ -99,6 +101,15 @@ async def test_a_fork_is_whole_or_not_there(
         assert (await runtime.transport.load_state(agent_type, "lake")).version == 0
     lake = await sea.fork("lake")
     assert len(await lake.turns()) == 3 == len(first.messages) - 1
+
+
+async def test_the_same_order_again_changes_nothing(runtime: RedisAgentRuntime) -> None:
+    sea = await sea_of(runtime, max_turns=1)
+    await sea.run(task="go")
+    order, manager = Fork(fork_id="f", conversation="lake"), AgentId("poets", "sea")
+    for _ in range(2):
+        assert (await runtime.send_message(order, manager)).problem == ""
+    assert len(await sea.beside("lake").turns()) == 1
 
 
 async def test_where_and_to_what_it_can_not_be_forked(runtime: RedisAgentRuntime) -> None:

@@ -62,6 +62,8 @@ KEYS: dict[str, tuple[str, list[str]]] = {
     "ready:<type>": ("ready:counter", COUNTER),
     "suspects:<type>": ("suspects:counter", NOBODY),
     "shelved:<type>": ("shelved:counter", NOBODY),
+    "runs": ("runs", NOBODY),
+    "schedules": ("schedules", NOBODY),
     "suspended:<type>": ("suspended:counter", NOBODY),
     "newer:<type>": ("newer:counter", NOBODY),
     "early:<type>": ("early:counter", COUNTER),

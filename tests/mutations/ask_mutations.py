@@ -222,4 +222,14 @@ OF_HANDLERS: Final = (
     ),
 )
 
-ASK_MUTATIONS: Final = (*OF_WAITING, *OF_QUESTIONS, *OF_HANDLERS)
+IN_ONE_PROCESS: Final = (
+    Mutation(
+        "a second answer takes the place of the first",
+        "the first answer counts",
+        never,
+        ("unit/actors/runs/test_run.py::test_an_answer_names_its_question_and_the_first_one_wins",),
+        quick=False,
+    ),
+)
+
+ASK_MUTATIONS: Final = (*OF_WAITING, *OF_QUESTIONS, *OF_HANDLERS, *IN_ONE_PROCESS)

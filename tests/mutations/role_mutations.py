@@ -72,7 +72,7 @@ ROLE_MUTATIONS: Final = (
     Mutation(
         "what was idle stays idle",
         "what was idle before something happened is not known to be so now",
-        becomes("return not self._outbox and self._idle_at >= 0"),
+        becomes("return not self._outbox and self._idle_at >= 0 and not self._has_ended"),
         (f"{ROLES}test_idle_is_never_true_as_long_as_something_is_left{ON}",),
     ),
 )

@@ -44,6 +44,12 @@ TEAM_MUTATIONS: Final = (
         (f"contract/test_teams_attacked.py::test_what_a_cancelled_turn_heard_is_not_heard_again{ON}",),
     ),
     Mutation(
+        "a fork that is asked for again is refused",
+        "a conversation is forked once",
+        when("False"),
+        (f"contract/test_team_forks.py::test_the_same_order_again_changes_nothing{ON}",),
+    ),
+    Mutation(
         "a run has no limits",
         "a run's limits are there before its first request",
         removed,

@@ -49,7 +49,9 @@ def test_runs_are_listed_shown_followed_and_given_orders(press: ShopFolder) -> N
         ]
         slow, quick = (one["run_id"] for one in listed)
         of = ("--namespace", "press")
-        table, shown, followed, some, paused, again, resumed, cancelled, late, none = press.run_each(
+        forked = press.out("runs", "fork", "press:app", quick[:8], "--conversation", "lake")
+        assert forked == "sea is forked to lake: the team is quick\n"
+        table, shown, followed, some, paused, again, resumed, cancelled, late, none, export = press.run_each(
             ("runs", "list", "press:app", "--state", "completed"),
             ("runs", "show", "press:app", quick[:8]),
             ("runs", "follow", "press:app", quick[:8], "--json"),
@@ -60,6 +62,7 @@ def test_runs_are_listed_shown_followed_and_given_orders(press: ShopFolder) -> N
             ("runs", "cancel", *of, slow),
             ("runs", "pause", *of, slow),
             ("runs", "show", *of, "none"),
+            ("runs", "export", "press:app", quick),
         )
 
     assert quick in table.stdout
@@ -74,6 +77,7 @@ def test_runs_are_listed_shown_followed_and_given_orders(press: ShopFolder) -> N
     assert resumed.stdout == f"{slow} goes on\n"
     assert cancelled.stdout == f"{slow} is cancelled\n"
     assert (late.returncode, "has ended: it is cancelled" in late.stderr) == (1, True)
+    assert (export.returncode, "start it with record=True" in export.stderr) == (1, True)
     assert (none.returncode, "There is no run 'none'" in none.stderr) == (1, True)
 
 
