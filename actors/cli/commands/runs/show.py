@@ -16,6 +16,7 @@ from .listing import shown_time
 if TYPE_CHECKING:
     from callboard.runtime.runtime import RedisAgentRuntime
     from callboard.teams import RunSummary
+    from callboard.teams.orders import Shown
 
 LONGEST = 400  # characters of the task and of the last message, for people
 
@@ -53,7 +54,7 @@ async def _told(runtime: RedisAgentRuntime, one: RunSummary) -> dict[str, Any]:
             continue
         if shown.is_task:
             task = "\n".join(message.to_text() for message in shown.messages)
-        elif len(shown.turn) == 1 and shown.turn[0] and not shown.goes_on:
+        elif ends_turn(shown):
             speakers[shown.source] += 1
             last = shown.messages[-1].to_text()
     told = {**asdict(one), "task": task, "turns": speakers.total(), "speakers": dict(speakers), "last": last}
@@ -63,6 +64,11 @@ async def _told(runtime: RedisAgentRuntime, one: RunSummary) -> dict[str, Any]:
     questions = [] if one.ended else await open_questions(runtime, one.team, one.conversation)
     told["questions"] = [{"id": q.id, "question": q.question, "agent": str(q.agent)} for q in questions]
     return told
+
+
+def ends_turn(shown: Shown) -> bool:
+    """Whether a member of the outermost team has spoken with this: a question on the way, and its answer, are no turn."""
+    return len(shown.turn) == 1 and shown.turn[0] > 0 and not shown.goes_on and not shown.is_aside
 
 
 def _say(told: dict[str, Any]) -> None:
