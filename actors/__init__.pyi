@@ -27,6 +27,7 @@ from .errors import (
     MessageDroppedException as MessageDroppedException,
     NotAccessibleError as NotAccessibleError,
     NotAllowedToAnswerError as NotAllowedToAnswerError,
+    QuestionError as QuestionError,
     UndeliverableException as UndeliverableException,
     UnheardError as UnheardError,
 )

@@ -165,7 +165,8 @@ class MessageContext:
         Raises:
             InputExpiredError: Nobody answered in time.
             InputWithdrawnError: The question was withdrawn.
-            InputValueError: The question can't be asked like that, or the answer is not of `answer_type`.
+            InputValueError: The answer is not of `answer_type`; QuestionError, one of them, says that the question itself
+                can't be asked like that.
             CannotAskError: This is a request that came in while another handler of the agent waits (see `reentrant`), or
                 there is no handler at all.
         """

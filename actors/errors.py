@@ -189,10 +189,10 @@ class NobodyAnswersError(InputError, RuntimeError):
 
 
 class InputValueError(InputError, ValueError):
-    """An answer is not what was asked for, or a question can't be asked like that.
+    """An answer is not what was asked for.
 
     Attributes:
-        input_id: Id of the question; "" before it has one.
+        input_id: Id of the question; "" where that is not known yet.
         problem: What is wrong; the answer itself is not shown.
     """
 
@@ -201,6 +201,12 @@ class InputValueError(InputError, ValueError):
 
     input_id: str
     problem: str
+
+
+class QuestionError(InputValueError):
+    """A question can't be asked like that; `problem` says why."""
+
+    template = "the question can't be asked: {problem}"
 
 
 class InputExpiredError(InputError, TimeoutError):

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 from pydantic import PydanticInvalidForJsonSchema, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
-from .errors import InputValueError
+from .errors import InputValueError, QuestionError
 
 T = TypeVar("T")
 DIGITS: Final = 16  # of a digest that names a question: 64 bits, for those of one handler
@@ -76,21 +76,19 @@ class Question(Generic[T]):
         """Checks what was given to `ctx.ask`.
 
         Raises:
-            InputValueError: A choice, the default or the details can't be what they are.
+            QuestionError: A choice, the default or the details can't be what they are.
         """
         if not text or (timeout is not None and not timeout > 0) or name == "":
-            raise InputValueError(
-                "", "a question has a text, a name that is not empty, and a timeout above 0"
-            )
+            raise QuestionError("", "a question has a text, a name that is not empty, and a timeout above 0")
         names = (to,) if isinstance(to, str) else tuple(to or ())
         adapter = TypeAdapter(answer_type)
         shown = None if default is UNSET else _json(adapter, default)
         if shown is not None and choices and json.loads(shown) not in choices:
-            raise InputValueError("", "its default is none of its choices")
+            raise QuestionError("", "its default is none of its choices")
         told = "" if details is None else _json(_ANYTHING, dict(details))
         _json(_ANYTHING, (text, name, choices, names))
         if len(text) + len(told) > MOST:
-            raise InputValueError("", f"what is shown with it has more than {MOST:,} bytes")
+            raise QuestionError("", f"what is shown with it has more than {MOST:,} bytes")
         return cls(text, name or "", adapter, tuple(choices or ()), names, timeout, shown, told)
 
     @property
@@ -141,7 +139,7 @@ def _json(adapter: TypeAdapter[Any], value: Any) -> str:
     try:
         return adapter.dump_json(value).decode()
     except (PydanticSerializationError, ValueError) as error:
-        raise InputValueError("", f"what is asked can't be written as JSON: {error}") from None
+        raise QuestionError("", f"what is asked can't be written as JSON: {error}") from None
 
 
 def as_json(value: Any) -> str:

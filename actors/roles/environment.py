@@ -19,7 +19,7 @@ from .hosting import Declaring, OwnRuntime, declare_roles, register_role
 from .looking import Looking
 from .memory import Memory
 from .message import Message, plain_message
-from .names import MESSAGE_ROUTE_TO_NONE
+from .names import MESSAGE_ROUTE_TO_NONE, MESSAGE_ROUTES
 from .posting import SEPARATOR, bring_in, project_of
 from .role import Role
 from .routing import Routing
@@ -107,7 +107,12 @@ class Environment:
 
         Raises:
             DuplicateRoleError: There is one of its name, or of its class when it has no name (a ValueError).
+            RoleDeclarationError: Its name is one of those that stand for all, none or oneself (a ValueError).
         """
+        if role.name in MESSAGE_ROUTES:
+            raise RoleDeclarationError(
+                "a role", f"can't be called {role.name!r}: to that name everybody listens, or nobody"
+            )
         # guard: no role takes the place of another
         if role.agent_type in self._roles:
             raise DuplicateRoleError(role.agent_type)

@@ -14,6 +14,7 @@ MESSAGE_ROUTE_CAUSE_BY: Final = "cause_by"
 MESSAGE_ROUTE_TO_ALL: Final = "<all>"
 MESSAGE_ROUTE_TO_NONE: Final = "<none>"
 MESSAGE_ROUTE_TO_SELF: Final = "<self>"
+MESSAGE_ROUTES: Final = frozenset({MESSAGE_ROUTE_TO_ALL, MESSAGE_ROUTE_TO_NONE, MESSAGE_ROUTE_TO_SELF})
 
 JOINED: Final = ":join"  # ends the topic of those who hear all subtasks together
 _NOT_IN_NAMES: Final = re.compile(r"[^\w.\-]")

@@ -29,7 +29,7 @@ class RunBudget:
         seconds: from its beginning, pauses included.
 
     Raises:
-        SettingValueError: one of them is not more than 0, or there is none (a ValueError).
+        SettingValueError: one of them is no number above 0, or there is none (a ValueError).
     """
 
     tokens: int | None = None
@@ -42,7 +42,12 @@ class RunBudget:
         if all(limit is None for limit in given.values()):
             raise SettingValueError("tokens", "None", "given, or usd, turns or seconds")
         for name, limit in given.items():
-            if limit is not None and not limit > 0:
+            if limit is None:
+                continue
+            is_whole = name in ("tokens", "turns")
+            if isinstance(limit, bool) or not isinstance(limit, int if is_whole else int | float):
+                raise SettingValueError(name, repr(limit), "a whole number" if is_whole else "a number")
+            if not limit > 0:
                 raise SettingValueError(name, repr(limit), "more than 0")
 
     @property

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, WithJsonSchema
 from callboard.asking import NO_DEFAULT, Question, ask_person
 from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext
+from callboard.errors import InputWithdrawnError
 
 from .asked import AskedCall
 from .errors import ApprovalRuleError, CallRefusedError
@@ -23,6 +24,7 @@ YES: Final = frozenset({"yes", "y"})
 NO: Final = frozenset({"no", "n"})
 SHOWN: Final = 500  # characters of the arguments in the text of a question; its details have all of them
 KIND: Final = "tool_approval"
+WITHDRAWN: Final = "the question was withdrawn before anybody had answered"
 
 
 class Consent(BaseModel):
@@ -153,7 +155,10 @@ async def allowed(
         raise ApprovalRuleError(asked.name, f"{type(error).__name__}: {error}") from error
     if not applies:
         return asked
-    answer = await ask_person(_question(rule, asked.name, arguments, parameters, name), context, token)
+    try:
+        answer = await ask_person(_question(rule, asked.name, arguments, parameters, name), context, token)
+    except InputWithdrawnError:
+        raise CallRefusedError(asked.name, WITHDRAWN) from None
     if not answer.approved:
         raise CallRefusedError(asked.name, answer.reason)
     # guard: what runs is what a person was shown, or wrote

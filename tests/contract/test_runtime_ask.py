@@ -30,6 +30,7 @@ from callboard import (
     rpc,
 )
 from callboard.broker.errors import RequestTimeoutError
+from callboard.broker.redis.operations.agents import agent as seen
 from callboard.questions import Question
 from callboard.runtime.asking import PAUSE, noting
 from callboard.runtime.runs import usage_run
@@ -121,6 +122,17 @@ async def test_a_handler_asks_and_goes_on_with_the_answer(runtimes: Runtimes) ->
     assert await scene.runtime.inputs.list() == []
     assert (await scene.runtime.inputs.get(request.id)).answer == "yes"
     assert await stored(scene.runtime, "once:", "suspended:", "inputs", "busy:", "tries:") == []
+
+
+async def test_who_looks_at_an_agent_sees_that_it_waits(runtimes: Runtimes) -> None:
+    async def work(ctx: MessageContext, text: str) -> str:
+        return await ctx.ask("Go on?")
+
+    scene = await Scene.begin(runtimes, work)
+    await scene.open()
+    assert (await seen(scene.runtime.transport, "worker", "a")).suspended
+    await scene.answer("yes")
+    assert not (await seen(scene.runtime.transport, "worker", "a")).suspended
 
 
 async def test_questions_that_are_asked_at_once_are_all_there_and_answered_in_any_order(

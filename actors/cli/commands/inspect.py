@@ -78,7 +78,10 @@ def _facts(view: AgentView) -> dict[str, str]:
         "waiting": f"{view.waiting}, the oldest for {ago(view.oldest, view.at)}" if view.waiting else "0",
         "attempts": f"{view.attempts} failed: {view.reason}" if view.attempts else "",
         "deaths": f"{view.deaths} of workers that held its first message among others" if view.deaths else "",
-        "goes on": f"in {duration(max(0, view.resumes - view.at) / 1000)}" if view.resumes else "",
+        "asks": "and waits for the answer: callboard runs answer" if view.suspended else "",
+        "expires" if view.suspended else "goes on": (
+            f"in {duration(max(0, view.resumes - view.at) / 1000)}" if view.resumes else ""
+        ),
         "paused": ", ".join(f"{one.kind} {one.name}" for one in view.paused),
         "delayed": _listed(
             [f"{one.message_type} in {duration(max(0, one.due - view.at) / 1000)}" for one in view.delayed]

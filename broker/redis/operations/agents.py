@@ -48,6 +48,7 @@ async def agent(transport: RedisTransport, agent_type: str, key: str, *, state: 
         waiting=load.waiting[key],
         oldest=load.since(key),
         resumes=parked.resumes,
+        suspended=await _is_suspended(transport, agent_type, key),
         attempts=first.attempts if first else 0,
         deaths=first.deaths if first else 0,
         reason=first.reason if first else "",
@@ -67,6 +68,10 @@ async def state_of(transport: RedisTransport, agent_type: str, key: str) -> str 
     """The stored state of an agent as JSON, without its logs; None: none is stored."""
     data = await transport.admin.command("HGET", transport.keys.of(f"state:{agent_type}:{key}"), "d")
     return data.decode(errors="replace") if data else None
+
+
+async def _is_suspended(transport: RedisTransport, agent_type: str, key: str) -> bool:
+    return bool(await transport.admin.command("HEXISTS", transport.keys.of(f"suspended:{agent_type}"), key))
 
 
 async def _writer(transport: RedisTransport, agent_type: str, key: str) -> str:

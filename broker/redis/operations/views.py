@@ -339,6 +339,7 @@ class AgentView:
         waiting: messages that wait for it, as in `AgentTypeView`.
         oldest: when the message that waits longest was published, or was due, server ms; None: nothing waits.
         resumes: when its next attempt is due, server ms; None: it is not backing off.
+        suspended: whether the handler of its first message has asked something, and waits for the answer.
         attempts: attempts at its first message that failed.
         deaths: deaths of workers that held its first message among others.
         reason: how the last of these ended, "" when there was none.
@@ -362,6 +363,7 @@ class AgentView:
     waiting: int
     oldest: int | None
     resumes: int | None
+    suspended: bool
     attempts: int
     deaths: int
     reason: str

@@ -85,6 +85,8 @@ async def test_what_can_not_work_is_said() -> None:
         await Environment().run()
     with pytest.raises(RoleDeclarationError, match="max_hops"):
         Environment(max_rounds=0)
+    with pytest.raises(RoleDeclarationError, match="<all>"):
+        Environment().add_role(Role(name="<all>"))
     with pytest.raises(RoleDeclarationError, match="Team"):
         Team(Environment(), context=Context())
     with pytest.raises(RoleDeclarationError, match="n_round"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -36,8 +37,20 @@ class Direct(Echo):
         self.model = paid()
 
 
-@pytest.mark.parametrize("given", [{}, {"tokens": 0}, {"usd": -1.0}, {"turns": 0}, {"seconds": 0.0}])
-def test_a_budget_limits_something(given: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"tokens": 0},
+        {"usd": -1.0},
+        {"turns": 0},
+        {"seconds": 0.0},
+        {"tokens": 1.5},
+        {"turns": True},
+        {"usd": "4"},
+    ],
+)
+def test_a_budget_limits_something(given: dict[str, Any]) -> None:
     with pytest.raises(SettingValueError):
         RunBudget(**given)
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from callboard.asking import Question, asking_by
-from callboard.errors import NobodyAnswersError
+from callboard.errors import InputWithdrawnError, NobodyAnswersError
 from callboard.memory.llm_messages import FunctionCall
 from callboard.tools import Approval, ApprovalRule, FunctionTool, StaticWorkbench, run_tools, tool
 from callboard.tools.approval import NeedsApproval
@@ -117,6 +117,19 @@ async def test_a_rule_says_who_and_for_how_long() -> None:
     assert question.to == ("ada",)
     assert question.timeout == 60
     assert not question.default.approved
+
+
+async def test_a_question_that_is_withdrawn_refuses_the_call() -> None:
+    desk = Desk()
+
+    def withdraw(question: Question) -> str:
+        raise InputWithdrawnError("q1")
+
+    with asking_by(withdraw):
+        (said,) = await run_tools([FunctionCall("1", '{"cents": 17}', "refund")], desk.workbench)
+    assert said.is_error
+    assert "withdrawn" in said.content
+    assert desk.paid == []
 
 
 async def test_a_caller_says_it_for_tools_of_others() -> None:
