@@ -269,7 +269,7 @@ OF_ONE_THING = (
         "hash",
         "a request: the processes that wait (`to`), and the reply once there is one",
         "window",
-        publisher="hmget hset pexpire",
+        publisher="hmget hset pexpire pttl",
     ),
     KeyKind(
         "sent:<producer>",

@@ -9,7 +9,7 @@
 
 -- Behind all that are open, in a millisecond in which several are asked as well.
 local function next_place()
-  local last = call('ZREVRANGE', P .. 'inputs', 0, 0, 'WITHSCORES')[2]
+  local last = call('ZRANGE', P .. 'inputs', '-1', '-1', 'WITHSCORES')[2]
   return string.format('%.3f', math.max(now(), last and tonumber(last) + 0.001 or 0))
 end
 
