@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 # A key may hold anything, also what moves a terminal's cursor or begins a line of its own. Written as JSON writes it.
-_CONTROLS: Final = {number: f"\\u{number:04x}" for number in (*range(32), *range(127, 160), 0x2028, 0x2029)}
+# Marks of direction let a text be read in another order than it has, such as the arguments of a call that a person allows.
+_DIRECTIONS: Final = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_NUMBERS: Final = (*range(32), *range(127, 160), 0x2028, 0x2029, *_DIRECTIONS)
+_CONTROLS: Final = {number: f"\\u{number:04x}" for number in _NUMBERS}
 _BUT_LINES: Final = {number: text for number, text in _CONTROLS.items() if chr(number) not in "\n\t"}
 
 

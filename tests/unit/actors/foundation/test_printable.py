@@ -10,6 +10,11 @@ def test_control_characters_can_not_move_a_terminals_cursor() -> None:
     assert printable("two\n\tlines\r\x1b[2J") == "two\n\tlines\\u000d\\u001b[2J"
 
 
+def test_nothing_is_shown_in_another_order_than_it_has() -> None:
+    """With these marks `100` could be shown as `001`, and a person would allow another call than the one that is asked for."""
+    assert one_line("pay \u202e001\u2066") == printable("pay \u202e001\u2066") == "pay \\u202e001\\u2066"
+
+
 def test_what_can_be_shown_stays() -> None:
     text = "user:42 ü/☃ 家"
     assert one_line(text) == printable(text) == text
