@@ -11,7 +11,7 @@ def test_control_characters_can_not_move_a_terminals_cursor() -> None:
 
 
 def test_nothing_is_shown_in_another_order_than_it_has() -> None:
-    """With these marks `100` could be shown as `001`, and a person would allow another call than the one that is asked for."""
+    """With these marks `100` could be shown as `001`, and a person would allow another call than the one asked for."""
     assert one_line("pay \u202e001\u2066") == printable("pay \u202e001\u2066") == "pay \\u202e001\\u2066"
 
 
