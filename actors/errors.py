@@ -18,6 +18,7 @@ CallboardError
     │   ├── CannotAskError               what is running can't wait without a process (RuntimeError)
     │   ├── NobodyAnswersError           a person is to be asked where nobody can be (RuntimeError)
     │   ├── InputValueError              an answer is not what was asked for (ValueError)
+    │   │   └── QuestionError            a question can't be asked like that
     │   ├── InputExpiredError            nobody answered in time (TimeoutError)
     │   ├── InputWithdrawnError          the question was withdrawn
     │   ├── InputAnsweredError           somebody else was first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -13,6 +14,8 @@ from tests.helpers.lua import compile_lua
 
 # What takes longest begins first where several processes share the tests, so that they end together.
 ORDER = ("integration", "docs", "chaos", "mutations", "contract", "unit")
+
+SAMPLE = 3  # one in so many tests of the contract on the embedded server runs without `--full`
 
 # Machines that build are slow in bursts; a deadline per example would fail for no reason.
 settings.register_profile("callboard", deadline=None)
@@ -34,8 +37,19 @@ def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """One text runs over every backend; what is about a thing that fakeredis lacks is not run on it."""
+    """One text runs over every backend; what is about a thing that fakeredis lacks is not run on it.
+
+    Of what only repeats the contract on the second real server a third always runs, the same each time.
+    """
+    for item in items:
+        if (
+            item.get_closest_marker("repeat")
+            and _is_on_embedded(item)
+            and crc32(item.nodeid.encode()) % SAMPLE
+        ):
+            item.add_marker(pytest.mark.full)
     left_out = [item for item in items if item.get_closest_marker("real_server") and _is_in_memory(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
@@ -47,6 +61,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _turn(item: pytest.Item) -> int:
     folder = item.path.relative_to(Path(__file__).parent).parts[0]
     return ORDER.index(folder) if folder in ORDER else len(ORDER)
+
+
+def _is_on_embedded(item: pytest.Item) -> bool:
+    return "embedded-tcp" in item.name.partition("[")[2]
 
 
 def _is_in_memory(item: pytest.Item) -> bool:

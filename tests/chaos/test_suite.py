@@ -33,7 +33,7 @@ SHORT = (
 )
 
 
-@pytest.mark.parametrize("kind", ["redis", "embedded"])
+@pytest.mark.parametrize("kind", ["redis", pytest.param("embedded", marks=pytest.mark.full)])
 async def test_the_promise_holds_under_a_short_fixed_plan(tmp_path: Path, kind: Kind) -> None:
     if reason := missing(kind):
         pytest.skip(reason)

@@ -36,7 +36,7 @@ async def fleet(shared_server: ServerProcess, tmp_path: Path) -> AsyncIterator[W
     await made.close()
 
 
-@pytest.fixture(params=["redis", "embedded"])
+@pytest.fixture(params=[_kind("redis"), _kind("embedded")])
 def own_server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
     """A server for one test, which may break it: a redis-server or the embedded one, with an append-only file."""
     kind: Kind = request.param
