@@ -125,11 +125,15 @@ class InputRequest:
 
         Raises:
             InputValueError: It is none of the choices, or does not fit the schema.
+            InputDamagedError: The schema is none: somebody changed the record by hand.
         """
         if self.choices and value not in self.choices:
             raise InputValueError(self.id, f"it has to be one of {', '.join(self.choices)}")
         # guard: an answer is checked when it is given
-        problem = misfit(self.schema, value)
+        try:
+            problem = misfit(self.schema, value)
+        except ValueError as error:
+            raise InputDamagedError(self.id, str(error)) from error
         if problem:
             raise InputValueError(self.id, problem)
 

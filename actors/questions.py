@@ -37,8 +37,8 @@ class Suspended(BaseException):
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[T]):
-    """What a handler asks.
+class CheckedQuestion(Generic[T]):
+    """A `Question` as a handler asks it: checked, its default and details written as JSON.
 
     Attributes:
         text: The question.
@@ -72,7 +72,7 @@ class Question(Generic[T]):
         timeout: float | None,
         default: T | Unset,
         details: Mapping[str, Any] | None,
-    ) -> Question[T]:
+    ) -> CheckedQuestion[T]:
         """Checks what was given to `ctx.ask`.
 
         Raises:
@@ -127,7 +127,7 @@ def suspends(error: BaseException) -> bool:
 class Asking(Protocol):
     """Asks for a handler, and lets it wait without a process."""
 
-    async def ask(self, question: Question[T], prefix: str = "") -> T:
+    async def ask(self, question: CheckedQuestion[T], prefix: str = "") -> T:
         """The answer; while there is none, this does not return: the handler ends. `prefix` comes before the name."""
         ...
 

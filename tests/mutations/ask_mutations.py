@@ -162,6 +162,13 @@ OF_QUESTIONS: Final = (
         (f"{RUNTIME}test_an_answer_is_checked_before_it_is_sent{ON}",),
         quick=False,
     ),
+    Mutation(
+        "a schema names an address, and it is fetched",
+        "nothing is fetched for the check of an answer",
+        with_part(", registry=Registry()", ""),
+        ("unit/actors/test_answer_check.py::test_nothing_is_fetched",),
+        quick=False,
+    ),
 )
 
 OF_HANDLERS: Final = (
