@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final
 
 from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema, to_json
+
+from .errors import InputDamagedError, InputValueError
 
 Schema = Mapping[str, Any]
 Keyword = Callable[[Any, Any, Any, Any], Iterable[Any] | None]
@@ -31,6 +33,30 @@ WORDS: Final[Mapping[str, str]] = {
 }
 
 _until: ContextVar[float] = ContextVar("callboard_answer_check_until")
+
+
+def check_answer(input_id: str, choices: Sequence[str], schema: Schema, value: Any) -> None:
+    """Refuses what is no answer.
+
+    Args:
+        input_id: Id of the question.
+        choices: Its choices; () for any answer.
+        schema: JSON schema of an answer.
+        value: Plain data.
+
+    Raises:
+        InputValueError: It is none of the choices, or does not fit the schema.
+        InputDamagedError: The schema is none: somebody changed the record by hand.
+    """
+    if choices and value not in choices:
+        raise InputValueError(input_id, f"it has to be one of {', '.join(choices)}")
+    try:
+        # guard: an answer is checked when it is given
+        problem = misfit(schema, value)
+    except ValueError as error:
+        raise InputDamagedError(input_id, str(error)) from error
+    if problem:
+        raise InputValueError(input_id, problem)
 
 
 def misfit(schema: Schema, value: Any) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 from pydantic import PydanticInvalidForJsonSchema, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
+from .answer_check import check_answer
 from .errors import InputValueError, QuestionError
 
 T = TypeVar("T")
@@ -103,6 +104,15 @@ class CheckedQuestion(Generic[T]):
             return json.dumps(self.answer.json_schema())
         except PydanticInvalidForJsonSchema:
             return "{}"
+
+    def check(self, input_id: str, answer: str) -> T:
+        """The same for an answer that is just given: of the choices, of the schema, and of the class.
+
+        Raises:
+            InputValueError: It is no answer.
+        """
+        check_answer(input_id, self.choices, json.loads(self.schema), json.loads(answer))
+        return self.read(input_id, answer)
 
     def read(self, input_id: str, answer: str) -> T:
         """The answer as the handler gets it.
