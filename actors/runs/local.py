@@ -254,6 +254,10 @@ class LocalRun(RunSource):
         self._state = "paused"
         return True
 
+    async def step(self) -> bool:
+        """Let its next turn begin."""
+        return self._steps is not None and self._steps.allow()
+
     async def resume(self) -> bool:
         """Let it go on."""
         if self._state != "paused":
