@@ -16,7 +16,7 @@ from callboard.cancellation import CancellationToken
 from callboard.inputs import InputRequest
 from callboard.runtime.runs import in_run_path, run_path, usage_run
 
-from .budget import RunBudget
+from .budget import RunBudget, check_budget
 from .cancelling import Cancelling
 from .errors import (
     TeamBusyError,
@@ -301,6 +301,7 @@ class TeamClient(Records):
     def _order(
         self, run_id: str, task: Task, if_busy: IfBusy, budget: RunBudget | None, record: bool
     ) -> StartRun:
+        check_budget(budget)
         outer = run_path()
         with usage_run(run_id):
             path = path_of(self._address, run_id, outer)
