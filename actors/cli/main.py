@@ -18,6 +18,7 @@ from .output import OutputClosedError
 DEBUG = "--debug"
 _USAGE_ERRORS: tuple[type[Any], ...] = typer.BadParameter.__mro__[2:3]
 
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import PackageNotFoundError, version
