@@ -53,8 +53,9 @@ def root(
 
 
 def command_line(wanted: str = "") -> typer.Typer:
-    """The whole command line, or the part of it that a command needs: reading the options of every command takes
-    longer than most commands do.
+    """The whole command line, or the part of it that a command needs.
+
+    Reading the options of every command takes longer than most commands do.
 
     Args:
         wanted: A command's name; where there is none of that name, every command is there, to be listed.
