@@ -10,7 +10,6 @@ from callboard.broker.errors import FencedError
 from callboard.broker.inputs import InputStatus
 from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.marks import Mark
-from callboard.broker.redis.operations.inspect import overview
 from callboard.broker.redis.operations.repair import find, repair
 from tests.helpers.asking import AskingFixture
 from tests.helpers.server_driver import LEASE, DrivenWorker, ServerDriver, bodies, posting, topic
@@ -33,8 +32,6 @@ JUNK: dict[str, tuple[str, ...]] = {
     "resumed": ("HSET", "resumed", "counter", "junk"),
     "accepts": ("HSET", "accepts", "Note", "junk"),
     "call": ("HSET", "worker:<first>", "call", "junk"),
-    "paused": ("HSET", "paused", "type other", "junk"),
-    "parked count": ("HSET", "parked:counter", "z", "junk"),
 }
 
 
@@ -69,7 +66,6 @@ async def test_work_goes_on_beside_junk_in_the_books(driver: ServerDriver, name:
     assert sorted(done) == ["0", "1", "2", "3", "4"]
     assert await driver.letters("counter") == []
     assert await driver.command("HEXISTS", "chores", "junk") == 0
-    await overview(driver.transport, ages=True)
 
 
 async def _work(worker: DrivenWorker, done: list[str]) -> None:

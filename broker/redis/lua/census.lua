@@ -12,7 +12,7 @@ local MOST = 2000 -- agents of a type that are counted in one call
 
 local function total(key)
   local sum = 0
-  for _, number in ipairs(call('HVALS', key)) do sum = sum + (tonumber(number) or 0) end
+  for _, number in ipairs(call('HVALS', key)) do sum = sum + tonumber(number) end
   return sum
 end
 

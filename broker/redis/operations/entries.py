@@ -54,14 +54,6 @@ def fields_of(flat: Sequence[bytes]) -> dict[str, bytes]:
     return {flat[i].decode(errors="replace"): flat[i + 1] for i in range(0, len(flat) - 1, 2)}
 
 
-def whole(text: bytes | str) -> int:
-    """A whole number; 0 for what a person wrote in its place."""
-    try:
-        return int(text)
-    except ValueError:
-        return 0
-
-
 def read_envelope(stream: str, entry: str, fields: Mapping[str, bytes], limits: Limits = DEFAULT) -> Envelope:
     """The envelope of an entry; what a person left out is filled in as the worker does.
 

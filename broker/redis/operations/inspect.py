@@ -16,7 +16,7 @@ from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.keys import topic as topic_suffix
 
 from .backlog import held_by, in_hand, oldest, outstanding, running_of
-from .entries import StreamEntry, fields_of, follow, recent, whole
+from .entries import StreamEntry, fields_of, follow, recent
 from .outages import outages
 from .paging import pages
 from .views import (
@@ -149,7 +149,7 @@ async def _counted(transport: RedisTransport, facts: Sequence[Any]) -> list[Any]
         held = sum(worker != b"" for worker in busy)
         suspended = rest[-1]
         waits = len(busy) - held - shelved - suspended
-        parked = sum(whole(count) for count in (await pages(transport, "HSCAN", f"parked:{of_type}"))[1::2])
+        parked = sum(int(count) for count in (await pages(transport, "HSCAN", f"parked:{of_type}"))[1::2])
     streams = await pages(transport, "SSCAN", f"streams:{of_type}")
     return [name, settings, parked, resets, held, waits, *rest, streams]
 
@@ -175,7 +175,7 @@ def paused(flat: Sequence[bytes]) -> tuple[Pause, ...]:
     for target, line in fields_of(flat).items():
         kind, _, name = target.partition(" ")
         since, _, by = line.decode(errors="replace").partition(" ")
-        found.append(Pause(kind=kind, name=name, since=whole(since), by=by))
+        found.append(Pause(kind=kind, name=name, since=int(since), by=by))
     return tuple(sorted(found, key=lambda pause: pause.since))
 
 
@@ -225,7 +225,7 @@ def _agent_type(
     name = facts[0].decode()
     parked, resets, held, waits, ready, suspects, letters = facts[2:9]
     newer, suspended = facts[10:12]
-    stats = {field: whole(value) for field, value in fields_of(facts[9]).items()}
+    stats = {field: int(value) for field, value in fields_of(facts[9]).items()}
     unfinished = outstanding(groups)
     # A heartbeat is up to a second old: what has ended since does not run.
     running = running_of(workers, name)
