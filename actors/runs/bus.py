@@ -14,7 +14,7 @@ from callboard.runtime.run_reading import RunEntry
 from callboard.teams.client import TeamClient
 from callboard.teams.errors import TeamNotRunError
 from callboard.teams.loop import is_kept
-from callboard.teams.orders import RunEnded, Shown, stream_of
+from callboard.teams.orders import RunEnded, RunHeld, Shown, stream_of
 from callboard.teams.run_errors import error_of
 
 from .errors import RunCancelledError
@@ -37,14 +37,16 @@ class BusRun(RunSource):
         team: The conversation.
         run_id: Its id.
         is_async: Whether its questions are for async readers.
+        steps: Whether those who read through this let its turns begin.
     """
 
-    def __init__(self, team: TeamClient, run_id: str, *, is_async: bool = True) -> None:
+    def __init__(self, team: TeamClient, run_id: str, *, is_async: bool = True, steps: bool = False) -> None:
         self.team = team
         self._id = run_id
         self._address = AgentId(team.team, team.conversation)
         self._projection = Projection(run_id, is_async=is_async)
         self._end: RunEnded | None = None
+        self._steps = steps
 
     @property
     def run_id(self) -> str:
@@ -67,6 +69,14 @@ class BusRun(RunSource):
                         yield [event for event in events if event.number > after]
                         return
                 yield [event for event in events if event.number > after]
+                # Who reads has seen all of it, and waits for more.
+                if self._steps and portion and isinstance(portion[-1].event, RunHeld):
+                    await self._step(turn=portion[-1].event.turn)
+
+    async def _step(self, **order: Any) -> bool:
+        with suppress(TeamNotRunError):  # it has ended meanwhile
+            return await self.team.step(run_id=self._id, **order)
+        return False
 
     async def _asides_before(self, place: int) -> set[str]:
         """Ids of what was written beside the turns up to an entry: each of them counts once, though it may come again."""
@@ -121,6 +131,8 @@ class BusRun(RunSource):
     async def wait(self) -> None:
         """Until it has ended, however."""
         if self._end is None:
+            if self._steps:
+                await self._step(on=True)
             async with aclosing(self.team.entries(self._id)) as entries:
                 async for entry in entries:
                     if isinstance(entry.event, RunEnded):
@@ -177,6 +189,10 @@ class BusRun(RunSource):
     async def resume(self) -> bool:
         """Let it go on."""
         return await self._told(self.team.resume)
+
+    async def step(self) -> bool:
+        """Let its next turn begin."""
+        return await self._step()
 
     async def _told(self, order: Any) -> bool:
         if (await self.team.describe(self._id)).state == "idle":

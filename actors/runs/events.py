@@ -39,6 +39,7 @@ class _InputRequest(Event, ABC, frozen=True):
         prompt: The question.
         request_id: Id of the question; an answer names it.
         choices: What may be answered; nothing: anything.
+        answer_schema: JSON schema of an answer.
         details: More about it, such as the name and the arguments of a tool.
         expires: Until when it can be answered; None: always.
     """
@@ -46,6 +47,7 @@ class _InputRequest(Event, ABC, frozen=True):
     prompt: str
     request_id: str = Field(default_factory=lambda: uuid4().hex)
     choices: tuple[str, ...] = ()
+    answer_schema: dict[str, JsonValue] = Field(default_factory=dict)
     details: dict[str, JsonValue] = Field(default_factory=dict)
     expires: datetime | None = None
     _answering: Answering | None = PrivateAttr(None)

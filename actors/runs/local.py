@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, aclosing
 from datetime import UTC, datetime
@@ -179,13 +180,16 @@ class LocalRun(RunSource):
             self._projection.asks_as,
             prompt=question.text,
             request_id=asked.id,
-            choices=question.choices or (),
-            details=dict(question.details),
+            choices=question.choices,
+            answer_schema=json.loads(question.schema),
+            details=asked.details,
             expires=asked.expires,
         )
 
-    def _question_ends(self, asked: Asked, value: Any, by: str) -> None:
-        self._add(InputResponseEvent, value=value, request_id=asked.id, by=by, status=asked.status)
+    def _question_ends(self, asked: Asked, value: Any) -> None:
+        self._add(
+            InputResponseEvent, value=value, request_id=asked.id, by=asked.by, status=asked.status.value
+        )
 
     # For readers
 
@@ -253,6 +257,10 @@ class LocalRun(RunSource):
         await self.team.pause()
         self._state = "paused"
         return True
+
+    async def step(self) -> bool:
+        """Let its next turn begin."""
+        return self._steps is not None and self._steps.allow()
 
     async def resume(self) -> bool:
         """Let it go on."""

@@ -221,6 +221,7 @@ def _question(said: InputRequestedEvent) -> list[Part]:
         "prompt": said.content,
         "request_id": said.request_id,
         "choices": tuple(said.choices),
+        "answer_schema": said.answer_schema,
         "details": said.details,
         "expires": None if said.timeout is None else said.created_at + timedelta(seconds=said.timeout),
     }

@@ -188,6 +188,10 @@ class AsyncRunResponse:
         """Let it go on; False when it was not paused."""
         return await self.source.resume()
 
+    async def step(self) -> bool:
+        """Let the next turn begin of a run with `step=True` that nobody reads; False when it does not wait for that."""
+        return await self.source.step()
+
 
 class RunMessages:
     """The messages of a run.

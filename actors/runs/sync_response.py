@@ -149,6 +149,10 @@ class RunResponse:
         """Let it go on; False when it was not paused."""
         return self._thread.call(self.response.resume(), "response.resume()")
 
+    def step(self) -> bool:
+        """Let the next turn begin; see `AsyncRunResponse.step`."""
+        return self._thread.call(self.response.step(), "response.step()")
+
     def _wait(self, work: Coroutine[Any, Any, T], what: str) -> T:
         try:
             return self._thread.call(work, what)

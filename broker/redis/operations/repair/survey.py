@@ -136,6 +136,11 @@ def _logs(shot: Snapshot) -> Iterator[Suspicion]:
     yield from (Suspicion("log", names) for names in sorted(shot.logs))
 
 
+def _questions(shot: Snapshot) -> Iterator[Suspicion]:
+    # Whose message waits only the server can tell.
+    yield from (Suspicion("question", (name,)) for name in sorted(shot.questions))
+
+
 LOOKS: tuple[Callable[[Snapshot], Iterator[Suspicion]], ...] = (
     _streams,
     _workers,
@@ -143,6 +148,7 @@ LOOKS: tuple[Callable[[Snapshot], Iterator[Suspicion]], ...] = (
     _keys,
     _timers,
     _logs,
+    _questions,
 )
 
 
