@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-from callboard.broker import AgentId, MessageRegistry, TopicId
+from callboard.broker import AgentId, MessageRegistry
 from callboard.broker.consumer.interfaces import HandlingWorker
 from callboard.broker.delivery import Delivery, Receipt
 from callboard.broker.encoding.claims import Pointer
@@ -22,8 +22,8 @@ from callboard.broker.runs import RunWrite
 from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext, handling
 
+from .handler_context import HandlerContext, Surroundings
 from .once import Recorder
-from .run_paths import id_in
 
 Handler = Callable[[Any, MessageContext], Awaitable[Any]]
 
@@ -125,14 +125,24 @@ class Execution:
     @property
     def record_of(self) -> str | None:
         """The message whose record of effects and of what left at once the commit has to clear away, if any."""
-        recorder = self.context.recorder
-        has_recorded = self.has_sent or (isinstance(recorder, Recorder) and recorder.used)
-        return self.envelope.id if has_recorded else None
+        if self.has_sent:
+            return self.envelope.id
+        recorder = self._recorder
+        return self.envelope.id if recorder is not None and recorder.used else None
+
+    @property
+    def _recorder(self) -> Recorder | None:
+        """What the handler records with, if it has looked at it."""
+        context = self.context
+        if context.__class__ is HandlerContext and not context.is_recorded:
+            return None
+        recorder = context.recorder
+        return recorder if isinstance(recorder, Recorder) else None
 
     def suspension(self) -> Suspend | None:
         """How it ends, now that the handler has ended, when that waits for an answer; None: it does not."""
-        recorder = self.context.recorder
-        if not isinstance(recorder, Recorder) or recorder.questions is None:
+        recorder = self._recorder
+        if recorder is None or recorder.questions is None:
             return None
         recorder.questions.end()
         # guard: a handler whose question is open commits nothing
@@ -244,7 +254,7 @@ class Executions:
         self.settings = transport.settings
         self._token_of = token_of
         self.limits = Limits.of(transport.settings)
-        self._topics: dict[bytes, str] = {}
+        self._around = Surroundings(transport, registry)
 
     async def read(self, envelope: Envelope) -> Any:
         """The message of an envelope.
@@ -267,49 +277,12 @@ class Executions:
     def begin(self, agent_id: AgentId, delivery: Delivery) -> Execution:
         """An execution of a message of the worker by this agent."""
         envelope = delivery.envelope
-        is_rpc = envelope.kind == "request"
-        topic = None if is_rpc else self._topic_of(envelope, delivery.stream)
-        token = self._token_of(envelope.id) if is_rpc else None
-        recorder = Recorder(
-            self.transport, self.registry, agent_id.type, envelope.id, delivery, "", envelope.run
-        )
-        context = self._context(agent_id.type, envelope, delivery.attempt, topic, token, recorder)
+        context = HandlerContext.of(self._around, agent_id.type, envelope, delivery)
+        if envelope.kind == "request" and (token := self._token_of(envelope.id)) is not None:
+            context.cancellation_token = token
         return Execution(agent_id, envelope, context, self.transport, delivery)
 
     def begin_nested(self, agent_id: AgentId, envelope: Envelope, outer: Delivery) -> Execution:
         """An execution of a request that comes in while the handler of the delivery `outer` waits."""
-        kept_with = outer.envelope.id
-        prefix = f"{envelope.id}:"
-        recorder = Recorder(self.transport, self.registry, agent_id.type, kept_with, outer, prefix)
-        context = self._context(agent_id.type, envelope, outer.attempt, None, None, recorder)
-        return Execution(agent_id, envelope, context, self.transport, outer, kept_with)
-
-    def _context(
-        self,
-        agent_type: str,
-        envelope: Envelope,
-        attempt: int,
-        topic: TopicId | None,
-        token: CancellationToken | None,
-        recorder: Recorder,
-    ) -> MessageContext:
-        return MessageContext(
-            AgentId.from_str(envelope.sender) if envelope.sender else None,
-            topic,
-            envelope.kind == "request",
-            token or CancellationToken(),
-            envelope.id,
-            attempt,
-            None if envelope.deadline is None else envelope.deadline / 1000,
-            recorder,
-            f"{self.settings.namespace}/{agent_type}",
-            None if envelope.run is None else id_in(envelope.run),
-        )
-
-    def _topic_of(self, envelope: Envelope, stream: bytes) -> TopicId | None:
-        """The topic that an event was published to; None: it was sent to the agent's inbox."""
-        name = envelope.topic or self._topics.get(stream)
-        if name is None:
-            kind, _, name = stream.decode().partition(":")
-            self._topics[stream] = name = name if kind == "topic" else ""
-        return TopicId(name, envelope.key) if name else None
+        context = HandlerContext.of(self._around, agent_id.type, envelope, outer)
+        return Execution(agent_id, envelope, context, self.transport, outer, outer.envelope.id)

@@ -200,7 +200,7 @@ class AgentHost:
     ) -> Outcome:
         envelope = delivery.envelope
         execution = self._executions.begin(live.agent_id, delivery)
-        if execution.context.cancellation_token.is_cancelled():
+        if envelope.kind == "request" and execution.context.cancellation_token.is_cancelled():
             return self._called_off(delivery)
         execution.worker = worker
         request = self._requests.begin(execution) if envelope.cancellable else None
