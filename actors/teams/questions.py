@@ -88,9 +88,8 @@ async def open_questions(runtime: RedisAgentRuntime, team: str, conversation: st
     """
     return [
         question
-        for question in await runtime.inputs.list()
-        if question.agent.key == conversation
-        and (question.agent.type == team or question.agent.type.startswith(f"{team}."))
+        for question in await runtime.inputs.list(key=conversation)
+        if question.agent.type == team or question.agent.type.startswith(f"{team}.")
     ]
 
 
