@@ -125,7 +125,7 @@ class AgentHost:
                 delivery.claim = Pointer.read(envelope.body).name  # from now on a commit takes the bytes away
             else:
                 message = self._registry.decode(
-                    envelope.type, envelope.version, envelope.body, self._executions.limits
+                    envelope.type, envelope.version, envelope.body, self._executions.limits, delivery.shared
                 )
         except ConnectionLostError:
             return Release("the worker stops")

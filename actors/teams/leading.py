@@ -177,10 +177,16 @@ class Leading:
             overspent = self._limiting.ask(run, len(names))
             if overspent is not None:
                 await self.exceed(overspent)
-            elif run.is_paused:
-                run.held = [*run.held, *names]
+            elif run.is_paused or run.is_stepping:
+                self._hold(run, names)
             else:
                 await self._ask(run, names)
+
+    def _hold(self, run: CurrentRun, names: Sequence[str]) -> None:
+        """They speak later."""
+        run.held = [*run.held, *names]
+        if run.is_stepping and names:
+            self.stage.held(run, self._state.last_turn)
 
     async def _ask(self, run: CurrentRun, members: Sequence[str]) -> None:
         for name in members:
@@ -250,7 +256,12 @@ class Leading:
         me, run_id = self._manager.id, order.run_id
         path = order.path or path_of(me, run_id)
         return CurrentRun(
-            run_id=run_id, stream=stream_of(me, run_id), path=path, budget=order.budget, record=order.record
+            run_id=run_id,
+            stream=stream_of(me, run_id),
+            path=path,
+            budget=order.budget,
+            record=order.record,
+            is_stepping=order.step,
         )
 
     async def take_turn(self, run: CurrentRun, heard: Sequence[Said]) -> None:
@@ -289,10 +300,26 @@ class Leading:
             return False
         await self._let_go_on(run)
         run.is_paused = False
-        held, run.held = run.held, []
         await self._tell_all(Told(what="resume"))
-        await self._ask(run, held)
+        if run.is_wanted or not run.is_stepping:
+            await self._release(run)
         return True
+
+    async def step(self, run: CurrentRun, now: bool, turn: int) -> bool:
+        """The next turn may begin, of a run that waits before each; `now`: and all that follow."""
+        if not run.is_stepping or (turn and turn != self._state.last_turn and not now):
+            return False
+        run.is_stepping = not now
+        run.is_wanted = run.is_paused
+        if run.held and not run.is_paused:
+            await self._release(run)
+            return True
+        return now
+
+    async def _release(self, run: CurrentRun) -> None:
+        run.is_wanted = False
+        held, run.held = run.held, []
+        await self._ask(run, held)
 
     async def stop(self, run: CurrentRun, now: bool) -> bool:
         """It ends when the turn under way has ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from callboard.broker import AgentId
@@ -133,6 +134,7 @@ class TeamManager(ForkedManager):
             "resume": leading.resume,
             "stop": leading.stop,
             "abort": leading.abort,
+            "step": partial(leading.step, turn=message.turn),
         }
         done = await orders[message.what](run, message.now)
         await self._keep(leading)
@@ -166,6 +168,11 @@ class TeamManager(ForkedManager):
     async def _control_waiting(self, message: Control) -> Accepted:
         """An order to a run that is not under way: it waits, or has ended."""
         is_waiting = any(order.run_id == message.run_id for order in self.state.queued)
+        if message.what == "step" and message.now:
+            self.state.queued = [
+                order.model_copy(update={"step": False}) if order.run_id == message.run_id else order
+                for order in self.state.queued
+            ]
         if not is_waiting or message.what != "abort":
             return Accepted(run_id=message.run_id, done=False, problem="" if is_waiting else IDLE)
         leading = await self._leading()

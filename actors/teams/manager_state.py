@@ -48,6 +48,8 @@ class CurrentRun(BaseModel):
         budget: The most that it may use.
         asked: How often somebody was asked to speak.
         record: Whether answers of models and tools are noted.
+        is_stepping: Whether it waits before each turn until it is told to go on.
+        is_wanted: Whether it was told so while it was paused.
         timer: Id of the message that comes when its time is over; "": there is none.
     """
 
@@ -63,6 +65,8 @@ class CurrentRun(BaseModel):
     budget: RunBudget | None = Field(default=None, exclude_if=is_nothing)
     asked: int = 0
     record: bool = False
+    is_stepping: bool = False
+    is_wanted: bool = False
     timer: str = ""
 
     @model_validator(mode="after")

@@ -98,6 +98,7 @@ class StartRun(_Order, Request[Accepted]):
         path: For which runs it counts, see `path_of`; "": for itself.
         budget: The most that it may use; None: as the team was declared.
         record: Whether it can be made a cassette of.
+        step: Whether it waits before each turn until it is told to go on.
     """
 
     run_id: str
@@ -106,6 +107,7 @@ class StartRun(_Order, Request[Accepted]):
     path: str = ""
     budget: RunBudget | None = None
     record: bool = False
+    step: bool = False
 
 
 @message(name="callboard.team.BeginRun")
@@ -125,13 +127,17 @@ class Control(_Order, Request[Accepted]):
 
     Attributes:
         what: "pause": nobody begins to speak until "resume". "stop": it ends after this turn. "abort": it ends now.
-        now: With "pause": who is speaking is interrupted as well, and begins again from its last recorded step.
+            "step": the next turn begins, of a run that waits before each.
+        now: With "pause": who is speaking is interrupted as well, and begins again from its last recorded step. With "step":
+            it does not wait any more.
         run_id: The run that is meant, which may also wait for its turn when it is to be aborted; "": the one under way.
+        turn: With "step": the turn that is meant, so that an order that comes late begins no other; 0: whichever waits.
     """
 
-    what: Literal["pause", "resume", "stop", "abort"]
+    what: Literal["pause", "resume", "stop", "abort", "step"]
     now: bool = False
     run_id: str = ""
+    turn: int = 0
 
 
 @message(name="callboard.team.Describe")
@@ -360,6 +366,17 @@ class Shown(_Order):
     began: RunBegan | None = None
 
 
+@message(name="callboard.team.RunHeld")
+class RunHeld(_Order):
+    """A run waits to be told that its next turn may begin.
+
+    Attributes:
+        turn: Number of that turn; of the last one, where several begin at once.
+    """
+
+    turn: int
+
+
 @message(name="callboard.team.RunEnded")
 class RunEnded(_Order):
     """The last entry of a run.
@@ -375,5 +392,5 @@ class RunEnded(_Order):
     error: TurnFailed | None = None
 
 
-ANSWERS: Final = (Accepted, Saved, Shown, RunEnded)
+ANSWERS: Final = (Accepted, Saved, Shown, RunHeld, RunEnded)
 """What clients are answered, and read: they don't send it, so it has to be made known to them."""

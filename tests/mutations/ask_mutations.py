@@ -18,7 +18,7 @@ OF_WAITING: Final = (
     Mutation(
         "an answer wakes nobody",
         "who waits for an answer is woken by it",
-        never,
+        removed,
         (KEEPS_PLACE,),
     ),
     Mutation(
@@ -160,6 +160,22 @@ OF_QUESTIONS: Final = (
         "an answer is checked when it is given",
         becomes('problem = ""'),
         (f"{RUNTIME}test_an_answer_is_checked_before_it_is_sent{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a repair withdraws every question",
+        "a question is left alone whose message is still to be handled",
+        never,
+        (
+            f"contract/test_repair_questions.py::test_a_question_of_a_message_that_is_handled_or_waits_is_left_alone{ON}",
+        ),
+        quick=False,
+    ),
+    Mutation(
+        "a schema names an address, and it is fetched",
+        "nothing is fetched for the check of an answer",
+        with_part(", registry=Registry()", ""),
+        ("unit/actors/test_answer_check.py::test_nothing_is_fetched",),
         quick=False,
     ),
 )
