@@ -21,7 +21,7 @@ from .agent import Message
 from .cleared import as_metadata, forget, kept_after, read_order
 from .content import text_of
 from .histories import kept_message
-from .history_commands import asks_to_clear
+from .history_commands import ClearHistory, asks_to_clear
 from .message import ConversationMessage, as_message
 from .peer import Peer
 from .usage import ModelUsage
@@ -78,13 +78,9 @@ class Membership(Peer):
         reply = await self.a_generate_reply(sender=self.group)
         if reply is None:
             return Response(chat_message=StopMessage(content=NO_REPLY, source=self.name))
-        rules, order = self._rules_of_group, None
-        if rules is not None and rules.clears and isinstance(reply, dict):
-            order = (
-                read_order(reply, list(rules.names)) if asks_to_clear(text_of(reply.get("content"))) else None
-            )
-        if order is not None:
-            reply = {**dict(reply), "content": order.text}
+        order = None if isinstance(reply, str) else self._order_in(reply)
+        if order is not None and not isinstance(reply, str):
+            reply = {**reply, "content": order.text}
         said = ConversationMessage(data={}, source=self.name, metadata=as_metadata(order))
         self._clear(said)
         kept = self._hear(reply, "assistant", self.name)
@@ -109,6 +105,13 @@ class Membership(Peer):
         if rules is not None and rules.introduction and not self._is_introduced:
             self._is_introduced = True
             self._hear(rules.introduction, "user", rules.manager)
+
+    def _order_in(self, reply: Message) -> ClearHistory | None:
+        """What an answer clears; None: nothing."""
+        rules = self._rules_of_group
+        if rules is None or not rules.clears or not asks_to_clear(text_of(reply.get("content"))):
+            return None
+        return read_order(reply, list(rules.names))
 
     def _clear(self, said: BaseChatMessage) -> None:
         """Forget what a message clears that is said now."""

