@@ -16,6 +16,7 @@ from callboard.cancellation import CancellationToken
 from callboard.inputs import InputRequest
 from callboard.runtime.runs import in_run_path, run_path, usage_run
 
+from .absent import Absent
 from .budget import RunBudget, check_budget
 from .cancelling import Cancelling
 from .errors import (
@@ -371,8 +372,10 @@ class TeamClient(Records):
         cancelling = None if token is None else Cancelling(token, partial(self.abort, run_id))
         if cancelling is not None:
             entries = cancelling.watched(entries)
+        absent = Absent(self.team, self._described)
         try:
             async for entry in entries:
+                absent.heard()
                 if isinstance(entry.event, Shown):
                     for message in reading.show(entry.event):
                         yield message
@@ -380,9 +383,13 @@ class TeamClient(Records):
                     yield self._result(reading, entry.event, run_id)
                     return
         finally:
+            await absent.close()
             await entries.aclose()
             if cancelling is not None:
                 await cancelling.close()
+
+    async def _described(self) -> Accepted:
+        return await self.runtime.send_message(Describe(), self._address)
 
     def _result(self, reading: RunReading, end: RunEnded, run_id: str) -> TaskResult:
         return self.with_output(reading.ended(end, run_id))
