@@ -26,22 +26,19 @@ async def begin_on_bus(agents: Sequence[Participant], options: RunOptions, *, is
     Agents are hosted by the runtime; a team that is given is expected to run somewhere, as an App declares it.
     """
     runtime = options.get("runtime")
-    if runtime is None or options.get("step"):
-        raise RunDeclarationError(
-            "A run on the bus goes on whoever reads: `step` is for runs of this process."
-        )
+    if runtime is None:
+        raise RunDeclarationError("A run on the bus needs a runtime.")
+    step = bool(options.get("step"))
     team = team_of(agents, options)
     if not (len(agents) == 1 and team is agents[0]):
         await host(team, runtime, team.name)
     previous = await _previous(runtime, options.get("previous_run"))
     client = team.on(runtime, _conversation(team, previous, options))
-    run_id, task = (
-        options.get("run_id"),
-        task_with(options.get("message"), options.get("context_variables") or {}),
-    )
+    run_id, task = options.get("run_id"), task_with(options.get("message"), options.get("context_variables"))
     if_busy = options.get("if_busy", "reject")
-    run_id = await client.start(task=task, if_busy=if_busy, run_id=run_id, budget=options.get("budget"))
-    return BusRun(client, run_id, is_async=is_async)
+    budget = options.get("budget")
+    run_id = await client.start(task=task, if_busy=if_busy, run_id=run_id, budget=budget, step=step)
+    return BusRun(client, run_id, is_async=is_async, steps=step)
 
 
 async def attach(

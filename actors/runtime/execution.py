@@ -159,7 +159,7 @@ class Execution:
     def _recorder(self) -> Recorder | None:
         """What the handler records with, if it has looked at it."""
         context = self.context
-        if context.__class__ is HandlerContext and not context.is_recorded:
+        if isinstance(context, HandlerContext) and not context.is_recorded:
             return None
         recorder = context.recorder
         return recorder if isinstance(recorder, Recorder) else None

@@ -16,7 +16,8 @@ from callboard.cancellation import CancellationToken
 from callboard.inputs import InputRequest
 from callboard.runtime.runs import in_run_path, run_path, usage_run
 
-from .budget import RunBudget
+from .absent import Absent
+from .budget import RunBudget, check_budget
 from .cancelling import Cancelling
 from .errors import (
     TeamBusyError,
@@ -154,8 +155,17 @@ class TeamClient(Records):
         run_id: str | None = None,
         budget: RunBudget | None = None,
         record: bool = False,
+        step: bool = False,
     ) -> str:
-        """Begin to carry out a task, and read nothing; `follow` and `entries` do. Its arguments are those of `run_stream`.
+        """Begin to carry out a task, and read nothing; `follow` and `entries` do. Other arguments are those of `run_stream`.
+
+        Args:
+            task: What to do; None: go on.
+            if_busy: What to do when the conversation has a run under way.
+            run_id: An id of your own.
+            budget: The most that the run may use.
+            record: Keep what models and tools answer.
+            step: Whether it waits before each turn, the first one included, until `step` is called.
 
         Returns:
             The id of the run.
@@ -164,6 +174,7 @@ class TeamClient(Records):
             TeamBusyError, TaskError, TeamTaskError: As `run_stream`.
         """
         order = self._order(run_id or uuid.uuid4().hex, task, if_busy, budget, record)
+        order = order.model_copy(update={"step": step})
         await self._begin(order, run_id is not None, None)
         return order.run_id
 
@@ -201,6 +212,22 @@ class TeamClient(Records):
     async def resume(self, *, run_id: str = "") -> bool:
         """Go on after `pause`; False when it was not paused."""
         return await self._control(Control(what="resume", run_id=run_id))
+
+    async def step(self, *, run_id: str = "", turn: int = 0, on: bool = False) -> bool:
+        """Let the next turn begin, of a run that was started with `step=True`.
+
+        Args:
+            run_id: The run that is meant; "": the one under way.
+            turn: Number of the turn, of a `RunHeld` entry: a call that comes late begins no other; 0: whichever waits.
+            on: Do not wait before the turns that follow, either.
+
+        Returns:
+            False when nothing changed: it does not wait, or another turn does; or it is paused, and goes on with `resume`.
+
+        Raises:
+            TeamNotRunError: No run is under way (a RuntimeError).
+        """
+        return await self._control(Control(what="step", now=on, run_id=run_id, turn=turn))
 
     async def stop(self) -> bool:
         """End the run after the turn under way, as an ExternalTermination does."""
@@ -275,6 +302,7 @@ class TeamClient(Records):
     def _order(
         self, run_id: str, task: Task, if_busy: IfBusy, budget: RunBudget | None, record: bool
     ) -> StartRun:
+        check_budget(budget)
         outer = run_path()
         with usage_run(run_id):
             path = path_of(self._address, run_id, outer)
@@ -344,8 +372,10 @@ class TeamClient(Records):
         cancelling = None if token is None else Cancelling(token, partial(self.abort, run_id))
         if cancelling is not None:
             entries = cancelling.watched(entries)
+        absent = Absent(self.team, self._described)
         try:
             async for entry in entries:
+                absent.heard()
                 if isinstance(entry.event, Shown):
                     for message in reading.show(entry.event):
                         yield message
@@ -353,9 +383,13 @@ class TeamClient(Records):
                     yield self._result(reading, entry.event, run_id)
                     return
         finally:
+            await absent.close()
             await entries.aclose()
             if cancelling is not None:
                 await cancelling.close()
+
+    async def _described(self) -> Accepted:
+        return await self.runtime.send_message(Describe(), self._address)
 
     def _result(self, reading: RunReading, end: RunEnded, run_id: str) -> TaskResult:
         return self.with_output(reading.ended(end, run_id))

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from callboard.agents.task import Said
-from callboard.broker import AgentId
+from callboard.broker import AgentId, BrokerSettings
 from callboard.broker.outages import is_outage
 from callboard.messages.base import BaseChatMessage
 from callboard.messaging import Messaging
@@ -25,7 +25,7 @@ from .loop import Next, Spoken, TurnLoop
 from .manager_state import CurrentRun, ManagerState
 from .marking import mark_turn
 from .orders import Answer, Forget, RunEnded, Speak, StartRun, Told, TurnFailed, path_of, stream_of
-from .run_errors import budget_error, failure_of
+from .run_errors import answer_id, budget_error, failure_of, unborn_text
 from .sizes import tell_all_of
 from .stage import Stage
 from .state import Speaking
@@ -47,7 +47,7 @@ class Leading:
         state: What is remembered.
         loop: The turn loop.
         teams: Names of the members that are teams.
-        patience: Seconds that strategy and condition may take.
+        settings: How long strategy and condition may take, and how far back a fork reaches.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class Leading:
         state: ManagerState,
         loop: TurnLoop,
         teams: frozenset[str],
-        patience: float,
+        settings: BrokerSettings,
     ) -> None:
         self._control = control
         self._manager = manager
         self._state = state
         self._loop = loop
         self._teams = teams
-        self._patience = patience
+        self._settings = settings
         self._limiting = Limiting(manager, control)
         self.stage = Stage(manager.runtime, manager.id, loop.plan.name)
 
@@ -76,6 +76,9 @@ class Leading:
         Returns:
             Why it can't, in the words of the strategy; "": it has begun.
         """
+        # guard: a fork that is not whole does not go on
+        if self._state.unborn:
+            return unborn_text(self._state.unborn)
         messages = [message for message in task if isinstance(message, BaseChatMessage)]
         run.first = len(self._state.thread) + len(messages)
         self._loop.show = lambda event: self.stage.show(run, event)
@@ -108,7 +111,7 @@ class Leading:
 
     async def _mark(self, run: CurrentRun, speakers: Sequence[str]) -> None:
         """Where the conversation is after a turn, before the strategy has chosen the next one."""
-        await mark_turn(self._state, self._loop, run, speakers)
+        await mark_turn(self._state, self._loop, run, self._settings.fork_turns, speakers)
 
     def _hear_late(self, spoken: Spoken) -> None:
         """Who had begun to speak before the run was cancelled has heard what it was told, and is not told again."""
@@ -150,20 +153,21 @@ class Leading:
 
     async def _in_time(self, step: Coroutine[Any, Any, T]) -> T:
         # What the user wrote may wait for ever, and whoever waits for the run would with it.
-        limit = asyncio.timeout(self._patience)
+        limit = asyncio.timeout(self._settings.choice_timeout)
         try:
             async with limit:
                 return await step
         except TimeoutError as error:
             if limit.expired():
-                raise ChoiceTimeoutError(self._loop.plan.name, self._patience) from error
+                raise ChoiceTimeoutError(self._loop.plan.name, self._settings.choice_timeout) from error
             raise
 
     async def _follow(self, run: CurrentRun, following: Next) -> None:
         if following.said:
             self.stage.said(run, following.said)
+        marks = self._state.marks
         for name in following.resets:
-            await self._manager.tell(Forget(), self._address(name))
+            await self._manager.tell(Forget(turn=marks[-1].turn if marks else 0), self._address(name))
         if following.stop is not None:
             await self._end(RunEnded(state="completed", stop_reason=following.stop))
         elif following.asks and run.is_stopping:
@@ -173,10 +177,16 @@ class Leading:
             overspent = self._limiting.ask(run, len(names))
             if overspent is not None:
                 await self.exceed(overspent)
-            elif run.is_paused:
-                run.held = [*run.held, *names]
+            elif run.is_paused or run.is_stepping:
+                self._hold(run, names)
             else:
                 await self._ask(run, names)
+
+    def _hold(self, run: CurrentRun, names: Sequence[str]) -> None:
+        """They speak later."""
+        run.held = [*run.held, *names]
+        if run.is_stepping and names:
+            self.stage.held(run, self._state.last_turn)
 
     async def _ask(self, run: CurrentRun, members: Sequence[str]) -> None:
         for name in members:
@@ -225,7 +235,8 @@ class Leading:
             answer = Answer(turn=parent.turn, attempt="", messages=said, is_team=True)
         else:
             answer = end.error.model_copy(update={"turn": parent.turn})
-        await tell_all_of(self._manager, answer, parent.manager)
+        message_id = answer_id(parent.turn, run.run_id)
+        await tell_all_of(self._manager, answer, parent.manager, message_id=message_id)
 
     async def _begin_queued(self) -> None:
         while self._state.run is None and self._state.queued:
@@ -245,7 +256,12 @@ class Leading:
         me, run_id = self._manager.id, order.run_id
         path = order.path or path_of(me, run_id)
         return CurrentRun(
-            run_id=run_id, stream=stream_of(me, run_id), path=path, budget=order.budget, record=order.record
+            run_id=run_id,
+            stream=stream_of(me, run_id),
+            path=path,
+            budget=order.budget,
+            record=order.record,
+            is_stepping=order.step,
         )
 
     async def take_turn(self, run: CurrentRun, heard: Sequence[Said]) -> None:
@@ -284,10 +300,26 @@ class Leading:
             return False
         await self._let_go_on(run)
         run.is_paused = False
-        held, run.held = run.held, []
         await self._tell_all(Told(what="resume"))
-        await self._ask(run, held)
+        if run.is_wanted or not run.is_stepping:
+            await self._release(run)
         return True
+
+    async def step(self, run: CurrentRun, now: bool, turn: int) -> bool:
+        """The next turn may begin, of a run that waits before each; `now`: and all that follow."""
+        if not run.is_stepping or (turn and turn != self._state.last_turn and not now):
+            return False
+        run.is_stepping = not now
+        run.is_wanted = run.is_paused
+        if run.held and not run.is_paused:
+            await self._release(run)
+            return True
+        return now
+
+    async def _release(self, run: CurrentRun) -> None:
+        run.is_wanted = False
+        held, run.held = run.held, []
+        await self._ask(run, held)
 
     async def stop(self, run: CurrentRun, now: bool) -> bool:
         """It ends when the turn under way has ended."""

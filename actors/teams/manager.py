@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from callboard.broker import AgentId
@@ -24,6 +26,7 @@ from .manager_state import CurrentRun, ManagerState, Parent
 from .marking import mark_turn
 from .member import MemberActor
 from .orders import (
+    BECOME,
     Accepted,
     Answer,
     BeginRun,
@@ -40,7 +43,7 @@ from .orders import (
     Told,
     TurnFailed,
 )
-from .run_errors import failure_by
+from .run_errors import failure_by, turn_answered, unborn_text
 from .saving import dump_team, load_team
 from .steps import reached
 
@@ -94,6 +97,7 @@ class TeamManager(ForkedManager):
     async def _start(self, message: StartRun) -> Accepted:
         await reached("run asked for")
         await self._miss_members()
+        await self.find_born()
         run_id, run = message.run_id, self.state.run
         if run_id in self.state.recent:
             return Accepted(run_id=run_id, state="working")
@@ -126,11 +130,12 @@ class TeamManager(ForkedManager):
         if run is None:
             return Accepted(done=False, problem=IDLE)
         leading = await self._leading()
-        orders = {
+        orders: dict[str, Callable[[CurrentRun, bool], Awaitable[bool]]] = {
             "pause": leading.pause,
             "resume": leading.resume,
             "stop": leading.stop,
             "abort": leading.abort,
+            "step": partial(leading.step, turn=message.turn),
         }
         done = await orders[message.what](run, message.now)
         await self._keep(leading)
@@ -164,6 +169,11 @@ class TeamManager(ForkedManager):
     async def _control_waiting(self, message: Control) -> Accepted:
         """An order to a run that is not under way: it waits, or has ended."""
         is_waiting = any(order.run_id == message.run_id for order in self.state.queued)
+        if message.what == "step" and message.now:
+            self.state.queued = [
+                order.model_copy(update={"step": False}) if order.run_id == message.run_id else order
+                for order in self.state.queued
+            ]
         if not is_waiting or message.what != "abort":
             return Accepted(run_id=message.run_id, done=False, problem="" if is_waiting else IDLE)
         leading = await self._leading()
@@ -234,7 +244,7 @@ class TeamManager(ForkedManager):
         for name, saved in states.items():
             await self.ask_member(Load(state=saved), name, "load its state")
         self._forget_turns()
-        await mark_turn(self.state, loop, None)
+        await mark_turn(self.state, loop, None, self._bus.settings.fork_turns)
         await self._keep()
         return Accepted()
 
@@ -252,6 +262,7 @@ class TeamManager(ForkedManager):
     async def on_speak(self, message: Speak, ctx: MessageContext) -> None:
         """It is this team's turn in a larger one."""
         await reached("run asked for")
+        await self.find_born()
         inside = (*message.inside, message.turn)
         parent = Parent(manager=str(ctx.sender), turn=message.turn, inside=inside)
         leading = await self._leading()
@@ -272,8 +283,10 @@ class TeamManager(ForkedManager):
             await leading.abort(self.state.run, True)
             await self._keep(leading)
         for member in self._team.plan.members:
-            await self.tell(Forget(), self._address(member.name))
+            await self.tell(Forget(turn=self.state.last_turn), self._address(member.name))
+        lost = max(message.turn, self.state.asked)
         await self._forget()
+        self.state.lost = lost
 
     @event
     async def on_told(self, message: Told, ctx: MessageContext) -> None:
@@ -307,12 +320,25 @@ class TeamManager(ForkedManager):
         recipient = AgentId.from_str(message.recipient)
         member = self._member(recipient)
         if not member:
-            await self.tell(failure_by(message, self._team.plan.name, self.state.asked), recipient)
+            turn = turn_answered(message, self.state.asked)
+            await self.tell(failure_by(message, self._team.plan.name, turn), recipient)
+            return
+        if message.type == BECOME:
+            await self._not_born(member, message)
             return
         speaking = self.state.speaking.get(member)
         # guard: a turn fails with its own dead letter only
         if speaking is not None and message.message_id == self._asked_by(speaking.turn):
             await self._turn_failed(member, failure_by(message, member, speaking.turn))
+
+    async def _not_born(self, member: str, message: Buried) -> None:
+        """A member could not take over its part in a fork: nothing is said in it as long as that is so."""
+        self.state.unborn = {**self.state.unborn, member: message.error or message.reason}
+        if self.state.run is not None:
+            text, where = unborn_text(self.state.unborn), self._team.plan.name
+            leading = await self._leading()
+            await leading.fail(TurnFailed(turn=0, error_type="TeamForkError", text=text, where=where))
+            await self._keep(leading)
 
     def _asked_by(self, turn: int) -> str:
         return "" if self.state.run is None else asking_id(self.id, self.state.run.run_id, turn)
@@ -329,8 +355,8 @@ class TeamManager(ForkedManager):
     async def _leading(self) -> Leading:
         if self._control is None:  # made once: it draws a random name
             self._control = self._bus.control
-        patience = self._bus.settings.choice_timeout
-        return Leading(self, self._control, self.state, await self._turn_loop(), self._teams, patience)
+        settings = self._bus.settings
+        return Leading(self, self._control, self.state, await self._turn_loop(), self._teams, settings)
 
     @property
     def _bus(self) -> RedisAgentRuntime:
@@ -371,7 +397,8 @@ class TeamManager(ForkedManager):
     def _forget_turns(self) -> None:
         """What comes late of turns before belongs to another conversation, as it were."""
         self.state.called_off.clear()
-        self.state.asked = 0
+        self.state.asked = self.state.lost = 0
+        self.state.unborn = {}
 
     def _accepted(self, run_id: str, done: bool) -> Accepted:
         run, queued = self.state.run, len(self.state.queued)

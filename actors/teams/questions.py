@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from callboard.broker.inputs import InputStatus
 from callboard.inputs import InputRequest
 from callboard.messages.events import InputAnsweredEvent, InputRequestedEvent
-from callboard.questions import Question
+from callboard.questions import CheckedQuestion
 from callboard.runtime.runtime import RedisAgentRuntime
 
 from .orders import Shown
@@ -36,7 +36,7 @@ class ShownQuestions:
         self._turn = turn
         self._source = source
 
-    def asked(self, input_id: str, question: Question[Any]) -> list[Shown]:
+    def asked(self, input_id: str, question: CheckedQuestion[Any]) -> list[Shown]:
         """What is written with a question: its details only where they are not too large for an event."""
         details: dict[str, Any] = json.loads(question.details) if question.details else {}
         if len(question.details) > MOST_DETAILS:
@@ -88,9 +88,8 @@ async def open_questions(runtime: RedisAgentRuntime, team: str, conversation: st
     """
     return [
         question
-        for question in await runtime.inputs.list()
-        if question.agent.key == conversation
-        and (question.agent.type == team or question.agent.type.startswith(f"{team}."))
+        for question in await runtime.inputs.list(key=conversation)
+        if question.agent.type == team or question.agent.type.startswith(f"{team}.")
     ]
 
 

@@ -35,6 +35,7 @@ from callboard.runs import (
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import TeamBusyError, TeamRunError
 from callboard.teams.orders import RunEnded, Shown, stream_of
+from tests.helpers.eventually import eventually
 from tests.helpers.run_agents import call, chatterer, speaker
 from tests.helpers.runtimes import Runtimes
 
@@ -254,10 +255,65 @@ async def test_an_error_is_an_event_and_then_an_exception(runtimes: Runtimes) ->
 async def test_what_is_not_there_can_not_be_attached_to(runtime: RedisAgentRuntime) -> None:
     with pytest.raises(RunUnknownError, match="xyz"):
         await attach(runtime, "xyz")
-    with pytest.raises(RunDeclarationError, match="step"):
-        await a_run(chatterer("a"), message="Hi", runtime=runtime, step=True)
     first = await a_run(chatterer("a"), message="Hi", max_turns=1, runtime=runtime)
     with pytest.raises(RunDeclarationError, match="same team"):
         await a_run(chatterer("b"), message="Hi", previous_run=first, runtime=runtime)
     with pytest.raises(RunDeclarationError, match="on the bus"):
         await a_run(chatterer("a"), message="Hi", previous_run=first)
+
+
+class Spoken:
+    """Who has spoken."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def agent(self, name: str) -> ConversableAgent:
+        def note(agent: ConversableAgent, *_: Any, **__: Any) -> tuple[bool, str]:
+            self.names.append(agent.name)
+            return True, f"{agent.name} speaks"
+
+        made = speaker(name)
+        made.register_reply([Agent, None], note)
+        return made
+
+
+async def test_a_run_waits_before_each_turn_for_whoever_reads_it(runtime: RedisAgentRuntime) -> None:
+    spoken = Spoken()
+    response = await a_run(
+        spoken.agent("a"), spoken.agent("b"), message="Hi", max_turns=3, runtime=runtime, step=True
+    )
+    seen: list[str] = []
+    async for event in response.events:
+        seen.append(event.type)
+        await runtime.stop_when_idle()  # whatever could go on would go on
+        assert len(spoken.names) <= max(seen.count("speaker_selected") - 1, seen.count("agent_message") - 1)
+        runtime.start()
+    assert spoken.names == ["a", "b", "a"]
+
+
+async def test_steps_are_taken_from_anywhere_and_outlast_a_restart(runtimes: Runtimes) -> None:
+    spoken = Spoken()
+    agents = (spoken.agent("a"), spoken.agent("b"))
+    options: dict[str, Any] = {"message": "Hi", "max_turns": 4, "step": True}
+    first = runtimes.new()
+    first.start()
+    held = await a_run(*agents, runtime=first, run_id="held", **options)
+    assert await held.step()
+    await first.stop_when_idle()
+    await first.close()
+    assert spoken.names == ["a"]
+
+    second = runtimes.new()
+    second.start()
+    again = await a_run(*agents, runtime=second, run_id="held", **options)
+    other = await attach(runtimes.new(), "held")
+    assert await other.pause()
+    assert not await other.step()  # it is noted
+    await second.stop_when_idle()
+    second.start()
+    assert spoken.names == ["a"]
+    assert await other.resume()
+    await eventually(lambda: spoken.names == ["a", "b"])
+    assert len(await again.messages) == 5  # who waits for the end wants all steps
+    assert not await other.step()

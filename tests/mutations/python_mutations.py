@@ -517,6 +517,15 @@ PYTHON_MUTATIONS: Final = (
         quick=False,
     ),
     Mutation(
+        "a map may have a key twice",
+        "a key that is there twice is refused",
+        never,
+        (
+            "unit/broker/encoding/test_limits.py::test_junk_is_refused_with_a_reason_and_little_memory[key twice below]",
+        ),
+        quick=False,
+    ),
+    Mutation(
         "a namespace that was given is deleted at the end",
         "a namespace that was given is never deleted",
         becomes("self._temporary = True"),
