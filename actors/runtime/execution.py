@@ -62,30 +62,27 @@ class Execution:
             of none.
         kept_with: id of the message with which its records are kept: its own, or that of the message whose handler
             let it in.
-        outgoing: what leaves with the commit.
-        events: what is written to the streams of runs with the commit.
         has_sent: something left at once, so that the commit has to forget it.
         owner: the transport that the message came by.
         is_over: the handler has ended, so that nothing can leave with its commit any more.
         door: lets requests in while this handler waits; None: they are refused.
-        before_commit: awaited in order when the handler has succeeded; what they publish belongs to its commit.
         worker: the worker that runs the handler; told when it begins to wait for a reply, and when that ends.
     """
 
     __slots__ = (
         "_asked",
+        "_before_commit",
+        "_events",
         "_ordinal",
+        "_outgoing",
         "_taken",
         "agent_id",
-        "before_commit",
         "context",
         "door",
         "envelope",
-        "events",
         "has_sent",
         "is_over",
         "kept_with",
-        "outgoing",
         "owner",
         "receipt",
         "worker",
@@ -106,12 +103,12 @@ class Execution:
         self.owner = owner
         self.receipt = receipt
         self.kept_with = kept_with or envelope.id
-        self.outgoing: list[Posting] = []
-        self.events: list[RunWrite] = []
+        self._outgoing: list[Posting] | None = None
+        self._events: list[RunWrite] | None = None
         self.has_sent = False
         self.is_over = False
         self.door: Door | None = None
-        self.before_commit: list[Callable[[], Awaitable[None]]] = []
+        self._before_commit: list[Callable[[], Awaitable[None]]] | None = None
         self.worker: HandlingWorker | None = None
         self._ordinal = 0
         self._asked: dict[bytes, int] | None = None
@@ -121,6 +118,34 @@ class Execution:
     def message_id(self) -> str:
         """Id of the message."""
         return self.envelope.id
+
+    # Most handlers add nothing to these, so a list is made when somebody asks for it.
+
+    @property
+    def outgoing(self) -> list[Posting]:
+        """What leaves with the commit."""
+        if self._outgoing is None:
+            self._outgoing = []
+        return self._outgoing
+
+    @property
+    def events(self) -> list[RunWrite]:
+        """What is written to the streams of runs with the commit."""
+        if self._events is None:
+            self._events = []
+        return self._events
+
+    @property
+    def before_commit(self) -> list[Callable[[], Awaitable[None]]]:
+        """Awaited in order when the handler has succeeded; what they publish belongs to its commit."""
+        if self._before_commit is None:
+            self._before_commit = []
+        return self._before_commit
+
+    @property
+    def left_nothing(self) -> bool:
+        """Nothing that it sent, wrote, recorded or asked has to be in its commit, or to be cleared away with it."""
+        return not (self.has_sent or self._outgoing or self._events) and self._recorder is None
 
     @property
     def record_of(self) -> str | None:
@@ -210,8 +235,9 @@ class Execution:
         token, agent = current.set(self), handling.set(self.agent_id)
         try:
             result = await handler(message, self.context)
-            for settle in self.before_commit:
-                await settle()
+            if self._before_commit is not None:
+                for settle in self._before_commit:
+                    await settle()
             return result
         finally:
             self.is_over = True

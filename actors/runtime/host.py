@@ -239,6 +239,9 @@ class AgentHost:
 
     def _succeeded(self, kind: LocalAgentType, live: LiveAgent, execution: Execution, result: Any) -> Outcome:
         envelope, reply, state, logs = execution.envelope, None, None, None
+        if envelope.kind == "event" and not kind.persistent and execution.left_nothing:
+            self.handled += 1
+            return NOTHING  # as what follows would find
         record_of = execution.record_of
         if record_of is not None and execution.suspension() is not None:
             raise Suspended  # what the handler did with it before counts as little as what it returned
