@@ -11,6 +11,7 @@ from callboard.messages.events import InputAnsweredEvent, InputRequestedEvent
 from callboard.questions import CheckedQuestion
 from callboard.runtime.runtime import RedisAgentRuntime
 
+from .addresses import conversation_of
 from .orders import Shown
 
 MOST_DETAILS: Final = 100_000  # characters of what readers see with a question
@@ -89,7 +90,7 @@ async def open_questions(runtime: RedisAgentRuntime, team: str, conversation: st
     return [
         question
         for question in await runtime.inputs.list()
-        if question.agent.key == conversation
+        if conversation_of(question.agent) == conversation
         and (question.agent.type == team or question.agent.type.startswith(f"{team}."))
     ]
 
@@ -97,4 +98,6 @@ async def open_questions(runtime: RedisAgentRuntime, team: str, conversation: st
 async def waiting_conversations(runtime: RedisAgentRuntime) -> set[tuple[str, str]]:
     """The outermost team and the id of each conversation that has an open question."""
     questions = await runtime.inputs.list()
-    return {(question.agent.type.partition(".")[0], question.agent.key) for question in questions}
+    return {
+        (question.agent.type.partition(".")[0], conversation_of(question.agent)) for question in questions
+    }
