@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from callboard.broker.envelope import Fence
 from callboard.broker.errors import FencedError
@@ -14,6 +14,8 @@ from callboard.broker.runs import RunWrite
 from .commits import write_values
 from .connection import Link
 from .nested import NO_FENCE
+
+PART: Final = 1000  # questions in one answer of the server
 
 
 class Refusal(NamedTuple):
@@ -90,9 +92,16 @@ class InputStore:
         return _fields(flat)
 
     async def open_ids(self) -> list[str]:
-        """The ids of the questions that are open, the oldest first."""
-        found = await self._link.command("ZRANGE", self._link.keys.of("inputs"), 0, -1)
-        return [one.decode() for one in found]
+        """The ids of the questions that are open, the oldest first; read in parts, for there may be very many."""
+        asked: dict[str, float] = {}
+        cursor: bytes | int = 0
+        while True:
+            name = self._link.keys.of("inputs")
+            cursor, part = await self._link.command("ZSCAN", name, cursor, "COUNT", PART)
+            asked.update((part[i].decode(), float(part[i + 1])) for i in range(0, len(part), 2))
+            if int(cursor) == 0:
+                break
+        return sorted(asked, key=asked.__getitem__)
 
 
 def _fields(flat: list[bytes]) -> dict[str, str]:
