@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from callboard.broker import AgentId
 from callboard.broker.buried import Buried
@@ -42,7 +42,6 @@ from .steps import reached
 
 if TYPE_CHECKING:
     from callboard.runtime import control
-    from callboard.runtime.runtime import RedisAgentRuntime
 
 RECENT: Final = 100  # runs whose ids are remembered
 IDLE: Final = "no run is under way"
@@ -295,7 +294,7 @@ class TeamManager(SavedManager):
             text, where = unborn_text(self.state.unborn), self._team.plan.name
             leading = await self._leading()
             await leading.fail(TurnFailed(turn=0, error_type="TeamForkError", text=text, where=where))
-            await self._keep(leading)
+            await self.keep(leading)
 
     def _asked_by(self, turn: int) -> str:
         return "" if self.state.run is None else asking_id(self.id, self.state.run.run_id, turn)
