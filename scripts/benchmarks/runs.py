@@ -19,7 +19,7 @@ from typing import Any, Final
 from callboard.broker import AgentId
 from callboard.cli.sessions import run
 from callboard.messages import TextMessage
-from callboard.runs import a_run, attach, is_agent_message
+from callboard.runs import a_attach, a_run, is_agent_message
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams.orders import RunEnded, Shown, stream_of
 
@@ -83,7 +83,7 @@ def replayed(site: Site) -> dict[str, float]:
                 for first in range(0, EVENTS, AT_ONCE):
                     await runtime.write_run(stream, [shown(first + place) for place in range(AT_ONCE)])
                 await runtime.write_run(stream, [RunEnded(state="completed")])
-                response = await attach(runtime, "long", team="team", conversation="conversation")
+                response = await a_attach(runtime, "long", team="team", conversation="conversation")
                 begun, count, size = time.perf_counter(), 0, 0
                 async for event in response.events:
                     count += 1

@@ -19,7 +19,7 @@ OF_WAITING: Final = (
     Mutation(
         "an answer wakes nobody",
         "who waits for an answer is woken by it",
-        never,
+        removed,
         (KEEPS_PLACE,),
     ),
     Mutation(

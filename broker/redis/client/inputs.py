@@ -16,6 +16,7 @@ from .connection import Link
 from .nested import NO_FENCE
 
 LISTED: Final = "questions listed"  # in `config`, see ask.lua
+PART: Final = 1000  # questions in one answer of the server
 
 
 class Refusal(NamedTuple):
@@ -95,6 +96,8 @@ class InputStore:
     async def open_ids(self, run: str | None = None, key: str | None = None) -> list[str]:
         """The ids of the questions that are open, the oldest first; more than asked for, where older versions asked.
 
+        They are read in parts, for there may be very many.
+
         Args:
             run: those of this run, or part of one.
             key: those of agents with this key; what is said first counts.
@@ -103,8 +106,13 @@ class InputStore:
         name = name if run is None else f"asking:{run}"
         if name != "inputs" and not await self._are_listed():
             name = "inputs"
-        found = await self._link.command("ZRANGE", self._link.keys.of(name), 0, -1)
-        return [one.decode() for one in found]
+        asked: dict[str, float] = {}
+        cursor: bytes | int = b"0"
+        while True:
+            cursor, part = await self._link.command("ZSCAN", self._link.keys.of(name), cursor, "COUNT", PART)
+            asked.update((part[i].decode(), float(part[i + 1])) for i in range(0, len(part), 2))
+            if int(cursor) == 0:
+                return sorted(asked, key=lambda one: (asked[one], one))
 
     async def _are_listed(self) -> bool:
         """Whether every open question is in the lists of its runs and its key; once true, it stays true."""

@@ -95,6 +95,7 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "zrangebyscore": (KEY, "0", "1"),
     "zrem": (KEY, "m"),
     "zremrangebyscore": (KEY, "0", "1"),
+    "zscan": (KEY, "0"),
     "zscore": (KEY, "m"),
 }
 
