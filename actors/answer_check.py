@@ -1,96 +1,189 @@
-"""Whether an answer is what a JSON schema asks for: the part of JSON Schema that pydantic writes.
+"""Whether an answer is what a JSON schema asks for.
 
-What it does not know, such as a format, it lets pass: the handler that asked reads the answer by the class itself.
+The schema is data of whoever asked, and the answer of whoever answers: nothing is fetched for it, no pattern can take long,
+and what can't be told within `LONGEST` passes. The handler that asked reads the answer by the class itself.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+import functools
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Final
 
-Schema = Mapping[str, Any]
+from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema, to_json
 
-_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-    "null": (type(None),),
+from .errors import InputDamagedError, InputValueError
+
+Schema = Mapping[str, Any]
+Keyword = Callable[[Any, Any, Any, Any], Iterable[Any] | None]
+
+LONGEST: Final = 0.5  # seconds that a check may take
+PATTERNS: Final = 100  # that are kept compiled
+WORDS: Final[Mapping[str, str]] = {
+    "minimum": "at least",
+    "maximum": "at most",
+    "exclusiveMinimum": "more than",
+    "exclusiveMaximum": "less than",
+    "minLength": "as long as",
+    "maxLength": "no longer than",
+    "minItems": "as long as",
+    "maxItems": "no longer than",
 }
-_BOUNDS: Final[Mapping[str, tuple[Callable[[Any, Any], bool], str]]] = {
-    "minimum": (lambda value, bound: value >= bound, "at least"),
-    "maximum": (lambda value, bound: value <= bound, "at most"),
-    "exclusiveMinimum": (lambda value, bound: value > bound, "more than"),
-    "exclusiveMaximum": (lambda value, bound: value < bound, "less than"),
-    "minLength": (lambda value, bound: len(value) >= bound, "as long as"),
-    "maxLength": (lambda value, bound: len(value) <= bound, "no longer than"),
-    "minItems": (lambda value, bound: len(value) >= bound, "as long as"),
-    "maxItems": (lambda value, bound: len(value) <= bound, "no longer than"),
-}
+
+_until: ContextVar[float] = ContextVar("callboard_answer_check_until")
+
+
+def check_answer(input_id: str, choices: Sequence[str], schema: Schema, value: Any) -> None:
+    """Refuses what is no answer.
+
+    Args:
+        input_id: Id of the question.
+        choices: Its choices; () for any answer.
+        schema: JSON schema of an answer.
+        value: Plain data.
+
+    Raises:
+        InputValueError: It is none of the choices, or does not fit the schema.
+        InputDamagedError: The schema is none: somebody changed the record by hand.
+    """
+    if choices and value not in choices:
+        raise InputValueError(input_id, f"it has to be one of {', '.join(choices)}")
+    try:
+        # guard: an answer is checked when it is given
+        problem = misfit(schema, value)
+    except ValueError as error:
+        raise InputDamagedError(input_id, str(error)) from error
+    if problem:
+        raise InputValueError(input_id, problem)
 
 
 def misfit(schema: Schema, value: Any) -> str:
-    """The first thing in which the value is not what the schema asks for, as a part of a sentence; "" when it fits."""
-    return next(_misfits(schema, value, "it", schema.get("$defs", {})), "")
+    """The first thing in which the value is not what the schema asks for, as a part of a sentence; "" when it fits.
+
+    Raises:
+        ValueError: The schema is none.
+    """
+    import jsonschema
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+
+    # A subschema that names another version of JSON Schema would be checked by other functions than these.
+    plain = _without_version(schema)
+    _until.set(time.monotonic() + LONGEST)
+    try:
+        jsonschema.Draft202012Validator.check_schema(plain)
+        # guard: nothing is fetched for the check of an answer
+        error = next(_validator()(plain, registry=Registry()).iter_errors(value), None)
+    except jsonschema.SchemaError as damaged:
+        raise ValueError(f"its schema is none: {damaged.message}") from damaged
+    except (RecursionError, TimeoutError, Unresolvable):
+        return ""
+    while error is not None and error.context:
+        error = error.context[0]
+    return "" if error is None else _in_words(error)
 
 
-def _misfits(schema: Schema, value: Any, at: str, defs: Schema) -> Iterator[str]:
-    if "$ref" in schema:
-        schema = {**defs.get(str(schema["$ref"]).rpartition("/")[2], {}), **schema}
-    named = schema.get("type")
-    if isinstance(named, str) and not _is_of(named, value):
-        yield f"{at} has to be {'an' if named[0] in 'aio' else 'a'} {named}"
-        return
-    allowed = schema.get("enum", [schema["const"]] if "const" in schema else None)
-    if allowed is not None and value not in allowed:
-        yield f"{at} has to be one of {', '.join(map(str, allowed))}"
-    ways = schema.get("anyOf") or schema.get("oneOf") or ()
-    if ways and all(next(_misfits(way, value, at, defs), "") for way in ways):
-        yield next(_misfits(ways[0], value, at, defs), "")
-    yield from _out_of_bounds(schema, value, at)
-    yield from _unlike_its_pattern(schema, value, at)
-    if isinstance(value, dict):
-        yield from _in_object(schema, value, at, defs)
-    elif isinstance(value, list):
-        first = schema.get("prefixItems", [])
-        for number, item in enumerate(value):
-            of_item = first[number] if number < len(first) else schema.get("items", {})
-            if isinstance(of_item, Mapping):
-                yield from _misfits(of_item, item, f"item {number + 1}", defs)
+def _in_words(error: Any) -> str:
+    """Without the answer itself, which may be long, and a secret."""
+    at = f"item {error.path[-1] + 1}" if _is_item(error) else repr(error.path[-1]) if error.path else "it"
+    rule, asked = error.validator, error.validator_value
+    if rule == "type" and isinstance(asked, str):
+        return f"{at} has to be {'an' if asked[0] in 'aio' else 'a'} {asked}"
+    if rule in ("enum", "const"):
+        return f"{at} has to be one of {', '.join(map(str, asked if rule == 'enum' else [asked]))}"
+    if rule in WORDS:
+        return f"{at} has to be {WORDS[rule]} {asked}"
+    if rule == "pattern":
+        return f"{at} has to look like {asked}"
+    if rule == "required":
+        return f"{at} has no {next(name for name in asked if name not in error.instance)!r}"
+    if rule == "additionalProperties":
+        known = error.schema.get("properties", {})
+        return f"{at} may have no {next(name for name in error.instance if name not in known)!r}"
+    return f"{at} does not fit `{rule}` of what is asked for"
 
 
-def _is_of(named: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return named == "boolean"
-    return isinstance(value, _TYPES.get(named, (object,)))
+def _is_item(error: Any) -> bool:
+    return bool(error.path) and isinstance(error.path[-1], int)
 
 
-def _out_of_bounds(schema: Schema, value: Any, at: str) -> Iterator[str]:
-    for name, (holds, words) in _BOUNDS.items():
-        bound = schema.get(name)
-        is_size = name.endswith(("Length", "Items"))
-        fits = isinstance(value, (str, list)) if is_size else isinstance(value, (int, float))
-        if bound is not None and fits and not holds(value, bound):
-            yield f"{at} has to be {words} {bound}"
+def _without_version(schema: Any) -> Any:
+    if isinstance(schema, Mapping):
+        return {
+            name: _without_version(part)
+            for name, part in schema.items()
+            if not (name == "$schema" and isinstance(part, str))
+        }
+    return [_without_version(part) for part in schema] if isinstance(schema, list) else schema
 
 
-def _unlike_its_pattern(schema: Schema, value: Any, at: str) -> Iterator[str]:
-    pattern = schema.get("pattern")
-    if pattern is not None and isinstance(value, str) and re.search(pattern, value) is None:
-        yield f"{at} has to look like {pattern}"
+@functools.cache
+def _validator() -> Any:
+    """JSON Schema, but for what can take long."""
+    from jsonschema import Draft202012Validator, validators
+
+    usual: dict[str, Keyword] = dict(Draft202012Validator.VALIDATORS)
+    ours: dict[str, Keyword] = {
+        "pattern": _pattern,
+        "patternProperties": _unchecked,
+        "additionalProperties": functools.partial(_additional, usual["additionalProperties"]),
+        "unevaluatedProperties": _unchecked,
+        "uniqueItems": _unique,
+    }
+    return validators.extend(
+        Draft202012Validator, {name: _in_time(check) for name, check in {**usual, **ours}.items()}
+    )
 
 
-def _in_object(schema: Schema, value: Mapping[str, Any], at: str, defs: Schema) -> Iterator[str]:
-    known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
-    for name in schema.get("required", ()):
-        if name not in value:
-            yield f"{at} has no {name!r}"
-    for name, item in value.items():
-        of_item = known.get(name, others)
-        if of_item is False:
-            yield f"{at} may have no {name!r}"
-        elif isinstance(of_item, Mapping):
-            yield from _misfits(of_item, item, repr(name), defs)
+def _in_time(check: Keyword) -> Keyword:
+    # Schemas that refer to each other take as long as two to the power of their number.
+    def checked(validator: Any, asked: Any, instance: Any, schema: Any) -> Iterable[Any] | None:
+        if time.monotonic() > _until.get():
+            raise TimeoutError
+        return check(validator, asked, instance, schema)
+
+    return checked
+
+
+def _unchecked(validator: Any, asked: Any, instance: Any, schema: Any) -> None:
+    """Names of properties are compared by patterns here, which may take for ever in Python."""
+
+
+def _additional(
+    usual: Keyword, validator: Any, asked: Any, instance: Any, schema: Any
+) -> Iterable[Any] | None:
+    return None if "patternProperties" in schema else usual(validator, asked, instance, schema)
+
+
+def _pattern(validator: Any, asked: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    from jsonschema import ValidationError as Misfit
+
+    if isinstance(instance, str) and not _looks_like(asked, instance):
+        yield Misfit("it has to look like its pattern")
+
+
+def _looks_like(pattern: str, text: str) -> bool:
+    validator = _compiled(pattern)
+    try:
+        return validator is None or bool(validator.validate_python(text) or True)
+    except ValidationError:
+        return False
+
+
+@functools.lru_cache(PATTERNS)
+def _compiled(pattern: str) -> SchemaValidator | None:
+    """Looks for a pattern in linear time, as pydantic does; None: it can't look for this one."""
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+    except SchemaError:
+        return None
+
+
+def _unique(validator: Any, asked: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    from jsonschema import ValidationError as Misfit
+
+    # Comparing each with each takes hours for an answer that is not too large.
+    if asked and isinstance(instance, list) and len({to_json(item) for item in instance}) < len(instance):
+        yield Misfit("its items have to differ")

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from .errors import CannotAskError, MisuseError, OutsideContextError
-from .questions import UNSET, Asking, Question, Unset
+from .questions import UNSET, Asking, CheckedQuestion, Unset
 
 if TYPE_CHECKING:
     from callboard.broker.ids import AgentId, TopicId
@@ -172,7 +172,7 @@ class MessageContext:
         """
         if not isinstance(self.recorder, Asking):
             raise CannotAskError("there is no handler that could run again; ask in a handler of an agent")
-        asked = Question.of(
+        asked = CheckedQuestion.of(
             question,
             name=name,
             choices=choices,

@@ -11,7 +11,7 @@ from callboard.broker.errors import BrokerError
 from callboard.broker.ids import AgentId
 from callboard.broker.inputs import InputStatus
 
-from .answer_check import misfit
+from .answer_check import check_answer
 from .errors import InputDamagedError, InputValueError
 
 
@@ -125,13 +125,9 @@ class InputRequest:
 
         Raises:
             InputValueError: It is none of the choices, or does not fit the schema.
+            InputDamagedError: The schema is none: somebody changed the record by hand.
         """
-        if self.choices and value not in self.choices:
-            raise InputValueError(self.id, f"it has to be one of {', '.join(self.choices)}")
-        # guard: an answer is checked when it is given
-        problem = misfit(self.schema, value)
-        if problem:
-            raise InputValueError(self.id, problem)
+        check_answer(self.id, self.choices, self.schema, value)
 
 
 def _read(text: str | None, otherwise: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 from pydantic import PydanticInvalidForJsonSchema, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
+from .answer_check import check_answer
 from .errors import InputValueError, QuestionError
 
 T = TypeVar("T")
@@ -37,8 +38,8 @@ class Suspended(BaseException):
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[T]):
-    """What a handler asks.
+class CheckedQuestion(Generic[T]):
+    """A `Question` as a handler asks it: checked, its default and details written as JSON.
 
     Attributes:
         text: The question.
@@ -72,7 +73,7 @@ class Question(Generic[T]):
         timeout: float | None,
         default: T | Unset,
         details: Mapping[str, Any] | None,
-    ) -> Question[T]:
+    ) -> CheckedQuestion[T]:
         """Checks what was given to `ctx.ask`.
 
         Raises:
@@ -104,6 +105,15 @@ class Question(Generic[T]):
         except PydanticInvalidForJsonSchema:
             return "{}"
 
+    def check(self, input_id: str, answer: str) -> T:
+        """The same for an answer that is just given: of the choices, of the schema, and of the class.
+
+        Raises:
+            InputValueError: It is no answer.
+        """
+        check_answer(input_id, self.choices, json.loads(self.schema), json.loads(answer))
+        return self.read(input_id, answer)
+
     def read(self, input_id: str, answer: str) -> T:
         """The answer as the handler gets it.
 
@@ -127,7 +137,7 @@ def suspends(error: BaseException) -> bool:
 class Asking(Protocol):
     """Asks for a handler, and lets it wait without a process."""
 
-    async def ask(self, question: Question[T], prefix: str = "") -> T:
+    async def ask(self, question: CheckedQuestion[T], prefix: str = "") -> T:
         """The answer; while there is none, this does not return: the handler ends. `prefix` comes before the name."""
         ...
 

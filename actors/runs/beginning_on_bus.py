@@ -26,51 +26,41 @@ async def begin_on_bus(agents: Sequence[Participant], options: RunOptions, *, is
     Agents are hosted by the runtime; a team that is given is expected to run somewhere, as an App declares it.
     """
     runtime = options.get("runtime")
-    if runtime is None or options.get("step"):
-        raise RunDeclarationError(
-            "A run on the bus goes on whoever reads: `step` is for runs of this process."
-        )
+    if runtime is None:
+        raise RunDeclarationError("A run on the bus needs a runtime.")
+    step = bool(options.get("step"))
     team = team_of(agents, options)
     if not (len(agents) == 1 and team is agents[0]):
         await host(team, runtime, team.name)
     previous = await _previous(runtime, options.get("previous_run"))
     client = team.on(runtime, _conversation(team, previous, options))
-    run_id, task = (
-        options.get("run_id"),
-        task_with(options.get("message"), options.get("context_variables") or {}),
-    )
+    run_id, task = options.get("run_id"), task_with(options.get("message"), options.get("context_variables"))
     if_busy = options.get("if_busy", "reject")
-    run_id = await client.start(task=task, if_busy=if_busy, run_id=run_id, budget=options.get("budget"))
-    return BusRun(client, run_id, is_async=is_async)
+    budget = options.get("budget")
+    run_id = await client.start(task=task, if_busy=if_busy, run_id=run_id, budget=budget, step=step)
+    return BusRun(client, run_id, is_async=is_async, steps=step)
 
 
-async def attach(
-    runtime: RedisAgentRuntime, run_id: str, *, team: str | None = None, conversation: str | None = None
-) -> AsyncRunResponse:
-    """A run on the bus that somebody began, in whatever process, under way or over.
-
-    Args:
-        runtime: Reaches it.
-        run_id: Its id.
-        team: Agent type of its team; None: it is looked up, as is the conversation.
-        conversation: Id of its conversation.
-
-    Raises:
-        RunUnknownError: There is none, or not any more (a LookupError).
-    """
+async def attached(
+    runtime: RedisAgentRuntime, run_id: str, team: str | None, conversation: str | None, *, is_async: bool
+) -> BusRun:
+    """A run that somebody began; see `attach`."""
     if team is not None and conversation is not None:
-        return AsyncRunResponse(BusRun(TeamClient(runtime, team, conversation), run_id))
-    return AsyncRunResponse(await _found(runtime, run_id, team))
+        return BusRun(TeamClient(runtime, team, conversation), run_id, is_async=is_async)
+    return await _found(runtime, run_id, team, is_async=is_async)
 
 
-async def _found(runtime: RedisAgentRuntime, run_id: str, team: str | None = None) -> BusRun:
+async def _found(
+    runtime: RedisAgentRuntime, run_id: str, team: str | None = None, *, is_async: bool = True
+) -> BusRun:
     try:
         found = await find_run(runtime, run_id, team=team)
     except RunNotFoundError as error:
         raise RunUnknownError(run_id, str(error)) from error
     if not found.team:
         raise RunUnknownError(run_id, "its beginning is not kept any more: name its team and conversation.")
-    return BusRun(TeamClient(runtime, found.team, found.conversation), found.run_id)
+    client = TeamClient(runtime, found.team, found.conversation)
+    return BusRun(client, found.run_id, is_async=is_async)
 
 
 async def _previous(runtime: RedisAgentRuntime, given: Previous | None) -> BusRun | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from callboard.errors import InputValueError
 from callboard.foundation.printable import one_line, printable
 from callboard.foundation.threads import in_thread
+from callboard.tools.answers import answer_of
 
 from .events import (
     AgentMessageEvent,
@@ -53,7 +54,7 @@ class ConsoleProcessor:
         """Ask."""
         while True:
             try:
-                return event.respond(self._ask(self._prompt(event)))
+                return event.respond(_answer(event, self._ask(self._prompt(event))))
             except InputValueError as error:
                 self._line(str(error), "red")
 
@@ -88,7 +89,8 @@ class ConsoleProcessor:
         prompt = self._prompt(event)
         while True:
             try:
-                return await event.a_respond(await in_thread("callboard-input", lambda: self._ask(prompt)))
+                typed = await in_thread("callboard-input", lambda: self._ask(prompt))
+                return await event.a_respond(_answer(event, typed))
             except InputValueError as error:
                 self._line(str(error), "red")
 
@@ -128,3 +130,7 @@ class ConsoleProcessor:
             self._console.print()
             self._piece = False
         self._console.print(printable(text) if many else one_line(text), style=style, markup=False)
+
+
+def _answer(event: InputRequestEvent | AsyncInputRequestEvent, typed: str) -> Any:
+    return answer_of(typed, event.request_id, event.choices, event.answer_schema, event.details)

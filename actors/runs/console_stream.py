@@ -28,4 +28,5 @@ class RunStream(IOStream):
 
     async def input(self, prompt: str) -> str:
         """Ask whoever follows the run."""
-        return str(await self._ask(Question(text=prompt, name=prompt)))
+        text = prompt or "?"  # a question has a text
+        return str(await self._ask(Question(text=text, name=text)))

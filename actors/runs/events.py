@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, TypeAlias, TypeGuard
 from uuid import uuid4
 
 from pydantic import Field, JsonValue, PrivateAttr, TypeAdapter
@@ -39,6 +39,7 @@ class _InputRequest(Event, ABC, frozen=True):
         prompt: The question.
         request_id: Id of the question; an answer names it.
         choices: What may be answered; nothing: anything.
+        answer_schema: JSON schema of an answer.
         details: More about it, such as the name and the arguments of a tool.
         expires: Until when it can be answered; None: always.
     """
@@ -46,6 +47,7 @@ class _InputRequest(Event, ABC, frozen=True):
     prompt: str
     request_id: str = Field(default_factory=lambda: uuid4().hex)
     choices: tuple[str, ...] = ()
+    answer_schema: dict[str, JsonValue] = Field(default_factory=dict)
     details: dict[str, JsonValue] = Field(default_factory=dict)
     expires: datetime | None = None
     _answering: Answering | None = PrivateAttr(None)
@@ -359,6 +361,11 @@ def load_event(data: Mapping[str, Any] | str | bytes) -> AnyEvent:
     if isinstance(data, str | bytes):
         return _adapter().validate_json(data)
     return _adapter().validate_python(data)
+
+
+def is_question(event: Event) -> TypeGuard[InputRequestEvent | AsyncInputRequestEvent]:
+    """Whether a person is asked. The type is a text that is there; to ask for the class of a model calls a function."""
+    return event.type in ("input_request", "async_input_request")
 
 
 def is_end(event: Event) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, aclosing
 from datetime import UTC, datetime
@@ -56,6 +57,9 @@ class LocalRun(RunSource):
         steps: Holds it back until a reader has seen what happened; None: nothing does.
         is_async: Whether questions are events for async readers.
         budget: The most that it may use.
+
+    Attributes:
+        loop: The event loop that it lives in.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class LocalRun(RunSource):
         self._said: list[Said] = []
         self._store = InMemoryStore()
         self._ledger = UsageLedger(self._store)
+        self.loop = asyncio.get_running_loop()
         self._running = asyncio.create_task(self._run(task), name=f"run {run_id}")
         self._running.add_done_callback(self._settle)
         _runs[run_id] = self
@@ -175,13 +180,16 @@ class LocalRun(RunSource):
             self._projection.asks_as,
             prompt=question.text,
             request_id=asked.id,
-            choices=question.choices or (),
-            details=dict(question.details),
+            choices=question.choices,
+            answer_schema=json.loads(question.schema),
+            details=asked.details,
             expires=asked.expires,
         )
 
-    def _question_ends(self, asked: Asked, value: Any, by: str) -> None:
-        self._add(InputResponseEvent, value=value, request_id=asked.id, by=by, status=asked.status)
+    def _question_ends(self, asked: Asked, value: Any) -> None:
+        self._add(
+            InputResponseEvent, value=value, request_id=asked.id, by=asked.by, status=asked.status.value
+        )
 
     # For readers
 
@@ -249,6 +257,10 @@ class LocalRun(RunSource):
         await self.team.pause()
         self._state = "paused"
         return True
+
+    async def step(self) -> bool:
+        """Let its next turn begin."""
+        return self._steps is not None and self._steps.allow()
 
     async def resume(self) -> bool:
         """Let it go on."""

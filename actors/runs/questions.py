@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any
 from uuid import uuid4
 
-from pydantic import TypeAdapter, ValidationError
-
-from callboard.asking import NO_DEFAULT, Question, ask_person
+from callboard.asking import NO_DEFAULT, Question, ask_person, checked
+from callboard.broker.inputs import InputStatus
 from callboard.errors import (
     InputAnsweredError,
+    InputError,
     InputExpiredError,
     InputRequestUnknownError,
-    InputValueError,
     InputWithdrawnError,
     NotAllowedToAnswerError,
 )
+from callboard.questions import CheckedQuestion, as_json
 from callboard.runtime.steps import running_context
-
-Status: TypeAlias = Literal["open", "answered", "expired", "withdrawn"]
 
 
 @dataclass(slots=True)
@@ -35,56 +35,66 @@ class Asked:
         expires: Until when it can be answered; None: always.
         answer: The answer, once there is one.
         status: How it stands.
+        by: Who answered it; "": nobody, or they did not say.
+        ended: When it was over: Unix time in seconds.
     """
 
     id: str
-    question: Question
+    question: CheckedQuestion[Any]
     expires: datetime | None
     answer: asyncio.Future[Any]
-    status: Status = "open"
+    status: InputStatus = InputStatus.OPEN
+    by: str = ""
+    ended: float = 0.0
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What is shown with it."""
+        shown: dict[str, Any] = json.loads(self.question.details or "{}")
+        return shown
 
 
 class Questions:
-    """The questions of one run.
+    """The questions of one run. What is asked, and what is an answer, is as on the bus.
 
     Args:
         begun: Called with each question when it is asked.
-        ended: Called when it is over, with the answer, and who gave it.
+        ended: Called when it is over, with the answer as plain data.
     """
 
-    def __init__(self, begun: Callable[[Asked], None], ended: Callable[[Asked, Any, str], None]) -> None:
+    def __init__(self, begun: Callable[[Asked], None], ended: Callable[[Asked, Any], None]) -> None:
         self._begun = begun
         self._ended = ended
         self._asked: dict[str, Asked] = {}
-        self._loop = asyncio.get_running_loop()
 
     @property
     def is_waiting(self) -> bool:
         """Whether one of them waits for its answer."""
-        return any(asked.status == "open" for asked in self._asked.values())
+        return any(asked.status is InputStatus.OPEN for asked in self._asked.values())
 
     async def ask(self, question: Question) -> Any:
         """Ask, and wait for the answer.
 
         Raises:
             InputExpiredError: The time is over, and there is no default (a TimeoutError).
+            QuestionError: It can't be asked like that (a ValueError).
         """
-        timeout = question.timeout
+        asked_for, timeout = checked(question), question.timeout
         expires = None if timeout is None else datetime.now(UTC) + timedelta(seconds=timeout)
         await asyncio.sleep(0)  # what was shown before comes before it
-        asked = Asked(uuid4().hex, question, expires, asyncio.get_running_loop().create_future())
+        asked = Asked(uuid4().hex, asked_for, expires, asyncio.get_running_loop().create_future())
         self._asked[asked.id] = asked
         self._begun(asked)
         try:
             async with asyncio.timeout(timeout):
                 return await asked.answer
         except TimeoutError:
-            self._end(asked, "expired")
-            if question.default is NO_DEFAULT:
+            self._end(asked, InputStatus.EXPIRED)
+            if asked_for.default is None:
                 raise InputExpiredError(asked.id) from None
-            return question.default
+            return asked_for.read(asked.id, asked_for.default)
         except asyncio.CancelledError:
-            self._end(asked, "withdrawn")
+            self._end(asked, InputStatus.WITHDRAWN)
             raise
 
     def answer(self, input_id: str, value: Any, by: str = "") -> None:
@@ -102,36 +112,25 @@ class Questions:
         if asked is None:
             raise InputRequestUnknownError(input_id)
         # guard: the first answer counts
-        if asked.status != "open":
-            raise _OVER[asked.status](input_id)
+        if asked.status is not InputStatus.OPEN:
+            raise _over(asked)
         if asked.question.to and by not in asked.question.to:
             raise NotAllowedToAnswerError(input_id, by, asked.question.to)
-        read = _checked(asked, value)
-        self._end(asked, "answered", value, by)
+        text = as_json(value)
+        read = asked.question.check(input_id, text)
+        self._end(asked, InputStatus.ANSWERED, json.loads(text), by)
         asked.answer.set_result(read)
 
-    def _end(self, asked: Asked, status: Status, value: Any = None, by: str = "") -> None:
-        if asked.status == "open":
-            asked.status = status
-            self._ended(asked, value, by)
+    def _end(self, asked: Asked, status: InputStatus, value: Any = None, by: str = "") -> None:
+        if asked.status is InputStatus.OPEN:
+            asked.status, asked.by, asked.ended = status, by, time.time()
+            self._ended(asked, value)
 
 
-_OVER: Final = {
-    "answered": InputAnsweredError,
-    "expired": InputExpiredError,
-    "withdrawn": InputWithdrawnError,
-}
-
-
-def _checked(asked: Asked, value: Any) -> Any:
-    question = asked.question
-    if question.choices is not None and value not in question.choices:
-        raise InputValueError(asked.id, f"it has to be one of {', '.join(question.choices)}")
-    try:
-        return TypeAdapter(question.answer_type).validate_python(value)
-    except ValidationError as error:
-        problem = "; ".join(one["msg"] for one in error.errors(include_input=False))
-        raise InputValueError(asked.id, problem) from error
+def _over(asked: Asked) -> InputError:
+    if asked.status is InputStatus.ANSWERED:
+        return InputAnsweredError(asked.id, asked.by, asked.ended)
+    return (InputExpiredError if asked.status is InputStatus.EXPIRED else InputWithdrawnError)(asked.id)
 
 
 async def ask_user(

@@ -11,7 +11,7 @@ from callboard.models.run_usage import RunUsage
 
 from .errors import LoopError
 from .event import Event
-from .events import AgentMessageEvent, AsyncInputRequestEvent, InputRequestEvent, Message
+from .events import AgentMessageEvent, Message, is_question
 from .so_far import SoFar
 from .source import RunSource, RunState
 
@@ -79,7 +79,7 @@ class AsyncRunResponse:
         try:
             async for portion in portions:
                 for event in portion:
-                    if isinstance(event, InputRequestEvent | AsyncInputRequestEvent):
+                    if is_question(event):
                         event.answered_by(self)
                     yield event
         finally:
@@ -187,6 +187,10 @@ class AsyncRunResponse:
     async def resume(self) -> bool:
         """Let it go on; False when it was not paused."""
         return await self.source.resume()
+
+    async def step(self) -> bool:
+        """Let the next turn begin of a run with `step=True` that nobody reads; False when it does not wait for that."""
+        return await self.source.step()
 
 
 class RunMessages:

@@ -85,6 +85,11 @@ class RunSource(ABC):
         """Let it go on."""
         ...
 
+    @abstractmethod
+    async def step(self) -> bool:
+        """Let its next turn begin, if it waits for that."""
+        ...
+
 
 def without_team(usage: RunUsage, team: str) -> RunUsage:
     """The usage of a run with the agents' own names, as its events have them.

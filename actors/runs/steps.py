@@ -33,6 +33,12 @@ class Steps:
         self._is_over = True
         self._wanted.set()
 
+    def allow(self) -> bool:
+        """The next turn may begin, although nobody reads; False when it may already."""
+        is_new = not self._wanted.is_set()
+        self._wanted.set()
+        return is_new
+
     async def wanted(self, more: Awaitable[T]) -> T:
         """A reader has seen everything, and waits for more."""
         self._wanted.set()

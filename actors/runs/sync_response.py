@@ -10,7 +10,7 @@ from callboard.groupchat.context_variables import ContextVariables
 from callboard.models.run_usage import RunUsage
 
 from .event import Event
-from .events import AsyncInputRequestEvent, InputRequestEvent, Message
+from .events import Message, is_question
 from .loop_thread import LoopThread
 from .response import AsyncRunResponse
 from .source import RunState
@@ -77,7 +77,7 @@ class RunResponse:
                 if portion is None:
                     return
                 for event in portion:
-                    if isinstance(event, InputRequestEvent | AsyncInputRequestEvent):
+                    if is_question(event):
                         event.answered_by(self)
                     yield event
         finally:
@@ -148,6 +148,10 @@ class RunResponse:
     def resume(self) -> bool:
         """Let it go on; False when it was not paused."""
         return self._thread.call(self.response.resume(), "response.resume()")
+
+    def step(self) -> bool:
+        """Let the next turn begin; see `AsyncRunResponse.step`."""
+        return self._thread.call(self.response.step(), "response.step()")
 
     def _wait(self, work: Coroutine[Any, Any, T], what: str) -> T:
         try:

@@ -20,7 +20,7 @@ from callboard.broker.inputs import Asked, InputStatus, Inquiry
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.runs import RunWrite
 from callboard.errors import InputExpiredError, InputWithdrawnError
-from callboard.questions import Question, Suspended
+from callboard.questions import CheckedQuestion, Suspended
 
 from .run_events import write_of
 
@@ -40,7 +40,7 @@ class Noting(Protocol):
 
     stream: str
 
-    def asked(self, input_id: str, question: Question[Any]) -> Sequence[Any]:
+    def asked(self, input_id: str, question: CheckedQuestion[Any]) -> Sequence[Any]:
         """Events that are written with a question, when it is asked first: all or nothing."""
         ...
 
@@ -97,7 +97,7 @@ class Questions:
         self.is_over = False
         self._timer: asyncio.TimerHandle | None = None
 
-    async def ask(self, question: Question[T], prefix: str) -> T:
+    async def ask(self, question: CheckedQuestion[T], prefix: str) -> T:
         """The answer; raises Suspended once there is nothing to do but to wait for it.
 
         Args:
@@ -122,7 +122,7 @@ class Questions:
         await self._note_end(inquiry.id)
         return _answer(question, inquiry.id, asked)
 
-    def _note(self, input_id: str, question: Question[T]) -> RunWrite | None:
+    def _note(self, input_id: str, question: CheckedQuestion[T]) -> RunWrite | None:
         note = noting.get()
         if note is None:
             return None
@@ -149,7 +149,7 @@ class Questions:
         self.look()
         raise Suspended
 
-    def _inquiry(self, question: Question[T], prefix: str) -> Inquiry:
+    def _inquiry(self, question: CheckedQuestion[T], prefix: str) -> Inquiry:
         # Equal questions of two calls of a tool are apart, whichever of them comes first.
         around = prefix or "".join(f"{step}/" for step in steps_around.get()[-1:])
         name = around + (question.name or question.digest)
@@ -227,11 +227,11 @@ class Questions:
         return set(self._resting.values())
 
 
-def _lists(question: Question[T]) -> dict[str, str]:
+def _lists(question: CheckedQuestion[T]) -> dict[str, str]:
     return {"choices": to_json(question.choices).decode(), "to": to_json(question.to).decode()}
 
 
-def _answer(question: Question[T], input_id: str, asked: Asked) -> T:
+def _answer(question: CheckedQuestion[T], input_id: str, asked: Asked) -> T:
     if asked.status is InputStatus.WITHDRAWN:
         raise InputWithdrawnError(input_id)
     if asked.status is InputStatus.ANSWERED:

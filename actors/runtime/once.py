@@ -21,7 +21,7 @@ from callboard.broker.encoding.limits import Limits
 from callboard.broker.errors import ClaimTooLargeError, EncodeError
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.errors import CannotAskError
-from callboard.questions import Question, Suspended
+from callboard.questions import CheckedQuestion, Suspended
 
 from .asking import Questions, steps_around
 
@@ -104,7 +104,7 @@ class Recorder:
         if self.questions is not None:
             self.questions.look()
 
-    async def ask(self, question: Question[T], prefix: str = "") -> T:
+    async def ask(self, question: CheckedQuestion[T], prefix: str = "") -> T:
         """The answer of a person, or Suspended, see asking.py; `prefix` as for the names of steps."""
         if self._receipt is None or self._prefix:
             raise CannotAskError(

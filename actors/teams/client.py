@@ -16,12 +16,12 @@ from callboard.cancellation import CancellationToken
 from callboard.inputs import InputRequest
 from callboard.runtime.runs import in_run_path, run_path, usage_run
 
-from .budget import RunBudget
+from .absent import Absent
+from .budget import RunBudget, check_budget
 from .cancelling import Cancelling
 from .errors import (
     TeamBusyError,
     TeamMemberError,
-    TeamNotRunError,
     TeamRunUnknownError,
     TeamStateError,
     TeamTaskError,
@@ -29,7 +29,6 @@ from .errors import (
 from .orders import (
     ANSWERS,
     Accepted,
-    Control,
     Describe,
     IfBusy,
     Load,
@@ -45,7 +44,7 @@ from .orders import (
 from .output import with_output
 from .questions import open_questions
 from .reading import RunReading
-from .records import Records
+from .steering import Steering
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
-class TeamClient(Records):
+class TeamClient(Steering):
     """One conversation of a team whose members run anywhere.
 
     A run goes on by itself: who stops reading it can read it again by its id, from any process.
@@ -154,8 +153,17 @@ class TeamClient(Records):
         run_id: str | None = None,
         budget: RunBudget | None = None,
         record: bool = False,
+        step: bool = False,
     ) -> str:
-        """Begin to carry out a task, and read nothing; `follow` and `entries` do. Its arguments are those of `run_stream`.
+        """Begin to carry out a task, and read nothing; `follow` and `entries` do. Other arguments are those of `run_stream`.
+
+        Args:
+            task: What to do; None: go on.
+            if_busy: What to do when the conversation has a run under way.
+            run_id: An id of your own.
+            budget: The most that the run may use.
+            record: Keep what models and tools answer.
+            step: Whether it waits before each turn, the first one included, until `step` is called.
 
         Returns:
             The id of the run.
@@ -164,6 +172,7 @@ class TeamClient(Records):
             TeamBusyError, TaskError, TeamTaskError: As `run_stream`.
         """
         order = self._order(run_id or uuid.uuid4().hex, task, if_busy, budget, record)
+        order = order.model_copy(update={"step": step})
         await self._begin(order, run_id is not None, None)
         return order.run_id
 
@@ -182,41 +191,6 @@ class TeamClient(Records):
             async for item in items:
                 yield item
 
-    async def pause(self, *, now: bool = False, run_id: str = "") -> bool:
-        """Let nobody begin to speak until `resume`; it holds across restarts of everything.
-
-        Args:
-            now: Interrupt who is speaking as well. It begins its turn again after `resume`, and what it had recorded,
-                such as answers of models and tools, is not made again.
-            run_id: The run that is meant; "": the one under way.
-
-        Returns:
-            False when it was paused already.
-
-        Raises:
-            TeamNotRunError: No run is under way (a RuntimeError).
-        """
-        return await self._control(Control(what="pause", now=now, run_id=run_id))
-
-    async def resume(self, *, run_id: str = "") -> bool:
-        """Go on after `pause`; False when it was not paused."""
-        return await self._control(Control(what="resume", run_id=run_id))
-
-    async def stop(self) -> bool:
-        """End the run after the turn under way, as an ExternalTermination does."""
-        return await self._control(Control(what="stop"))
-
-    async def abort(self, run_id: str = "") -> bool:
-        """Cancel a run now. What was said is kept; who is speaking is not heard any more.
-
-        Args:
-            run_id: The run: the one under way, or one that waits for its turn; "": the one under way.
-
-        Raises:
-            TeamNotRunError: There is no such run (a RuntimeError).
-        """
-        return await self._control(Control(what="abort", run_id=run_id))
-
     async def reset(self) -> None:
         """Forget the conversation. It is done when this returns, by all members: their processes have to run.
 
@@ -224,7 +198,7 @@ class TeamClient(Records):
             TeamNotRunError: A run is under way (a RuntimeError).
             TeamMemberError: A member can't; others may have (a RuntimeError).
         """
-        self._refused(await self.runtime.send_message(ResetConversation(), self._address))
+        self._check_done(await self.runtime.send_message(ResetConversation(), self._address))
 
     async def save_state(self) -> Mapping[str, Any]:
         """All that team and members remember of the conversation, as plain data: as it was committed, also during a run."""
@@ -239,7 +213,7 @@ class TeamClient(Records):
             TeamStateError: It does not fit the team, or a member refuses its part; nothing changed (a ValueError).
             TeamMemberError: A member could not load what it could a moment before; load it again (a RuntimeError).
         """
-        self._refused(await self.runtime.send_message(Load(state=dict(state)), self._address))
+        self._check_done(await self.runtime.send_message(Load(state=dict(state)), self._address))
 
     async def status(self) -> Accepted:
         """Id and state of the run under way, who is to speak, and whom of them no process runs.
@@ -275,6 +249,7 @@ class TeamClient(Records):
     def _order(
         self, run_id: str, task: Task, if_busy: IfBusy, budget: RunBudget | None, record: bool
     ) -> StartRun:
+        check_budget(budget)
         outer = run_path()
         with usage_run(run_id):
             path = path_of(self._address, run_id, outer)
@@ -344,8 +319,10 @@ class TeamClient(Records):
         cancelling = None if token is None else Cancelling(token, partial(self.abort, run_id))
         if cancelling is not None:
             entries = cancelling.watched(entries)
+        absent = Absent(self.team, self._described)
         try:
             async for entry in entries:
+                absent.heard()
                 if isinstance(entry.event, Shown):
                     for message in reading.show(entry.event):
                         yield message
@@ -353,9 +330,13 @@ class TeamClient(Records):
                     yield self._result(reading, entry.event, run_id)
                     return
         finally:
+            await absent.close()
             await entries.aclose()
             if cancelling is not None:
                 await cancelling.close()
+
+    async def _described(self) -> Accepted:
+        return await self.runtime.send_message(Describe(), self._address)
 
     def _result(self, reading: RunReading, end: RunEnded, run_id: str) -> TaskResult:
         return self.with_output(reading.ended(end, run_id))
@@ -368,18 +349,9 @@ class TeamClient(Records):
         """
         return with_output(result, self._output_content_type, self.team)
 
-    async def _control(self, order: Control) -> bool:
-        accepted = await self.runtime.send_message(order, self._address)
-        self._refused(accepted)
-        return accepted.done
-
     def _check(self, accepted: Accepted, run_id: str) -> None:
         if accepted.done:
             return
         if accepted.run_id != run_id:
             raise TeamBusyError(self.team, self.conversation, accepted.run_id)
         raise TeamTaskError(self.team, accepted.problem)
-
-    def _refused(self, accepted: Accepted) -> None:
-        if accepted.problem:
-            raise TeamNotRunError(self.team, f"can't do that: {accepted.problem}")

@@ -15,6 +15,7 @@ from callboard.runtime.run_paths import with_part, within
 
 from .budget import Overspent, RunBudget
 from .parts import Part
+from .state import is_nothing
 
 STREAM_DIGEST: Final = 8  # bytes that tell a run's conversation from others in the name of its stream
 
@@ -44,6 +45,7 @@ class Accepted(_Order):
         queued: How many tasks wait.
         done: Whether something changed.
         problem: Why nothing was done, as text for people; "": something was, or nothing was left to do.
+        part: What the conversation was at a turn. Only in the answer to a `Fork` that asks for it.
     """
 
     run_id: str = ""
@@ -54,6 +56,7 @@ class Accepted(_Order):
     queued: int = 0
     done: bool = True
     problem: str = ""
+    part: Part | None = Field(default=None, exclude_if=is_nothing)
 
 
 def stream_of(team: AgentId, run_id: str) -> str:
@@ -95,6 +98,7 @@ class StartRun(_Order, Request[Accepted]):
         path: For which runs it counts, see `path_of`; "": for itself.
         budget: The most that it may use; None: as the team was declared.
         record: Whether it can be made a cassette of.
+        step: Whether it waits before each turn until it is told to go on.
     """
 
     run_id: str
@@ -103,6 +107,7 @@ class StartRun(_Order, Request[Accepted]):
     path: str = ""
     budget: RunBudget | None = None
     record: bool = False
+    step: bool = False
 
 
 @message(name="callboard.team.BeginRun")
@@ -122,13 +127,17 @@ class Control(_Order, Request[Accepted]):
 
     Attributes:
         what: "pause": nobody begins to speak until "resume". "stop": it ends after this turn. "abort": it ends now.
-        now: With "pause": who is speaking is interrupted as well, and begins again from its last recorded step.
+            "step": the next turn begins, of a run that waits before each.
+        now: With "pause": who is speaking is interrupted as well, and begins again from its last recorded step. With "step":
+            it does not wait any more.
         run_id: The run that is meant, which may also wait for its turn when it is to be aborted; "": the one under way.
+        turn: With "step": the turn that is meant, so that an order that comes late begins no other; 0: whichever waits.
     """
 
-    what: Literal["pause", "resume", "stop", "abort"]
+    what: Literal["pause", "resume", "stop", "abort", "step"]
     now: bool = False
     run_id: str = ""
+    turn: int = 0
 
 
 @message(name="callboard.team.Describe")
@@ -189,12 +198,15 @@ class Fork(_Order, Request[Accepted]):
         conversation: Id of the new one.
         turn: After which turn; None: see `run_id`.
         run_id: After the last turn of which run; "": after the last turn.
+        is_cut_only: Answer with what it was; who asks makes the new conversation of it, with `Born`. A manager that waited
+            for another one would keep its worker from trying alone what has ended a process, such as that other one.
     """
 
     fork_id: str
     conversation: str
     turn: int | None = None
     run_id: str = ""
+    is_cut_only: bool = False
 
 
 @message(name="callboard.team.Born")
@@ -210,7 +222,10 @@ class Born(_Order, Request[Accepted]):
     part: Part
 
 
-@message(name="callboard.team.Become")
+BECOME: Final = "callboard.team.Become"
+
+
+@message(name=BECOME)
 class Become(_Order):
     """To a member of such a conversation: you have had this part in it."""
 
@@ -289,7 +304,13 @@ class TurnFailed(_Order):
 
 @message(name="callboard.team.Forget")
 class Forget(_Order):
-    """Be as in the beginning."""
+    """Be as in the beginning.
+
+    Attributes:
+        turn: The last turn that had ended by then; 0: what was before can't be forked any more either.
+    """
+
+    turn: int = 0
 
 
 @message(name="callboard.team.Told")
@@ -345,6 +366,17 @@ class Shown(_Order):
     began: RunBegan | None = None
 
 
+@message(name="callboard.team.RunHeld")
+class RunHeld(_Order):
+    """A run waits to be told that its next turn may begin.
+
+    Attributes:
+        turn: Number of that turn; of the last one, where several begin at once.
+    """
+
+    turn: int
+
+
 @message(name="callboard.team.RunEnded")
 class RunEnded(_Order):
     """The last entry of a run.
@@ -360,5 +392,5 @@ class RunEnded(_Order):
     error: TurnFailed | None = None
 
 
-ANSWERS: Final = (Accepted, Saved, Shown, RunEnded)
+ANSWERS: Final = (Accepted, Saved, Shown, RunHeld, RunEnded)
 """What clients are answered, and read: they don't send it, so it has to be made known to them."""

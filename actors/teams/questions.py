@@ -8,9 +8,10 @@ from typing import Any, Final, cast
 from callboard.broker.inputs import InputStatus
 from callboard.inputs import InputRequest
 from callboard.messages.events import InputAnsweredEvent, InputRequestedEvent
-from callboard.questions import Question
+from callboard.questions import CheckedQuestion
 from callboard.runtime.runtime import RedisAgentRuntime
 
+from .addresses import conversation_of, keys_in
 from .orders import Shown
 
 MOST_DETAILS: Final = 100_000  # characters of what readers see with a question
@@ -36,7 +37,7 @@ class ShownQuestions:
         self._turn = turn
         self._source = source
 
-    def asked(self, input_id: str, question: Question[Any]) -> list[Shown]:
+    def asked(self, input_id: str, question: CheckedQuestion[Any]) -> list[Shown]:
         """What is written with a question: its details only where they are not too large for an event."""
         details: dict[str, Any] = json.loads(question.details) if question.details else {}
         if len(question.details) > MOST_DETAILS:
@@ -86,15 +87,18 @@ async def open_questions(runtime: RedisAgentRuntime, team: str, conversation: st
         team: Agent type of the outermost team.
         conversation: Id of the conversation.
     """
-    return [
+    found = [
         question
-        for question in await runtime.inputs.list()
-        if question.agent.key == conversation
-        and (question.agent.type == team or question.agent.type.startswith(f"{team}."))
+        for key in keys_in(conversation)
+        for question in await runtime.inputs.list(key=key)
+        if question.agent.type == team or question.agent.type.startswith(f"{team}.")
     ]
+    return sorted(found, key=lambda question: question.asked)
 
 
 async def waiting_conversations(runtime: RedisAgentRuntime) -> set[tuple[str, str]]:
     """The outermost team and the id of each conversation that has an open question."""
     questions = await runtime.inputs.list()
-    return {(question.agent.type.partition(".")[0], question.agent.key) for question in questions}
+    return {
+        (question.agent.type.partition(".")[0], conversation_of(question.agent)) for question in questions
+    }

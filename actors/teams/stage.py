@@ -12,7 +12,7 @@ from callboard.messages.base import BaseAgentEvent
 
 from .drafts import Drafts, tag_of
 from .manager_state import CurrentRun
-from .orders import Answer, RunBegan, RunEnded, Shown
+from .orders import Answer, RunBegan, RunEnded, RunHeld, Shown
 from .sizes import parts_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class _Batch:
     tag: str
     settles: str
     since: int
-    events: list[Shown | RunEnded] = field(default_factory=list)
+    events: list[Shown | RunHeld | RunEnded] = field(default_factory=list)
 
 
 class Stage:
@@ -84,6 +84,10 @@ class Stage:
             settles = tag_of(turn) if has_drafts and count == 1 else ""
             self._add(run, shown, settles, answer.drafts)
 
+    def held(self, run: CurrentRun, turn: int) -> None:
+        """It waits to be told that a turn may begin."""
+        self._add(run, RunHeld(turn=turn))
+
     def ended(self, run: CurrentRun, end: RunEnded) -> None:
         """The end of a run."""
         self._add(run, end)
@@ -104,7 +108,9 @@ class Stage:
             )
         self._batches.clear()
 
-    def _add(self, run: CurrentRun, entry: Shown | RunEnded, settles: str = "", since: int = 0) -> None:
+    def _add(
+        self, run: CurrentRun, entry: Shown | RunHeld | RunEnded, settles: str = "", since: int = 0
+    ) -> None:
         tag = tag_of(run.inside)
         last = self._batches[-1] if self._batches else None
         if last is None or (last.stream, last.tag) != (run.stream, tag) or (settles and last.settles):

@@ -39,12 +39,15 @@ def answer_of(
     if choices:
         is_number = text.isdecimal() and 0 < int(text) <= len(choices)
         return choices[int(text) - 1] if is_number and text not in choices else text
-    if schema.get("type", "string") == "string":
+    named = schema.get("type")
+    if named == "string" or not schema:
         return text
     try:
         return json.loads(text)
     except ValueError:
-        wanted = schema.get("title") or schema["type"]
+        if named is None:  # several types, or any: a text may be one of them
+            return text
+        wanted = schema.get("title") or named
         raise InputValueError(input_id, f"{wanted} is asked for, as JSON") from None
 
 

@@ -16,7 +16,7 @@ from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext, OnceRecorder
 from callboard.errors import CannotAskError
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
-from callboard.questions import Asking, Question, Suspended
+from callboard.questions import Asking, CheckedQuestion, Suspended
 from callboard.runtime.steps import NumberedStep, running_context
 from callboard.runtime.taping import is_played, is_taped, note, played, taping
 
@@ -308,7 +308,7 @@ class _RecorderOfCall:
     async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         return await self.recorder(self.prefix + name, call)
 
-    async def ask(self, question: Question[T], prefix: str = "") -> T:
+    async def ask(self, question: CheckedQuestion[T], prefix: str = "") -> T:
         if not isinstance(self.recorder, Asking):
             raise CannotAskError("nothing records what this tool does; ask in a handler of an agent")
         return await self.recorder.ask(question, self.prefix + prefix)

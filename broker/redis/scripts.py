@@ -50,7 +50,7 @@ SHARED = (
 
 PARTS = {
     "turn": ("arguments", "exceptions", "take", "effects", "commit", "read", "admit", "pull", "turn"),
-    "repair": ("order", "holders", "settle", "streams", "agents", "entries", "logs", "repair"),
+    "repair": ("order", "holders", "settle", "streams", "agents", "entries", "logs", "questions", "repair"),
 }
 """Operations that have a folder, with its files: each may use those before it, and the last one registers the function."""
 

@@ -31,7 +31,7 @@ from callboard import (
 )
 from callboard.broker.errors import RequestTimeoutError
 from callboard.broker.redis.operations.agents import agent as seen
-from callboard.questions import Question
+from callboard.questions import CheckedQuestion
 from callboard.runtime.asking import PAUSE, noting
 from callboard.runtime.runs import usage_run
 from callboard.runtime.steps import running_context
@@ -526,7 +526,7 @@ class Shown:
 
     stream = "r1"
 
-    def asked(self, input_id: str, question: Question[Any]) -> list[Note]:
+    def asked(self, input_id: str, question: CheckedQuestion[Any]) -> list[Note]:
         return [Note(text=f"{question.text} {input_id}")]
 
     async def ended(self, input_id: str) -> None: ...

@@ -253,6 +253,9 @@ SABOTAGES: dict[str, Sabotage] = {
     "a state is a text": Sabotage(
         lambda s: s.driver.command("SET", "state:counter:zed", "1"), "type", stays=True
     ),
+    "a question that nobody asked": Sabotage(
+        lambda s: s.driver.command("ZADD", "inputs", 1, "nobody"), "question"
+    ),
     "a log lost items": Sabotage(lambda s: shorten_a_log(s.driver), "log"),
     "a log of a state that was deleted": Sabotage(
         lambda s: s.driver.command("RPUSH", "log:counter:zed:said", "1"), "log"

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter
 
+from callboard import answer_check
 from callboard.answer_check import misfit
 
 
@@ -40,6 +41,9 @@ CASES: list[tuple[Any, Any, str]] = [
     (Item, {"colour": "red", "count": 10}, "'count' has to be at most 9"),
     (Item, {"colour": "red", "size": 1}, "it may have no 'size'"),
     (Item, {"colour": "red", "notes": {"a": 1}}, "'a' has to be a string"),
+    (Annotated[str, Field(pattern="^a+$")], "ab", "it has to look like ^a+$"),
+    (set[int], [1, 1], "it does not fit `uniqueItems` of what is asked for"),
+    (dict[Annotated[str, Field(pattern="^a$")], int], {"b": 1}, ""),
     (Any, {"what": ["ever"]}, ""),
 ]
 
@@ -47,3 +51,73 @@ CASES: list[tuple[Any, Any, str]] = [
 @pytest.mark.parametrize(("cls", "value", "problem"), CASES)
 def test_what_does_not_fit_is_named(cls: Any, value: Any, problem: str) -> None:
     assert misfit(TypeAdapter(cls).json_schema(), value) == problem
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "http://127.0.0.1:9/secret.json"},
+        {"$ref": "file:///etc/passwd"},
+        {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "http://127.0.0.1:9/secret.json"},
+        {"$id": "http://127.0.0.1:9/", "$dynamicRef": "secret.json"},
+    ],
+)
+def test_nothing_is_fetched(schema: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(*_: object, **__: object) -> None:
+        pytest.fail("something was fetched")
+
+    monkeypatch.setattr("urllib.request.urlopen", fetch)
+    assert misfit(schema, "x") == ""
+
+
+SLOW = "a" * 40 + "!"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"pattern": "(a+)+$"},
+        {"$schema": "http://json-schema.org/draft-04/schema#", "pattern": "(a+)+$"},
+        {"propertyNames": {"pattern": "(a|a)+$"}},
+        {"patternProperties": {"(a+)+$": {}}, "additionalProperties": False},
+        {"unevaluatedProperties": False, "patternProperties": {"(a+)+$": {}}},
+    ],
+)
+def test_no_pattern_takes_long(schema: dict[str, Any]) -> None:
+    misfit(schema, SLOW)
+    misfit(schema, {SLOW: 1})
+
+
+def test_a_pattern_that_cannot_be_looked_for_passes() -> None:
+    assert misfit({"pattern": "a(?=b)"}, "ac") == ""
+
+
+def test_what_takes_long_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_check, "LONGEST", 0.02)
+    twice = {f"n{i}": {"allOf": [{"$ref": f"#/$defs/n{i + 1}"}] * 2} for i in range(60)}
+    schema = {"$ref": "#/$defs/n0", "$defs": {**twice, "n60": {"type": "string"}}}
+    assert misfit(schema, "x") == ""
+
+
+def test_what_refers_to_itself_for_ever_passes() -> None:
+    assert misfit({"$ref": "#"}, "x") == ""
+    assert misfit({"items": {"$ref": "#"}}, deep(5_000)) == ""
+
+
+def deep(levels: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(levels):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize("schema", [{"type": 5}, {"properties": []}, {"pattern": 1}, {"required": "x"}])
+def test_a_schema_that_is_none_is_said_so(schema: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="its schema is none"):
+        misfit(schema, "x")
+
+
+def test_what_is_said_does_not_repeat_the_answer() -> None:
+    schemas: list[dict[str, Any]] = [{"type": "integer"}, {"not": {}}, {"contains": {"type": "null"}}]
+    for schema in schemas:
+        assert "SECRET" not in misfit(schema, ["SECRET"])

@@ -2,6 +2,7 @@
 --
 -- this.holders  `<type> <ref>` -> worker that holds it
 -- this.runners  `<type> <key>` -> list of the workers that hold entries of it
+-- this.held     `<type> <key>` -> list of the refs of these entries
 
 local function is_living(worker)
   local deadline = call('ZSCORE', P .. 'workers', worker)
@@ -12,17 +13,21 @@ end
 local function may_commit(worker) return worker ~= '' and call('EXISTS', P .. 'worker:' .. worker) == 1 end
 
 local function read_holders()
-  local holders, runners = {}, {}
+  local holders, runners, held = {}, {}, {}
   for _, worker in ipairs(call('ZRANGE', P .. 'workers', 0, -1)) do
     local fields = call('HGETALL', P .. 'own:' .. worker)
     for i = 1, #fields, 2 do
-      local name = (string.match(fields[i], '^(%S+) ') or '') .. ' ' .. fields[i + 1]
+      local agent_type, ref = string.match(fields[i], '^(%S+) (.*)$')
+      local name = (agent_type or '') .. ' ' .. fields[i + 1]
       holders[fields[i]] = worker
-      if not runners[name] then runners[name] = {} end
+      if not runners[name] then
+        runners[name], held[name] = {}, {}
+      end
+      table.insert(held[name], ref or '')
       if not contains(runners[name], worker) then table.insert(runners[name], worker) end
     end
   end
-  this.holders, this.runners = holders, runners
+  this.holders, this.runners, this.held = holders, runners, held
 end
 
 local function holder_of(agent_type, ref)
@@ -33,6 +38,11 @@ end
 local function runners_of(agent_type, key)
   if not this.holders then read_holders() end
   return this.runners[agent_type .. ' ' .. key] or {}
+end
+
+local function held_of(agent_type, key)
+  if not this.holders then read_holders() end
+  return this.held[agent_type .. ' ' .. key] or {}
 end
 
 local function pending_with(agent_type, suffix, id)

@@ -21,6 +21,7 @@
 --   timer        member                 a timer whose message is gone
 --   expiry       suffix, ms             a key that should expire and does not
 --   log          type, key, field       a log that the state does not name; with '' as the field: one of another length
+--   question     id                     a question of a message that is handled, or one that is not listed as what it is
 -- Returns {number of the suspicion from 0, 'there' | 'mended' | 'stays', what is wrong, or why it stays, ...}; what is in
 --   order is left out.
 

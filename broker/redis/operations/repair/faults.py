@@ -22,6 +22,7 @@ Kind = Literal[
     "timer",
     "expiry",
     "log",
+    "question",
     "type",
     "message",
     "undeclared",
@@ -117,6 +118,11 @@ KINDS: Final[dict[Kind, KindFacts]] = {
         "logs that are not as long as their states say",
         "what comes for such an agent is a dead letter until a repair takes the log as it is",
         True,
+    ),
+    "question": KindFacts(
+        "questions that no message waits for, or that are listed as what they are not",
+        "people answer for nothing, or are not asked",
+        False,
     ),
     "type": KindFacts(
         "keys of the wrong type", "what needs such a key is a dead letter, or waits until it is deleted", True

@@ -38,8 +38,8 @@ class Books:
         parked: agent key -> number of parked entries, as counted.
         wait: agent key -> refs.
         ready: keys to be taken, those that are tried alone included.
-        aside: keys that are put aside: paused, or waiting for a newer worker, or for an answer.
-        suspended: those of them that wait for an answer.
+        aside: keys that are put aside: paused, or waiting for a newer worker.
+        suspended: keys that are said to wait for an answer.
         early: members.
         tries: refs.
     """
@@ -73,6 +73,7 @@ class Snapshot:
         timers: members.
         stray: delayed messages that are in no timer, suffixes.
         urgent: `<type> <key>` of agents that wait for a reset.
+        questions: ids of all questions.
     """
 
     names: set[str] = field(default_factory=set[str])
@@ -88,6 +89,7 @@ class Snapshot:
     timers: set[str] = field(default_factory=set[str])
     stray: set[str] = field(default_factory=set[str])
     urgent: set[str] = field(default_factory=set[str])
+    questions: set[str] = field(default_factory=set[str])
 
     def of_type(self, suffix: str, wanted: str) -> bool:
         """Whether a key is there and of a type that can be read."""
@@ -121,6 +123,8 @@ class Photographer:
         shot.timers = set(await self._members("timers"))
         await self._read_stray()
         shot.urgent = set(await self._mapping("urgent"))
+        records = {name.partition(":")[2] for name in shot.names if name.startswith("input:")}
+        shot.questions = records | set(await self._members("inputs"))
         self._is_paused = bool(await self._mapping("paused"))
         for agent_type in sorted(shot.declared):
             shot.books[agent_type] = await self._books(agent_type)
@@ -209,7 +213,6 @@ class Photographer:
         newer = await self._members(f"newer:{agent_type}")
         books.aside |= {member.partition("|")[2] for member in newer}
         books.suspended = set(await self._mapping(f"suspended:{agent_type}"))
-        books.aside |= books.suspended
         books.early = await self._members(f"early:{agent_type}")
         books.tries = list(await self._mapping(f"tries:{agent_type}"))
         return books

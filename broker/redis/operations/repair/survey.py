@@ -81,7 +81,8 @@ def _running(shot: Snapshot, agent_type: str) -> dict[str, set[str]]:
 
 def _agrees(shot: Snapshot, agent_type: str, books: Books, key: str, running: set[str]) -> bool:
     holder, parked = books.busy.get(key), len(books.wait.get(key, ()))
-    if books.parked.get(key, 0) != parked or (key in books.suspended and holder != ""):
+    # Whether what it waits for can still come only the server can tell.
+    if books.parked.get(key, 0) != parked or key in books.suspended:
         return False
     if holder:
         return running == {holder} and shot.leases.get(holder, 0) >= shot.now
@@ -136,6 +137,11 @@ def _logs(shot: Snapshot) -> Iterator[Suspicion]:
     yield from (Suspicion("log", names) for names in sorted(shot.logs))
 
 
+def _questions(shot: Snapshot) -> Iterator[Suspicion]:
+    # Whose message waits only the server can tell.
+    yield from (Suspicion("question", (name,)) for name in sorted(shot.questions))
+
+
 LOOKS: tuple[Callable[[Snapshot], Iterator[Suspicion]], ...] = (
     _streams,
     _workers,
@@ -143,6 +149,7 @@ LOOKS: tuple[Callable[[Snapshot], Iterator[Suspicion]], ...] = (
     _keys,
     _timers,
     _logs,
+    _questions,
 )
 
 

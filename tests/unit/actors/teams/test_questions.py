@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, cast
 
 from callboard.messages import InputRequestedEvent
-from callboard.questions import UNSET, Question
+from callboard.questions import UNSET, CheckedQuestion
 from callboard.teams.questions import MOST_DETAILS, OMITTED, ShownQuestions
 
 
 def shown(details: dict[str, Any]) -> InputRequestedEvent:
-    question = Question.of(
+    question = CheckedQuestion.of(
         "May I?",
         name="n",
         choices=["yes", "no"],

@@ -12,6 +12,7 @@ from callboard.tools.answers import answer_of, how_to_answer
 APPROVAL = {"kind": "tool_approval"}
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
+EITHER = {"anyOf": [NUMBER, TEXT]}
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,8 @@ NUMBER = {"type": "integer"}
         ("17", (), TEXT, {}, "17"),
         ("17", (), NUMBER, {}, 17),
         ("17", (), {}, {}, "17"),
+        ("17", (), EITHER, {}, 17),
+        ("many", (), EITHER, {}, "many"),
     ],
 )
 def test_what_is_typed(text: str, choices: Any, schema: Any, details: Any, answer: Any) -> None:
