@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
@@ -119,7 +120,7 @@ class TeamManager(SavedManager):
         if run is None:
             return Accepted(done=False, problem=IDLE)
         leading = await self._leading()
-        orders = {
+        orders: dict[str, Callable[[CurrentRun, bool], Awaitable[bool]]] = {
             "pause": leading.pause,
             "resume": leading.resume,
             "stop": leading.stop,

@@ -32,6 +32,7 @@ from callboard.runs import (
     is_stream,
     load_event,
 )
+from callboard.runs.options import RunOptions
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import TeamBusyError, TeamRunError
 from callboard.teams.orders import RunEnded, Shown, stream_of
@@ -294,10 +295,11 @@ async def test_a_run_waits_before_each_turn_for_whoever_reads_it(runtime: RedisA
 
 async def test_steps_are_taken_from_anywhere_and_outlast_a_restart(runtimes: Runtimes) -> None:
     spoken = Spoken()
-    agents, options = (spoken.agent("a"), spoken.agent("b")), {"message": "Hi", "max_turns": 4, "step": True}
+    agents = spoken.agent("a"), spoken.agent("b")
+    options: RunOptions = {"message": "Hi", "max_turns": 4, "step": True, "run_id": "held"}
     first = runtimes.new()
     first.start()
-    held = await a_run(*agents, runtime=first, run_id="held", **options)
+    held = await a_run(*agents, **{**options, "runtime": first})
     assert await held.step()
     await first.stop_when_idle()
     await first.close()
@@ -305,7 +307,7 @@ async def test_steps_are_taken_from_anywhere_and_outlast_a_restart(runtimes: Run
 
     second = runtimes.new()
     second.start()
-    again = await a_run(*agents, runtime=second, run_id="held", **options)
+    again = await a_run(*agents, **{**options, "runtime": second})
     other = await a_attach(runtimes.new(), "held")
     assert await other.pause()
     assert not await other.step()  # it is noted
