@@ -10,22 +10,13 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from .commands import GROUPS, add_commands
+from .commands import COMMANDS, GROUPS, add_commands
 from .exits import BAD_USE, BROKEN_PIPE, INTERRUPTED, code_of, complain, sentence_of
 from .options import help_of
 from .output import OutputClosedError
 
 DEBUG = "--debug"
 _USAGE_ERRORS: tuple[type[Any], ...] = typer.BadParameter.__mro__[2:3]
-
-app = typer.Typer(
-    name="callboard",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-)
-add_commands(app)
 
 
 def _print_version(wanted: bool) -> None:
@@ -61,7 +52,24 @@ def root(
     """
 
 
-app.callback(help=help_of(root))(root)
+def command_line(wanted: str = "") -> typer.Typer:
+    """The whole command line, or the part of it that a command needs.
+
+    Reading the options of every command takes longer than most commands do.
+
+    Args:
+        wanted: A command's name; where there is none of that name, every command is there, to be listed.
+    """
+    made = typer.Typer(
+        name="callboard",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    )
+    add_commands(made, {wanted: COMMANDS[wanted]} if wanted in COMMANDS else COMMANDS)
+    made.callback(help=help_of(root))(root)
+    return made
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -82,7 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _run(arguments: list[str], debug: bool) -> int:
     try:
-        result = app(arguments, prog_name="callboard", standalone_mode=False)
+        line = command_line(arguments[0] if arguments else "")
+        result = line(arguments, prog_name="callboard", standalone_mode=False)
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED

@@ -29,11 +29,13 @@ nothing about the request, which may work once the outage is over.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from callboard.errors import ActorError, did_you_mean
 
-from .types import RequestUsage
+if TYPE_CHECKING:
+    # Every process imports this module, those that use no model too.
+    from .types import RequestUsage
 
 
 class ModelError(ActorError):
@@ -64,6 +66,8 @@ class ModelError(ActorError):
     @property
     def usage(self) -> RequestUsage:
         """Tokens that are paid for although there is no answer."""
+        from .types import RequestUsage
+
         return RequestUsage(self.prompt_tokens, self.completion_tokens)
 
     def charge(self, usage: RequestUsage) -> None:

@@ -9,6 +9,7 @@ from .chat_managers import (
 )
 from .console import ConsoleProcessor as ConsoleProcessor
 from .errors import (
+    ContextVariableError as ContextVariableError,
     EventTypeError as EventTypeError,
     LoopError as LoopError,
     RunCancelledError as RunCancelledError,

@@ -24,18 +24,21 @@ def team_of(agents: Sequence[Participant], options: RunOptions) -> BaseGroupChat
     return run_team(*agents, **{key: given[key] for key in OF_TEAM if key in given})
 
 
-def task_with(message: Task, known: Mapping[str, Any]) -> list[BaseChatMessage] | None:
-    """The task with what is known besides.
+def task_with(message: Task, *known: Mapping[str, Any] | None) -> list[BaseChatMessage] | None:
+    """The task with what is known besides; of two values of a variable the later one.
 
     Raises:
         RunDeclarationError: Something is known, and there is no task (a ValueError).
+        ContextVariableError: One of them is no plain data (a ValueError).
         TaskError: The task is none (a ValueError).
     """
-    messages = task_messages(message)
-    if not known:
+    messages, values = task_messages(message), {}
+    for some in known:
+        values.update(variables.as_json({} if some is None else some))
+    if not values:
         return messages or None
     if not messages:
         raise RunDeclarationError("Context variables go with a message: give run() a message as well.")
     first = messages[0].model_copy(deep=True)
-    first.metadata.update(variables.written(known))
+    first.metadata.update(variables.written(values))
     return [first, *messages[1:]]

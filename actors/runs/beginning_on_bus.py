@@ -34,10 +34,7 @@ async def begin_on_bus(agents: Sequence[Participant], options: RunOptions, *, is
         await host(team, runtime, team.name)
     previous = await _previous(runtime, options.get("previous_run"))
     client = team.on(runtime, _conversation(team, previous, options))
-    run_id, task = (
-        options.get("run_id"),
-        task_with(options.get("message"), options.get("context_variables") or {}),
-    )
+    run_id, task = options.get("run_id"), task_with(options.get("message"), options.get("context_variables"))
     if_busy = options.get("if_busy", "reject")
     budget = options.get("budget")
     run_id = await client.start(task=task, if_busy=if_busy, run_id=run_id, budget=budget, step=step)

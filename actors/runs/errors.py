@@ -17,6 +17,19 @@ class RunDeclarationError(RunError, ValueError):
     reason: str
 
 
+class ContextVariableError(RunError, ValueError):
+    """A context variable can't travel with the messages."""
+
+    template = (
+        "The context variable {name} can't be kept: {reason}. Its value has to fit into JSON: "
+        "texts, numbers, lists, dictionaries, true, false."
+    )
+    permanent = True
+
+    name: str
+    reason: str
+
+
 class RunCancelledError(RunError, RuntimeError):
     """A run was cancelled, and has no result; what was said until then can be read."""
 

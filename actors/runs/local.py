@@ -57,6 +57,9 @@ class LocalRun(RunSource):
         steps: Holds it back until a reader has seen what happened; None: nothing does.
         is_async: Whether questions are events for async readers.
         budget: The most that it may use.
+
+    Attributes:
+        loop: The event loop that it lives in.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class LocalRun(RunSource):
         self._said: list[Said] = []
         self._store = InMemoryStore()
         self._ledger = UsageLedger(self._store)
+        self.loop = asyncio.get_running_loop()
         self._running = asyncio.create_task(self._run(task), name=f"run {run_id}")
         self._running.add_done_callback(self._settle)
         _runs[run_id] = self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Mapping
 from typing import Any, Final, Unpack
@@ -11,6 +12,7 @@ from callboard.teams.local import Participant
 
 from .beginning import task_with, team_of
 from .beginning_on_bus import attached, begin_on_bus
+from .checking import check
 from .continuing import continued
 from .errors import RunDeclarationError, RunUnknownError
 from .local import LocalRun, run_here
@@ -43,6 +45,7 @@ def run(*agents: Participant, **options: Unpack[RunOptions]) -> RunResponse:
         LoopError: An agent of such a run calls it, or the runtime belongs to a program that is async (a RuntimeError).
     """
     thread = loop_thread()
+    check(agents, options)
     runtime = options.get("runtime")
     if runtime is not None:
         take_in(runtime, thread)
@@ -52,6 +55,7 @@ def run(*agents: Participant, **options: Unpack[RunOptions]) -> RunResponse:
 
 async def a_run(*agents: Participant, **options: Unpack[RunOptions]) -> AsyncRunResponse:
     """The same for async programs; see `run`. It lives in the event loop of the caller."""
+    check(agents, options)
     return await _begin(agents, options, is_async=True)
 
 
@@ -84,11 +88,6 @@ async def a_attach(
 
 
 async def _begin(agents: tuple[Participant, ...], options: RunOptions, *, is_async: bool) -> AsyncRunResponse:
-    unknown = options.keys() - RunOptions.__annotations__.keys()
-    if unknown:
-        raise RunDeclarationError(
-            f"run() has no argument {min(unknown)!r}; it takes {sorted(RunOptions.__annotations__)}."
-        )
     if options.get("runtime") is not None:
         return AsyncRunResponse(await begin_on_bus(agents, options, is_async=is_async))
     for key in ON_BUS:
@@ -98,6 +97,11 @@ async def _begin(agents: tuple[Participant, ...], options: RunOptions, *, is_asy
 
 
 async def _here(agents: tuple[Participant, ...], options: RunOptions, is_async: bool) -> LocalRun:
+    run_id = options.get("run_id")
+    known_run = run_here(run_id) if run_id else None
+    # With the same id, again, the task is not carried out again, as on the bus.
+    if known_run is not None:
+        return _of_this_loop(known_run)
     team = team_of(agents, options).for_conversation()
     previous = _previous(options.get("previous_run"))
     known: Mapping[str, Any] = {}
@@ -107,9 +111,18 @@ async def _here(agents: tuple[Participant, ...], options: RunOptions, is_async: 
     steps = Steps() if options.get("step") else None
     if steps is not None:
         stepped(team, steps)
-    task = task_with(options.get("message"), {**known, **(options.get("context_variables") or {})})
-    run_id, budget = options.get("run_id") or uuid.uuid4().hex, options.get("budget")
-    return LocalRun(run_id, team, task, steps=steps, is_async=is_async, budget=budget)
+    task = task_with(options.get("message"), known, options.get("context_variables"))
+    budget = options.get("budget")
+    return LocalRun(run_id or uuid.uuid4().hex, team, task, steps=steps, is_async=is_async, budget=budget)
+
+
+def _of_this_loop(found: LocalRun) -> LocalRun:
+    if found.loop is not asyncio.get_running_loop():
+        raise RunDeclarationError(
+            f"The run {found.run_id!r} of this process lives in another event loop, as one of run() does where this is "
+            "a_run(): go on with the response of that one."
+        )
+    return found
 
 
 def _previous(given: Previous | None) -> LocalRun | None:
@@ -121,10 +134,10 @@ def _previous(given: Previous | None) -> LocalRun | None:
             raise RunUnknownError(
                 given, "no run of this process has that id; on the bus, give the runtime as well."
             )
-        return found
+        return _of_this_loop(found)
     source = given.response.source if isinstance(given, RunResponse) else given.source
     if not isinstance(source, LocalRun):
         raise RunDeclarationError(
             "The previous run was on the bus: give run() the runtime, so that it goes on there."
         )
-    return source
+    return _of_this_loop(source)

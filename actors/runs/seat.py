@@ -65,11 +65,11 @@ class Seat(BaseChatAgent):
     ) -> AsyncGenerator[Said | Response, None]:
         """Answer what was said since its last answer."""
         variables.apply(self._agent.context_variables, messages)
-        before = self._agent.context_variables.to_dict()
+        before = variables.snapshot(self._agent.context_variables)
         async for item in self._turn(messages, cancellation_token):
             if isinstance(item, Response):
-                after = self._agent.context_variables.to_dict()
-                item.chat_message.metadata.update(variables.written(variables.changes(before, after)))
+                changed = variables.changes(before, self._agent.context_variables)
+                item.chat_message.metadata.update(variables.written(changed))
             yield item
 
     async def _turn(

@@ -11,6 +11,8 @@ from typing import Any, Final
 from callboard.groupchat.context_variables import ContextVariables
 from callboard.messages.base import BaseAgentEvent, BaseChatMessage
 
+from .errors import ContextVariableError
+
 VARIABLES: Final = "context_variables"
 """Where the metadata of a message has what was changed, as JSON."""
 
@@ -36,15 +38,38 @@ def in_force(variables: ContextVariables) -> Iterator[None]:
         _current.reset(token)
 
 
-def written(values: Mapping[str, Any]) -> dict[str, str]:
-    """Variables as metadata of a message; nothing, where there are none."""
-    return {VARIABLES: json.dumps(dict(values))} if values else {}
+def as_json(values: Mapping[str, Any]) -> dict[str, str]:
+    """Each of some variables as JSON.
+
+    Raises:
+        ContextVariableError: One is no plain data (a ValueError).
+    """
+    if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - programs without types
+        raise ContextVariableError("context_variables", f"a {type(values).__name__} has no names")
+    return {_checked(name): _json(name, value) for name, value in values.items()}
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """What is new or different; what was removed is None."""
-    new = {key: value for key, value in after.items() if key not in before or before[key] != value}
-    return {**dict.fromkeys(before.keys() - after.keys()), **new}
+def written(values: Mapping[str, str]) -> dict[str, str]:
+    """Variables, each as JSON, as metadata of a message; nothing, where there are none."""
+    if not values:
+        return {}
+    pairs = ", ".join(f"{json.dumps(name)}: {text}" for name, text in values.items())
+    return {VARIABLES: f"{{{pairs}}}"}
+
+
+def snapshot(values: Mapping[str, Any]) -> dict[str, str]:
+    """How some variables stand; as text, since a list that is added to stays the same object."""
+    return {name: _standing(value) for name, value in values.items()}
+
+
+def changes(before: Mapping[str, str], after: Mapping[str, Any]) -> dict[str, str]:
+    """What is new or different since a snapshot, each as JSON; what was removed is null.
+
+    Raises:
+        ContextVariableError: One of them is no plain data (a ValueError).
+    """
+    new = {name: value for name, value in after.items() if before.get(name) != _standing(value)}
+    return {**dict.fromkeys(before.keys() - after.keys(), "null"), **as_json(new)}
 
 
 def apply(variables: ContextVariables, said: Iterable[BaseChatMessage | BaseAgentEvent]) -> None:
@@ -56,3 +81,27 @@ def apply(variables: ContextVariables, said: Iterable[BaseChatMessage | BaseAgen
                 variables.remove(key)
             else:
                 variables[key] = value
+
+
+def _checked(name: object) -> str:
+    if not isinstance(name, str):
+        raise ContextVariableError(repr(name), f"its name is a {type(name).__name__}, and not a text")
+    return name
+
+
+def _standing(value: Any) -> str:
+    try:
+        return json.dumps(value)
+    except (
+        TypeError,
+        ValueError,
+        RecursionError,
+    ):  # an agent of this process may have had it from the beginning
+        return f"object {id(value)}"
+
+
+def _json(name: str, value: Any) -> str:
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ContextVariableError(repr(name), str(error)) from error

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from callboard.broker import AgentId, AgentType
 from callboard.broker.ids import IdSource, check_text
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.broker.redis.operations.inspect import paused
-from callboard.broker.redis.operations.views import Pause
+
+if TYPE_CHECKING:
+    from callboard.broker.redis.operations.views import Pause
 
 
 class Control:
@@ -72,6 +74,8 @@ class Control:
 
     async def paused(self) -> list[Pause]:
         """The agent types, agents and topics that are paused, the longest-paused first."""
+        from callboard.broker.redis.operations.inspect import paused
+
         transport = await self._connect()
         return list(paused(await transport.admin.command("HGETALL", transport.keys.of("paused"))))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
@@ -13,6 +14,8 @@ from callboard.models.errors import BudgetExceededError, BudgetHeldError
 from callboard.models.in_run import metered_in
 from callboard.models.stores import RuntimeStore
 from callboard.models.usage import run_scopes
+
+MOST: Final = 2**53  # which the server still counts by ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +50,9 @@ class RunBudget:
             is_whole = name in ("tokens", "turns")
             if isinstance(limit, bool) or not isinstance(limit, int if is_whole else int | float):
                 raise SettingValueError(name, repr(limit), "a whole number" if is_whole else "a number")
-            if not limit > 0:
-                raise SettingValueError(name, repr(limit), "more than 0")
+            # What is no number, or not finite, would limit nothing.
+            if not 0 < limit < MOST:
+                raise SettingValueError(name, repr(limit), f"more than 0, and less than {MOST:.0e}")
 
     @property
     def is_for_models(self) -> bool:
@@ -88,6 +92,16 @@ def overspent_by(error: BaseException) -> Overspent | None:
     if error.scope not in run_scopes():
         return None
     return Overspent(unit=error.unit, limit=error.limit, spent=error.spent, scope=error.scope)
+
+
+def check_budget(budget: object) -> None:
+    """Refuse what is no budget.
+
+    Raises:
+        SettingValueError: It is something else (a ValueError).
+    """
+    if budget is not None and not isinstance(budget, RunBudget):
+        raise SettingValueError("budget", repr(budget)[:80], "a RunBudget, such as RunBudget(usd=1.0)")
 
 
 def not_limited(participants: Sequence[object]) -> str:

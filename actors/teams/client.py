@@ -16,7 +16,8 @@ from callboard.cancellation import CancellationToken
 from callboard.inputs import InputRequest
 from callboard.runtime.runs import in_run_path, run_path, usage_run
 
-from .budget import RunBudget
+from .absent import Absent
+from .budget import RunBudget, check_budget
 from .cancelling import Cancelling
 from .errors import (
     TeamBusyError,
@@ -248,6 +249,7 @@ class TeamClient(Steering):
     def _order(
         self, run_id: str, task: Task, if_busy: IfBusy, budget: RunBudget | None, record: bool
     ) -> StartRun:
+        check_budget(budget)
         outer = run_path()
         with usage_run(run_id):
             path = path_of(self._address, run_id, outer)
@@ -317,8 +319,10 @@ class TeamClient(Steering):
         cancelling = None if token is None else Cancelling(token, partial(self.abort, run_id))
         if cancelling is not None:
             entries = cancelling.watched(entries)
+        absent = Absent(self.team, self._described)
         try:
             async for entry in entries:
+                absent.heard()
                 if isinstance(entry.event, Shown):
                     for message in reading.show(entry.event):
                         yield message
@@ -326,9 +330,13 @@ class TeamClient(Steering):
                     yield self._result(reading, entry.event, run_id)
                     return
         finally:
+            await absent.close()
             await entries.aclose()
             if cancelling is not None:
                 await cancelling.close()
+
+    async def _described(self) -> Accepted:
+        return await self.runtime.send_message(Describe(), self._address)
 
     def _result(self, reading: RunReading, end: RunEnded, run_id: str) -> TaskResult:
         return self.with_output(reading.ended(end, run_id))

@@ -23,7 +23,7 @@ from callboard.messages.factory import MessageFactory
 from callboard.messages.structured import StructuredMessage
 from callboard.runtime.runtime import RedisAgentRuntime
 
-from .budget import RunBudget, not_limited
+from .budget import RunBudget, check_budget, not_limited
 from .client import TeamClient
 from .errors import TeamDeclarationError
 from .here import ConversationHere
@@ -290,8 +290,14 @@ def _check(
     names = [participant.name for participant in participants]
     if len(names) != len(set(names)):
         raise TeamDeclarationError("The participant names must be unique.")
+    # What is no whole number would limit nothing.
+    if max_turns is not None and (isinstance(max_turns, bool) or not isinstance(max_turns, int)):
+        raise TeamDeclarationError(
+            f"The maximum number of turns must be a whole number, and not {max_turns!r}."
+        )
     if max_turns is not None and max_turns <= 0:
         raise TeamDeclarationError("The maximum number of turns must be greater than 0.")
+    check_budget(budget)
     problem = not_limited(participants) if budget is not None and budget.is_for_models else ""
     if problem:
         raise TeamDeclarationError(f"A budget can't hold: {problem}.")

@@ -15,7 +15,7 @@ from callboard.agents.team import Team
 from callboard.cancellation import CancellationToken
 from callboard.models.stores import InMemoryStore
 
-from .budget import RunBudget, not_limited
+from .budget import RunBudget, check_budget, not_limited
 from .errors import TeamBusyError, TeamNotRunError, TeamTaskError
 from .led import LedTeam
 from .local import LocalRun, reset_participant
@@ -54,6 +54,7 @@ class ConversationHere:
     ) -> AsyncGenerator[Said | TaskResult, None]:
         """Carries out a task."""
         messages = task_messages(task)
+        check_budget(budget)
         if self._is_running:
             raise TeamBusyError(self._team.name)
         problem = not_limited(self._team.participants) if budget is not None and budget.is_for_models else ""

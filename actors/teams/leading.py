@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from callboard.agents.task import Said
-from callboard.broker import AgentId
+from callboard.broker import AgentId, BrokerSettings
 from callboard.broker.outages import is_outage
 from callboard.messages.base import BaseChatMessage
 from callboard.messaging import Messaging
@@ -25,7 +25,7 @@ from .loop import Next, Spoken, TurnLoop
 from .manager_state import CurrentRun, ManagerState
 from .marking import mark_turn
 from .orders import Answer, Forget, RunEnded, Speak, StartRun, Told, TurnFailed, path_of, stream_of
-from .run_errors import budget_error, failure_of
+from .run_errors import answer_id, budget_error, failure_of, unborn_text
 from .sizes import tell_all_of
 from .stage import Stage
 from .state import Speaking
@@ -47,10 +47,7 @@ class Leading:
         state: What is remembered.
         loop: The turn loop.
         teams: Names of the members that are teams.
-        patience: Seconds that strategy and condition may take.
-
-    Attributes:
-        is_undone: Whether the strategy has to be as it was before it chose: its loop is not to be used any more.
+        settings: How long strategy and condition may take, and how far back a fork reaches.
     """
 
     def __init__(
@@ -60,17 +57,20 @@ class Leading:
         state: ManagerState,
         loop: TurnLoop,
         teams: frozenset[str],
-        patience: float,
+        settings: BrokerSettings,
     ) -> None:
         self._control = control
         self._manager = manager
         self._state = state
         self._loop = loop
         self._teams = teams
-        self._patience = patience
+        self._settings = settings
         self._limiting = Limiting(manager, control)
         self._consulting = Consulting(manager, control, loop.plan.name)
-        self.is_undone = False
+        self.is_undone = (
+            False  # whether the strategy has to be as it was before it chose: its loop is useless then
+        )
+        self._before = state.context.savepoint()
         self.stage = Stage(manager.runtime, manager.id, loop.plan.name)
 
     # A run begins, goes on, ends
@@ -81,6 +81,9 @@ class Leading:
         Returns:
             Why it can't, in the words of the strategy; "": it has begun.
         """
+        # guard: a fork that is not whole does not go on
+        if self._state.unborn:
+            return unborn_text(self._state.unborn)
         messages = [message for message in task if isinstance(message, BaseChatMessage)]
         run.first = len(self._state.thread) + len(messages)
         self._loop.show = lambda event: self.stage.show(run, event)
@@ -104,7 +107,6 @@ class Leading:
         if run is None or speaking is None or speaking.turn != spoken.turn:
             self._hear_late(spoken)
             return
-        self._loop.show = lambda event: self.stage.show(run, event)
         self.stage.turn(run, member, answer)
         self._loop.round_ended = partial(self._mark, run)
         self._state.called_off.pop(member, None)
@@ -113,16 +115,15 @@ class Leading:
 
     async def choose(self) -> None:
         """The strategy chooses anew, which had asked a person."""
-        run = self._state.run
-        if run is not None:
-            self._loop.show = lambda event: self.stage.show(run, event)
-            await self._go_on(run, self._loop.choose())
-            await reached("turn ends")
+        if self._state.run is not None:
+            await self._go_on(self._state.run, self._loop.choose())
 
     async def _mark(self, run: CurrentRun, speakers: Sequence[str]) -> None:
         """Where the conversation is after a turn, before the strategy has chosen the next one."""
-        await mark_turn(self._state, self._loop, run, speakers)
-        self._state.selection = dict(self._state.marks[-1].selection)
+        await mark_turn(self._state, self._loop, run, self._settings.fork_turns, speakers)
+        marks = self._state.marks
+        saved = marks[-1].selection if marks else await self._loop.selection.save_state()
+        self._state.selection, self._before = dict(saved), self._state.context.savepoint()
 
     def _hear_late(self, spoken: Spoken) -> None:
         """Who had begun to speak before the run was cancelled has heard what it was told, and is not told again."""
@@ -148,45 +149,45 @@ class Leading:
             await self.exceed(self._limiting.time_up(run))
 
     async def _go_on(self, run: CurrentRun, step: Coroutine[Any, Any, Next | None]) -> None:
+        self._loop.show = lambda event: self.stage.show(run, event)
         self._loop.choosing = partial(self._consulting.answers, run)
-        context, tape = self._state.context.savepoint(), tape_for(run.record)
+        tape, following = tape_for(run.record), None
         try:
             with in_run_path(run.path), taping(tape):
                 following = await self._in_time(step)
             await write_takes(self._manager.runtime, run.stream, tape)
         except UnansweredError as unanswered:
-            self._state.context.go_back(context)
             # guard: a strategy that asks is as it was before it chose
             self.is_undone = True
+            self._state.context.go_back(self._before)
             await write_takes(self._manager.runtime, run.stream, tape)
             await self._consulting.ask(run, unanswered)
-            return
         except Exception as error:
             # guard: an outage is waited for, and any other error ends the run
             if is_outage(error):
                 raise
             await self.fail(failure_of(error, self._loop.plan.name))
-            return
         if following is not None:
             run.answers = {}
             await self._follow(run, following)
 
     async def _in_time(self, step: Coroutine[Any, Any, T]) -> T:
         # What the user wrote may wait for ever, and whoever waits for the run would with it.
-        limit = asyncio.timeout(self._patience)
+        limit = asyncio.timeout(self._settings.choice_timeout)
         try:
             async with limit:
                 return await step
         except TimeoutError as error:
             if limit.expired():
-                raise ChoiceTimeoutError(self._loop.plan.name, self._patience) from error
+                raise ChoiceTimeoutError(self._loop.plan.name, self._settings.choice_timeout) from error
             raise
 
     async def _follow(self, run: CurrentRun, following: Next) -> None:
         if following.said:
             self.stage.said(run, following.said)
+        marks = self._state.marks
         for name in following.resets:
-            await self._manager.tell(Forget(), self._address(name))
+            await self._manager.tell(Forget(turn=marks[-1].turn if marks else 0), self._address(name))
         if following.stop is not None:
             await self._end(RunEnded(state="completed", stop_reason=following.stop))
         elif following.asks and run.is_stopping:
@@ -254,7 +255,8 @@ class Leading:
             answer = Answer(turn=parent.turn, attempt="", messages=said, is_team=True)
         else:
             answer = end.error.model_copy(update={"turn": parent.turn})
-        await tell_all_of(self._manager, answer, parent.manager)
+        message_id = answer_id(parent.turn, run.run_id)
+        await tell_all_of(self._manager, answer, parent.manager, message_id=message_id)
 
     async def _begin_queued(self) -> None:
         while self._state.run is None and self._state.queued:

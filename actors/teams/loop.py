@@ -223,8 +223,9 @@ class TurnLoop:
             stopped = await self._stopped(choice.stop)
             return Next(choice.said, choice.resets, stop=stopped.stop)
         asks = [self._ask(name) for name in self._checked(choice)]
-        shown = [SelectSpeakerEvent(content=[ask.member for ask in asks], source=self.plan.name)]
-        said = (*choice.said, *(shown if self.plan.emit_team_events else ()))
+        said = [*choice.said]
+        if self.plan.emit_team_events:
+            said.append(SelectSpeakerEvent(content=[ask.member for ask in asks], source=self.plan.name))
         return Next(said, choice.resets, asks)
 
     def _checked(self, choice: Choice) -> Sequence[str]:

@@ -22,6 +22,7 @@ from .led import LedTeam
 from .loop import TurnLoop
 from .manager_state import CurrentRun, ManagerState, Parent
 from .orders import (
+    BECOME,
     Accepted,
     Answer,
     BeginRun,
@@ -35,7 +36,7 @@ from .orders import (
     Told,
     TurnFailed,
 )
-from .run_errors import failure_by
+from .run_errors import failure_by, turn_answered, unborn_text
 from .saved import BUSY, SavedManager
 from .steps import reached
 
@@ -88,6 +89,7 @@ class TeamManager(SavedManager):
     async def _start(self, message: StartRun) -> Accepted:
         await reached("run asked for")
         await self._miss_members()
+        await self.find_born()
         run_id, run = message.run_id, self.state.run
         if run_id in self.state.recent:
             return Accepted(run_id=run_id, state="working")
@@ -211,6 +213,7 @@ class TeamManager(SavedManager):
     async def on_speak(self, message: Speak, ctx: MessageContext) -> None:
         """It is this team's turn in a larger one."""
         await reached("run asked for")
+        await self.find_born()
         inside = (*message.inside, message.turn)
         parent = Parent(manager=str(ctx.sender), turn=message.turn, inside=inside)
         leading = await self._leading()
@@ -231,8 +234,10 @@ class TeamManager(SavedManager):
             await leading.abort(self.state.run, True)
             await self.keep(leading)
         for member in self._team.plan.members:
-            await self.tell(Forget(), self._address(member.name))
+            await self.tell(Forget(turn=self.state.last_turn), self._address(member.name))
+        lost = max(message.turn, self.state.asked)
         await self._forget()
+        self.state.lost = lost
 
     @event
     async def on_told(self, message: Told, ctx: MessageContext) -> None:
@@ -272,12 +277,25 @@ class TeamManager(SavedManager):
             return
         member = self._member(recipient)
         if not member:
-            await self.tell(failure_by(message, self._team.plan.name, self.state.asked), recipient)
+            turn = turn_answered(message, self.state.asked)
+            await self.tell(failure_by(message, self._team.plan.name, turn), recipient)
+            return
+        if message.type == BECOME:
+            await self._not_born(member, message)
             return
         speaking = self.state.speaking.get(member)
         # guard: a turn fails with its own dead letter only
         if speaking is not None and message.message_id == self._asked_by(speaking.turn):
             await self._turn_failed(member, failure_by(message, member, speaking.turn))
+
+    async def _not_born(self, member: str, message: Buried) -> None:
+        """A member could not take over its part in a fork: nothing is said in it as long as that is so."""
+        self.state.unborn = {**self.state.unborn, member: message.error or message.reason}
+        if self.state.run is not None:
+            text, where = unborn_text(self.state.unborn), self._team.plan.name
+            leading = await self._leading()
+            await leading.fail(TurnFailed(turn=0, error_type="TeamForkError", text=text, where=where))
+            await self.keep(leading)
 
     def _asked_by(self, turn: int) -> str:
         return "" if self.state.run is None else asking_id(self.id, self.state.run.run_id, turn)
@@ -294,8 +312,8 @@ class TeamManager(SavedManager):
     async def _leading(self) -> Leading:
         if self._control is None:  # made once: it draws a random name
             self._control = self._bus.control
-        patience = self._bus.settings.choice_timeout
-        return Leading(self, self._control, self.state, await self.turn_loop(), self._teams, patience)
+        settings = self._bus.settings
+        return Leading(self, self._control, self.state, await self.turn_loop(), self._teams, settings)
 
     @property
     def _bus(self) -> RedisAgentRuntime:
@@ -351,7 +369,8 @@ class TeamManager(SavedManager):
     def forget_turns(self) -> None:
         """What comes late of turns before belongs to another conversation, as it were."""
         self.state.called_off.clear()
-        self.state.asked = 0
+        self.state.asked = self.state.lost = 0
+        self.state.unborn = {}
 
     def _accepted(self, run_id: str, done: bool) -> Accepted:
         run, queued = self.state.run, len(self.state.queued)

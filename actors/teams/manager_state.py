@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import not_
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -100,7 +101,10 @@ class ManagerState(ConversationState):
         called_off: Turns that were under way when their run was cancelled or failed, by the member's name. Whether the
             member took them only it knows.
         asked: Number of the turn of a larger team that this one took last.
+        unborn: Members of a fork that could not take over their parts, and the error of each.
+        is_fork: Whether it has taken over the part that a member had in another conversation.
         marks: Where the logs were after each of the last turns.
+        lost: What was up to this turn of a larger team is in no mark any more; 0: before the first mark there was nothing.
         recent: Ids of the last runs: a task that is sent again is not carried out again.
     """
 
@@ -109,4 +113,7 @@ class ManagerState(ConversationState):
     called_off: dict[str, list[Speaking]] = Field(default_factory=dict)
     asked: int = 0
     recent: list[str] = Field(default_factory=list)
+    unborn: dict[str, str] = Field(default_factory=dict, exclude_if=not_)
+    is_fork: bool = Field(default=False, exclude_if=not_)
     marks: Log[TurnMark] = Log()
+    lost: int = Field(default=0, exclude_if=not_)

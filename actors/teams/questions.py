@@ -11,7 +11,7 @@ from callboard.messages.events import InputAnsweredEvent, InputRequestedEvent
 from callboard.questions import CheckedQuestion
 from callboard.runtime.runtime import RedisAgentRuntime
 
-from .addresses import conversation_of
+from .addresses import ASKS, conversation_of
 from .orders import Shown
 
 MOST_DETAILS: Final = 100_000  # characters of what readers see with a question
@@ -89,9 +89,9 @@ async def open_questions(runtime: RedisAgentRuntime, team: str, conversation: st
     """
     return [
         question
-        for question in await runtime.inputs.list()
-        if conversation_of(question.agent) == conversation
-        and (question.agent.type == team or question.agent.type.startswith(f"{team}."))
+        for key in (conversation, conversation + ASKS)
+        for question in await runtime.inputs.list(key=key)
+        if question.agent.type == team or question.agent.type.startswith(f"{team}.")
     ]
 
 

@@ -81,6 +81,7 @@ class SavedManager(ConsultedManager):
         for name, saved in states.items():
             await self.ask_member(Load(state=saved), name, "load its state")
         self.forget_turns()
-        await mark_turn(self.state, loop, None)
+        bus = cast("RedisAgentRuntime", self.runtime)
+        await mark_turn(self.state, loop, None, bus.settings.fork_turns)
         await self.keep()
         return Accepted()

@@ -6,15 +6,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
-
-from pydantic import ValidationError
+from typing import Any, Self
 
 from callboard.runtime.taping import Take
 
+from .cassette_lines import VERSION, read_lines
 from .errors import CassetteError
-
-VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +56,7 @@ class Cassette:
             "task": self.task,
             "stop_reason": self.stop_reason,
             "takes": len(self.takes),
+            "said": len(self.transcript),
         }
         said = [{"source": one.source, "text": one.text} for one in self.transcript]
         lines = [head, *(take.model_dump(mode="json") for take in self.takes), *said]
@@ -69,20 +67,12 @@ class Cassette:
         """What `dump` made.
 
         Raises:
-            CassetteError: it is no cassette (a ValueError).
+            CassetteError: it is no cassette, and in which line (a ValueError).
         """
-        try:
-            head, *lines = [json.loads(line) for line in text.splitlines() if line.strip()]
-            if head["cassette"] != VERSION:
-                raise CassetteError(f"it is of version {head['cassette']}, and {VERSION} is known here")
-            count = int(head["takes"])
-            takes = [Take.model_validate(line) for line in lines[:count]]
-            said = [Said(**line) for line in lines[count:]]
-            return cls(head["team"], head["task"], takes, said, head["stop_reason"])
-        except (ValidationError, ValueError, KeyError, TypeError) as error:
-            if isinstance(error, CassetteError):
-                raise
-            raise CassetteError(f"{type(error).__name__}: {str(error)[:200]}") from error
+        head, takes, said = read_lines(text)
+        return cls(
+            head.team, head.task, takes, [Said(one.source, one.text) for one in said], head.stop_reason
+        )
 
     def save(self, path: str | Path) -> None:
         """Write it to a file."""
@@ -93,9 +83,13 @@ class Cassette:
         """Read it from a file.
 
         Raises:
-            CassetteError: the file is no cassette (a ValueError).
+            CassetteError: the file is no cassette, and in which line (a ValueError).
+            OSError: it can't be read.
         """
-        return cls.parse(Path(path).read_text(encoding="utf-8"))
+        try:
+            return cls.parse(Path(path).read_text(encoding="utf-8-sig"))
+        except UnicodeDecodeError as error:
+            raise CassetteError(f"byte {error.start} is no UTF-8") from error
 
 
 def said_in(messages: Sequence[Any]) -> list[Said]:

@@ -134,11 +134,12 @@ def _in_rooms(texts: Sequence[str], rest: str = "") -> str:
     Lua allows 200 locals at once. What only its own file uses is a local of the block; what a later one uses is made
     known before it.
     """
-    rooms = []
-    for at, text in enumerate(texts):
-        later = set(_WORD.findall("\n".join((*texts[at + 1 :], rest))))
+    later = set(_WORD.findall(rest))
+    rooms = [rest]
+    for text in reversed(texts):  # every process does this when it starts: each word is looked at once
         rooms.append(_in_room(text, later))
-    return "\n".join((*rooms, rest))
+        later.update(_WORD.findall(text))
+    return "\n".join(reversed(rooms))
 
 
 def _in_room(text: str, later: set[str]) -> str:

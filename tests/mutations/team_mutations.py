@@ -65,6 +65,20 @@ TEAM_MUTATIONS: Final = (
         (f"contract/test_team_forks.py::test_the_same_order_again_changes_nothing{ON}",),
     ),
     Mutation(
+        "a member that has forgotten is forked as if it had never known",
+        "a member that does not know any more what it remembered is not taken for a new one",
+        when("False"),
+        (
+            f"contract/test_team_forks.py::test_a_member_that_was_told_to_forget_is_forked_from_then_on_only{ON}",
+        ),
+    ),
+    Mutation(
+        "a fork goes on without what a member remembered",
+        "a fork that is not whole does not go on",
+        when("False"),
+        (f"contract/test_team_forks.py::test_a_fork_whose_member_could_not_take_over_its_part_says_so{ON}",),
+    ),
+    Mutation(
         "a run has no limits",
         "a run's limits are there before its first request",
         removed,

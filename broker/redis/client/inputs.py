@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from callboard.broker.envelope import Fence
 from callboard.broker.errors import FencedError
@@ -14,6 +14,8 @@ from callboard.broker.runs import RunWrite
 from .commits import write_values
 from .connection import Link
 from .nested import NO_FENCE
+
+LISTED: Final = "questions listed"  # in `config`, see ask.lua
 
 
 class Refusal(NamedTuple):
@@ -35,6 +37,7 @@ class InputStore:
 
     def __init__(self, link: Link) -> None:
         self._link = link
+        self._listed = False
 
     async def ask(
         self,
@@ -89,10 +92,26 @@ class InputStore:
         flat = await self._link.command("HGETALL", self._link.keys.of(f"input:{input_id}"))
         return _fields(flat)
 
-    async def open_ids(self) -> list[str]:
-        """The ids of the questions that are open, the oldest first."""
-        found = await self._link.command("ZRANGE", self._link.keys.of("inputs"), 0, -1)
+    async def open_ids(self, run: str | None = None, key: str | None = None) -> list[str]:
+        """The ids of the questions that are open, the oldest first; more than asked for, where older versions asked.
+
+        Args:
+            run: those of this run, or part of one.
+            key: those of agents with this key; what is said first counts.
+        """
+        name = "inputs" if key is None else f"inputs:{key}"
+        name = name if run is None else f"asking:{run}"
+        if name != "inputs" and not await self._are_listed():
+            name = "inputs"
+        found = await self._link.command("ZRANGE", self._link.keys.of(name), 0, -1)
         return [one.decode() for one in found]
+
+    async def _are_listed(self) -> bool:
+        """Whether every open question is in the lists of its runs and its key; once true, it stays true."""
+        if not self._listed:
+            known = await self._link.command("HGET", self._link.keys.of("config"), LISTED)
+            self._listed = known is not None
+        return self._listed
 
 
 def _fields(flat: list[bytes]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from callboard.broker.consumer.interfaces import Ending, Incarnation, Pull, Rung, Turn
-from callboard.broker.delivery import Delivery, read_delivery
+from callboard.broker.delivery import Delivery, read_deliveries
 from callboard.broker.encoding.limits import Limits
 from callboard.broker.errors import (
     CommandError,
@@ -30,8 +30,6 @@ from .endpoint import Argument
 from .identity import own_name
 
 logger = logging.getLogger("callboard.broker")
-
-WIDTH = 11  # values of one delivery in an answer
 
 
 class WorkerLane:
@@ -149,7 +147,7 @@ class WorkerLane:
 
     def _read(self, answer: Any, asked: float | None) -> Turn:
         _, now, due, flags, flat, states, _ = answer
-        deliveries = _deliveries(flat, self._limits, self.worker)
+        deliveries = read_deliveries(flat, self._limits, self.worker)
         for i in range(0, len(states), 4):
             delivery = deliveries[states[i]]
             delivery.state_version = int(states[i + 1])
@@ -183,7 +181,7 @@ class WorkerLane:
         answer = await self._link.run("resync", (worker, self._calls, acknowledged))
         self._check(answer)
         self._acknowledge(self._calls)
-        held = _deliveries(answer[1], self._limits, self.worker)
+        held = read_deliveries(answer[1], self._limits, self.worker)
         for delivery in held:
             delivery.state_unknown = True
         return held
@@ -303,10 +301,6 @@ def is_sendable(done: Done) -> bool:
     except EncodeError:
         return False
     return True
-
-
-def _deliveries(flat: list[Any], limits: Limits, worker: str) -> list[Delivery]:
-    return [read_delivery(flat[i : i + WIDTH], limits, worker) for i in range(0, len(flat), WIDTH)]
 
 
 def _add_commits(arguments: list[Argument], done: Sequence[Done]) -> None:

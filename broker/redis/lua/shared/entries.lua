@@ -71,4 +71,9 @@ end
 -- broker/delivery.py says the same.
 local function name_of(suffix, entry_id) return suffix .. ':' .. entry_id end
 
-local function split_ref(ref) return string.match(ref, '^(%S+) (%S+)$') end
+-- What a person wrote where a reference should be names an entry that is gone.
+local function split_ref(ref)
+  local suffix, id = string.match(ref or '', '^(%S+) (%d+%-%d+)$')
+  -- guard: what is no reference stops no worker
+  return suffix or '', id or '0-0'
+end

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from callboard.cli.main import app
+from callboard.cli.main import command_line
 
 ROOT = Path(__file__).parents[4]
 SOURCES = [path for room in ("actors", "broker", "memory") for path in sorted((ROOT / room).rglob("*.py"))]
@@ -24,7 +24,7 @@ EVERYWHERE = {"--debug", "--help", "-h", "--version"}
 def commands() -> dict[str, set[str]]:
     """The options of each command."""
     found: dict[str, set[str]] = {}
-    root: Any = typer.main.get_command(app)
+    root: Any = typer.main.get_command(command_line())
     for name, one in root.commands.items():
         for full, each in [
             (name, one),

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from callboard.cli import commands
-from callboard.cli.main import app
+from callboard.cli.main import command_line
 from callboard.cli.options import help_of
 
 GROUPS = ("runs", "schedules", "dead", "memory", "server")
@@ -34,7 +34,7 @@ COMMANDS = [
 
 
 def help_text(*words: str) -> str:
-    done = CliRunner().invoke(app, [*words, "--help"], prog_name="callboard")
+    done = CliRunner().invoke(command_line(), [*words, "--help"], prog_name="callboard")
     assert done.exit_code == 0, done.output
     return done.output
 
