@@ -203,7 +203,6 @@ class Leading:
                 await self._ask(run, names)
 
     def _hold(self, run: CurrentRun, names: Sequence[str]) -> None:
-        """They speak later."""
         run.held = [*run.held, *names]
         if run.is_stepping and names:
             self.stage.held(run, self._state.last_turn)
