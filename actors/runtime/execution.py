@@ -127,7 +127,10 @@ class Execution:
         """The message whose record of effects and of what left at once the commit has to clear away, if any."""
         recorder = self.context.recorder
         has_recorded = self.has_sent or (isinstance(recorder, Recorder) and recorder.used)
-        return self.envelope.id if has_recorded else None
+        # An earlier attempt may have done what this one had no reason to do: recorded, sent, or asked.
+        was_tried = self.receipt is not None and self.receipt.tries != b""
+        # guard: what an earlier attempt recorded and asked goes with the commit
+        return self.envelope.id if has_recorded or was_tried else None
 
     def suspension(self) -> Suspend | None:
         """How it ends, now that the handler has ended, when that waits for an answer; None: it does not."""
