@@ -85,6 +85,7 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "xread": ("STREAMS", KEY, "0"),
     "xreadgroup": ("GROUP", "g", "c", "STREAMS", KEY, ">"),
     "xrevrange": (KEY, "+", "-"),
+    "xsetid": (KEY, "0-1"),
     "xtrim": (KEY, "MAXLEN", "1"),
     "zadd": (KEY, "1", "m"),
     "zcard": (KEY,),
