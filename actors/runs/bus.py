@@ -9,7 +9,6 @@ from typing import Any, Final
 from callboard.agents.task import Said, TaskResult
 from callboard.broker import AgentId
 from callboard.models.run_usage import RunUsage
-from callboard.runtime.run_paths import names_in
 from callboard.runtime.run_reading import RunEntry
 from callboard.teams.client import TeamClient
 from callboard.teams.errors import TeamNotRunError
@@ -124,8 +123,7 @@ class BusRun(RunSource):
         return "failed" if self._end is None else self._end.state
 
     async def _is_asking(self) -> bool:
-        stream = stream_of(self._address, self._id)
-        return any(stream in names_in(asked.run_id or "") for asked in await self.team.questions())
+        return bool(await self.team.runtime.inputs.list(run=stream_of(self._address, self._id)))
 
     async def wait(self) -> None:
         """Until it has ended, however."""

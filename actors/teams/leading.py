@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -17,8 +16,9 @@ from callboard.runtime.control import Control
 from callboard.runtime.runs import in_run_path
 from callboard.runtime.taping import taping
 
-from .addresses import member_address
+from .addresses import asking_id, member_address
 from .budget import Overspent
+from .consulting import Consulting, UnansweredError
 from .errors import ChoiceTimeoutError
 from .limiting import Limiting
 from .loop import Next, Spoken, TurnLoop
@@ -48,6 +48,9 @@ class Leading:
         loop: The turn loop.
         teams: Names of the members that are teams.
         settings: How long strategy and condition may take, and how far back a fork reaches.
+
+    Attributes:
+        is_undone: Whether the strategy has to be as it was before it chose: its loop is not to be used any more.
     """
 
     def __init__(
@@ -66,6 +69,8 @@ class Leading:
         self._teams = teams
         self._settings = settings
         self._limiting = Limiting(manager, control)
+        self._consulting = Consulting(manager, control, loop.plan.name)
+        self.is_undone = False
         self.stage = Stage(manager.runtime, manager.id, loop.plan.name)
 
     # A run begins, goes on, ends
@@ -109,9 +114,18 @@ class Leading:
         await self._go_on(run, self._loop.hear(spoken))
         await reached("turn ends")
 
+    async def choose(self) -> None:
+        """The strategy chooses anew, which had asked a person."""
+        run = self._state.run
+        if run is not None:
+            self._loop.show = lambda event: self.stage.show(run, event)
+            await self._go_on(run, self._loop.choose())
+            await reached("turn ends")
+
     async def _mark(self, run: CurrentRun, speakers: Sequence[str]) -> None:
         """Where the conversation is after a turn, before the strategy has chosen the next one."""
         await mark_turn(self._state, self._loop, run, self._settings.fork_turns, speakers)
+        self._state.selection = dict(self._state.marks[-1].selection)
 
     def _hear_late(self, spoken: Spoken) -> None:
         """Who had begun to speak before the run was cancelled has heard what it was told, and is not told again."""
@@ -137,11 +151,19 @@ class Leading:
             await self.exceed(self._limiting.time_up(run))
 
     async def _go_on(self, run: CurrentRun, step: Coroutine[Any, Any, Next | None]) -> None:
+        self._loop.choosing = partial(self._consulting.answers, run)
+        context, tape = self._state.context.savepoint(), tape_for(run.record)
         try:
-            tape = tape_for(run.record)
             with in_run_path(run.path), taping(tape):
                 following = await self._in_time(step)
             await write_takes(self._manager.runtime, run.stream, tape)
+        except UnansweredError as unanswered:
+            self._state.context.go_back(context)
+            # guard: a strategy that asks is as it was before it chose
+            self.is_undone = True
+            await write_takes(self._manager.runtime, run.stream, tape)
+            await self._consulting.ask(run, unanswered)
+            return
         except Exception as error:
             # guard: an outage is waited for, and any other error ends the run
             if is_outage(error):
@@ -149,6 +171,7 @@ class Leading:
             await self.fail(failure_of(error, self._loop.plan.name))
             return
         if following is not None:
+            run.answers = {}
             await self._follow(run, following)
 
     async def _in_time(self, step: Coroutine[Any, Any, T]) -> T:
@@ -354,6 +377,11 @@ class Leading:
                 await self._manager.tell(Told(what="abort"), self._address(name))
             else:
                 await self._control.cancel(asking_id(self._manager.id, run.run_id, speaking.turn))
+        if run.asking and self._loop.termination is not None:
+            await (
+                self._loop.termination.reset()
+            )  # the turn loop does so where somebody has spoken, or is to speak
+        await self._consulting.withdraw(run)
         await self._let_go_on(run)
 
     async def _let_go_on(self, run: CurrentRun) -> None:
@@ -373,10 +401,3 @@ class Leading:
 
     def _address(self, member: str) -> AgentId:
         return member_address(self._manager.id, member)
-
-
-def asking_id(manager: AgentId, run_id: str, turn: int) -> str:
-    """Id of the message that asks for a turn: by it the turn is cancelled, wherever it is, and known when it is buried."""
-    # A hash: ids of conversations and runs may be long.
-    named = f"{manager}\0{run_id}\0{turn}".encode("utf-8", "surrogatepass")
-    return hashlib.sha256(named).hexdigest()[:32]

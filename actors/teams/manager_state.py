@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from callboard.log import Log
 
 from .budget import RunBudget
+from .consults import Consulted
 from .marks import TurnMark
 from .orders import RunState, StartRun
 from .state import ConversationState, Speaking, is_nothing
@@ -50,6 +51,9 @@ class CurrentRun(BaseModel):
         record: Whether answers of models and tools are noted.
         is_stepping: Whether it waits before each turn until it is told to go on.
         is_wanted: Whether it was told so while it was paused.
+        consulted: How often its strategy has asked people.
+        asking: Id of what it asks now; "": nothing.
+        answers: What it was answered while it chooses, by the names of its questions.
         timer: Id of the message that comes when its time is over; "": there is none.
     """
 
@@ -67,6 +71,9 @@ class CurrentRun(BaseModel):
     record: bool = False
     is_stepping: bool = False
     is_wanted: bool = False
+    consulted: int = 0
+    asking: str = ""
+    answers: dict[str, Consulted] = Field(default_factory=dict)
     timer: str = ""
 
     @model_validator(mode="after")

@@ -30,7 +30,7 @@ from .drafts import Drafts
 from .errors import RunBudgetExceededError, TeamMemberError, TeamNotRunError
 from .local import Participant, reset_participant, speak
 from .marks import MOST_KEPT, MOST_SAVED, Kept, MemberMark
-from .orders import Accepted, Answer, Become, Forget, Load, ResetConversation, Speak, Told
+from .orders import Accepted, Answer, Become, Forget, Load, ResetConversation, Save, Saved, Speak, Told
 from .questions import ShownQuestions
 from .run_errors import answer_id, failure_by, failure_of, turn_answered
 from .sizes import tell_all_of
@@ -139,6 +139,11 @@ class MemberActor(RoutedAgent[MemberMemory]):
         """The same; who asks hears whether it could."""
         await self._forget(ctx.cancellation_token, 0)
         return Accepted()
+
+    @rpc
+    async def on_save(self, message: Save, ctx: MessageContext) -> Saved:
+        """What its agent's `save_state` returns, for a manager of an older version, which can't read it by itself."""
+        return Saved(state=dict(await (await self._current()).save_state()))
 
     @rpc
     async def on_load(self, message: Load, ctx: MessageContext) -> Accepted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -177,7 +177,7 @@ class Buffered(AssistantAgent):
         self._mine = messages
         super().keep_context_in(messages)
 
-    async def on_messages_stream(self, messages: Any, cancellation_token: Any) -> Any:
+    async def on_messages_stream(self, messages: Any, cancellation_token: Any) -> AsyncGenerator[Any, None]:
         self._mine.trim(keep=1)
         async for item in super().on_messages_stream(messages, cancellation_token):
             yield item

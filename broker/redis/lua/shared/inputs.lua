@@ -2,6 +2,8 @@
 --
 -- input:<id>             hash  a question and what came of it: status (open, answered, expired, withdrawn), see broker/inputs.py
 -- inputs                 zset  questions that are open -> when they were asked, server ms
+-- inputs:<key>           zset  the same of agents that have this key, as all of a conversation have
+-- asking:<run>           zset  the same of a run, or of a part of one (see actors/runtime/run_paths.py)
 -- suspended:<type>       hash  agent key -> id of the message whose handler waits. The agent is busy with no worker then and in no
 --                              list; its message is the first that is parked behind it
 -- once:<type>:<message>  hash  `?<name>` -> id of a question of the message's handler
@@ -26,10 +28,28 @@ local function go_on(agent_type, key)
   return true
 end
 
+-- Calls a command for each list in which a question stands while it is open; more arguments stand before its id.
+local function in_lists(command, id, ...)
+  local arguments = { ... }
+  arguments[#arguments + 1] = id
+  local of = call('HMGET', P .. 'input:' .. id, 'key', 'run')
+  call(command, P .. 'inputs', unpack(arguments))
+  if not of[1] then return end
+  call(command, P .. 'inputs:' .. of[1], unpack(arguments))
+  for path in string.gmatch(of[2] or '', '[^\31]+') do
+    local name = ''
+    for part in string.gmatch(path, '[^\30]+') do
+      name = name .. part
+      call(command, P .. 'asking:' .. name, unpack(arguments))
+    end
+  end
+end
+
 -- What came of a question; nothing comes of it any more.
 local function end_input(id, status, ...)
   call('HSET', P .. 'input:' .. id, 'status', status, 'at', now_as_text(), ...)
-  call('ZREM', P .. 'inputs', id)
+  -- guard: a question that has ended is in no list
+  in_lists('ZREM', id)
 end
 
 -- The status of a question; one whose time is over has expired by this.
