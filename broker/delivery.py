@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 from .encoding.limits import DEFAULT, Limits
 from .envelope import Envelope, Fence, decode
 from .errors import DecodeError
 from .outages import waited_in
-
-RECEIPT: Final = 4  # values of a delivery before those of its entry: agent type, stream, entry id, tries
-NAME, KEY, AT = 0, 2, 4  # places among the values of an entry
 
 
 class Holder(Protocol):
@@ -137,23 +134,29 @@ class Delivery(Receipt):
 def read_delivery(values: Sequence[bytes], limits: Limits = DEFAULT, worker: str = "") -> Delivery:
     """A delivery from what the server gives. Never fails: junk becomes a delivery that is `broken`.
 
-    An entry that was added by hand may lack id and time: they are made of its stream and the entry's own id.
+    An entry that was added by hand may lack an id: it is made of its stream and the entry's own id. Most entries have no
+    time, since their own id says it.
 
     Args:
         values: agent type, stream, entry id, tries, and the seven values of the entry, see envelope.py.
         limits: what a head may be.
         worker: name of the worker that it is given to.
     """
-    raw_type, stream, entry, tries = values[:RECEIPT]
-    fields = values[RECEIPT:]
-    if not fields[NAME] or not fields[AT]:
-        fields = _completed(stream, entry, fields)
+    raw_type, stream, entry, tries, name, kind, raw_key, sender, at, head, body = values
+    fields = (
+        name or name_of(stream, entry),
+        kind,
+        raw_key,
+        sender,
+        at or entry.partition(b"-")[0],
+        head,
+        body,
+    )
     try:
         envelope = decode(fields, limits)
-        return Delivery(raw_type, stream, entry, tries, fields[KEY], envelope, None, worker)
+        return Delivery(raw_type, stream, entry, tries, raw_key, envelope, None, worker)
     except DecodeError as error:
-        salvaged = _salvaged(fields, limits)
-        return Delivery(raw_type, stream, entry, tries, fields[KEY], salvaged, error, worker)
+        return Delivery(raw_type, stream, entry, tries, raw_key, _salvaged(fields, limits), error, worker)
 
 
 def name_of(stream: bytes, entry: bytes) -> bytes:
@@ -162,12 +165,6 @@ def name_of(stream: bytes, entry: bytes) -> bytes:
     The entry's own id alone may stand in another stream as well, and two messages would share what is recorded for one.
     """
     return stream + b":" + entry
-
-
-def _completed(stream: bytes, entry: bytes, fields: Sequence[bytes]) -> Sequence[bytes]:
-    name, message_type, raw_key, sender, at, head, body = fields
-    at = at or entry.split(b"-", 1)[0]
-    return name or name_of(stream, entry), message_type, raw_key, sender, at, head, body
 
 
 def _salvaged(fields: Sequence[bytes], limits: Limits) -> Envelope:
