@@ -16,7 +16,7 @@ from .context import ContextScope, MessageContext
 from .errors import NobodyAnswersError
 from .foundation.threads import in_thread
 from .memory.cancelling import cancellable
-from .questions import UNSET
+from .questions import UNSET, CheckedQuestion
 
 NO_DEFAULT: Final = UNSET
 """In place of a default: a question that expires without an answer is an error."""
@@ -45,6 +45,24 @@ class Question:
     timeout: float | None = None
     default: Any = NO_DEFAULT
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def checked(question: Question) -> CheckedQuestion[Any]:
+    """A question as it is asked.
+
+    Raises:
+        QuestionError: It can't be asked like that (a ValueError).
+    """
+    return CheckedQuestion.of(
+        question.text,
+        name=question.name,
+        choices=question.choices,
+        answer_type=question.answer_type,
+        to=question.to,
+        timeout=question.timeout,
+        default=question.default,
+        details=question.details,
+    )
 
 
 OnInput: TypeAlias = Callable[[Question], Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Any, Unpack, overload
 
 from callboard.broker.ids import AgentId, TopicId
@@ -78,7 +79,7 @@ class Messaging:
             **options,
         )
 
-    async def publish_message(
+    def publish_message(
         self,
         message: Any,
         topic_id: TopicId | str,
@@ -86,7 +87,7 @@ class Messaging:
         cancellation_token: CancellationToken | None = None,
         message_id: str | None = None,
         **options: Unpack[PublishOptions],
-    ) -> None:
+    ) -> Coroutine[Any, Any, None]:
         """Publish a message to a topic; see `AgentRuntime.publish_message`.
 
         An agent does not hear what it publishes itself, as in AutoGen: `remind` is for that.
@@ -98,8 +99,11 @@ class Messaging:
             cancellation_token: Cancels the call as long as the message has not left.
             message_id: An id of your own; None: one that is the same in every attempt.
             **options: See PublishOptions.
+
+        Returns:
+            To be awaited. It is that of the runtime: one of its own would cost as much again.
         """
-        await self.runtime.publish_message(
+        return self.runtime.publish_message(
             message,
             topic_id,
             sender=self.id,

@@ -71,8 +71,9 @@ class Scheduling:
             conversation: With a team: the conversation to go on with. None: each run has a new one, named like it.
             name: Letters, digits, ``_``, ``-`` and ``.``. None: that of the topic or team.
             tz: Time zone of a cron text.
-            missed: What becomes of due times that no process saw to for more than a minute, because none was there or
-                the schedule was paused: "skip": nothing; "one": the last one is sent; "all": each, the last 1,000 at most.
+            missed: What becomes of due times that no process saw to until the next one was due (a second at least, a
+                minute at most), because none was there or the schedule was paused: "skip": nothing; "one": the last one
+                is sent; "all": each, the last 1,000 at most.
 
         Returns:
             The schedule.

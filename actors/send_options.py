@@ -65,11 +65,14 @@ class TellOptions(ReminderOptions, total=False):
             `callboard.broker.buried`, which an `@event` of its handles. One that expires is a dead letter then as well.
         cancellable: `runtime.control.cancel(message_id)` may cancel it, before its handler begins or while it runs; it
             needs a `message_id`.
+        unique: The sender gives this `message_id` to no other message, so nothing has to be remembered of it to drop a
+            second one.
     """
 
     now: bool
     if_buried: bool
     cancellable: bool
+    unique: bool
 
 
 class RequestOptions(TypedDict, total=False):
@@ -90,8 +93,8 @@ class SendOptions(NamedTuple):
 
     Attributes:
         message_id: idempotency id; None: the runtime chooses the message's id.
-        delay, at, expires_in, now, claim_check, timeout, strict, if_buried, cancellable: see PublishOptions, TellOptions and
-            RequestOptions; `delay` is also the `after` of ReminderOptions and TellOptions.
+        delay, at, expires_in, now, claim_check, timeout, strict, if_buried, cancellable, unique: see PublishOptions,
+            TellOptions and RequestOptions; `delay` is also the `after` of ReminderOptions and TellOptions.
     """
 
     message_id: str | None = None
@@ -104,6 +107,7 @@ class SendOptions(NamedTuple):
     strict: bool | None = None
     if_buried: bool = False
     cancellable: bool = False
+    unique: bool = False
 
     @classmethod
     def of_event(cls, message_id: str | None, given: PublishOptions) -> SendOptions:
@@ -152,6 +156,7 @@ class SendOptions(NamedTuple):
             claim_check=given.get("claim_check"),
             if_buried=given.get("if_buried", False),
             cancellable=given.get("cancellable", False),
+            unique=given.get("unique", False),
         )
 
     @classmethod

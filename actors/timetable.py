@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from .errors import SettingValueError
 
 SHORTEST: Final = timedelta(milliseconds=50)  # between two due times
+LONGEST: Final = timedelta(days=3660)
 LONGEST_SHIFT: Final = timedelta(hours=3)  # by which clocks are changed at most; zones that skip a day aside
 FIELDS: Final = 5
 # What croniter makes a number of by chance, another one each time it is asked: no two processes would agree.
@@ -119,8 +120,9 @@ def timetable(when: str | timedelta, zone: str = "UTC") -> Timetable:
         SettingValueError: It can't be read, or is never due; or there is no such time zone (a ValueError).
     """
     if isinstance(when, timedelta):
-        if when < SHORTEST:
-            raise SettingValueError("when", repr(when), f"at least {SHORTEST.total_seconds()} s")
+        if not SHORTEST <= when <= LONGEST:
+            rule = f"at least {SHORTEST.total_seconds()} s, and at most {LONGEST.days} days"
+            raise SettingValueError("when", repr(when), rule)
         return Timetable("", "UTC", round(when / timedelta(milliseconds=1)))
     try:
         ZoneInfo(zone)

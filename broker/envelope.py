@@ -239,6 +239,7 @@ CAUSE_AT: Final = Envelope._fields.index("cause") - FIRST_OF_HEAD
 BEFORE_CAUSE, BEHIND_CAUSE = DEFAULTS[:CAUSE_AT], DEFAULTS[CAUSE_AT + 1 :]
 CAUSE_HEAD: Final = packb({"c": ""})[:-1]
 TEXT, MOST_TEXT = 0xA0, 31
+CAUSE_HEADS: Final = tuple(CAUSE_HEAD + bytes([TEXT + length]) for length in range(MOST_TEXT + 1))
 
 # One packer for all heads takes half of packb's time, which makes one for every call. It keeps its buffer, so it is not
 # for bodies; and it calls nothing of ours, so that no second call can begin before one has ended.
@@ -252,11 +253,7 @@ def encode(envelope: Envelope) -> Values:
     special = envelope[FIRST_OF_HEAD:]
     if special == DEFAULTS:
         head = b""
-    elif (
-        (cause := envelope.cause)
-        and special[CAUSE_AT + 1 :] == BEHIND_CAUSE
-        and special[:CAUSE_AT] == BEFORE_CAUSE
-    ):
+    elif (cause := envelope.cause) and special == (*BEFORE_CAUSE, cause, *BEHIND_CAUSE):
         head = _cause_head(cause) or head_of(envelope)
     else:
         head = REPLY_HEAD if special == REPLY else head_of(envelope)
@@ -267,7 +264,7 @@ def _cause_head(cause: str) -> bytes | None:
     """The head that names only a cause; None when it has to be packed."""
     if len(cause) > MOST_TEXT or not cause.isascii():
         return None
-    return b"%b%c%b" % (CAUSE_HEAD, TEXT + len(cause), cause.encode())
+    return CAUSE_HEADS[len(cause)] + cause.encode()
 
 
 def head_of(envelope: Envelope) -> bytes:  # noqa: C901 - one `if` per field

@@ -143,6 +143,10 @@ class BrokerSettings:
         description="How long a team on the bus may take to choose who speaks next, and to see whether its run ends; then "
         "the run fails.",
     )
+    fork_turns: Annotated[Count, Unit("turns")] = Field(
+        default=10_000,
+        description="After how many of its last turns a conversation of a team can be forked. A turn takes some 150 bytes.",
+    )
     dedupe_window: Seconds = Field(default=86_400.0, description="How long an idempotency id is remembered.")
     drain_grace: SecondsOrZero = Field(
         default=30.0, description="What running handlers get when a worker stops."

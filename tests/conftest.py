@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from zlib import crc32
@@ -28,6 +29,17 @@ def pytest_sessionstart() -> None:
         compile_lua(library().text.partition("\n")[2])
     except ValueError as error:
         raise pytest.UsageError(f"the Lua library does not compile: {error}") from None
+
+
+def pytest_collection() -> None:
+    """A search for garbage looks at every test there is, and collecting leaves none."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What is collected stays: it is not looked at again."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,10 @@ from .conversable import ConversableAgent
 from .events import TerminationEvent
 from .group_chat import GroupChat
 from .leader import Leader
+from .membership import GroupRules, Membership
+from .message import ConversationMessage
 from .peer import Peer
+from .resumed import message_of, team_state
 from .run import GroupChatRun
 from .selection import ThreadSelection
 from .stream import IOStream
@@ -99,8 +102,8 @@ class GroupChatManager(Leader):
         """The same group chat as a team, for `App.team`, or for a runtime.
 
         Each conversation has its own messages, and members of its own; what the manager and its agents remember in this
-        process is no part of them. "clear history", introductions, `resume` and the admin are not for teams: they have
-        `save_state` and `load_state`, `reset`, and cancellation.
+        process is no part of them. Everybody is introduced once in a conversation. The admin is not for teams: they have
+        cancellation. To go on with an earlier chat there is `resumed`.
 
         Args:
             runtime: The bus.
@@ -108,8 +111,14 @@ class GroupChatManager(Leader):
             **options: See BaseGroupChat.
         """
         chat = self._groupchat
+        rules = GroupRules(
+            manager=self.name,
+            names=tuple(chat.agent_names),
+            introduction=chat.introductions_msg() if chat.send_introductions else "",
+            clears=chat.enable_clear_history,
+        )
         return GroupChatTeam(
-            chat.agents,
+            [agent.as_member(rules) if isinstance(agent, Membership) else agent for agent in chat.agents],
             name=self.name,
             description=self.description,
             new_selection=lambda: ThreadSelection(_for_conversation(chat), self),
@@ -168,6 +177,32 @@ class GroupChatManager(Leader):
             ResumeError: There are no messages, or somebody said one who is not in the group (a ValueError).
         """
         return await resuming.resume(self, messages, remove_termination_string, silent)
+
+    def resumed(
+        self,
+        messages: resuming.Resumable,
+        remove_termination_string: str | Callable[[str], str] | None = None,
+        silent: bool | None = False,
+    ) -> tuple[dict[str, Any], ConversationMessage]:
+        """The same for `team`: nothing of this manager changes.
+
+        It goes on with ``await team.load_state(state)`` and ``await team.run(task=last_message)``, in whatever process, or
+        with a `TeamClient`. What `save_state` returned brings context variables, rounds and cost along.
+
+        Args:
+            messages: As for `a_resume`.
+            remove_termination_string: As for `a_resume`.
+            silent: As for `a_resume`.
+
+        Returns:
+            The state of a team that has heard all but the last message, and that message.
+
+        Raises:
+            ResumeError: As for `a_resume` (a ValueError).
+        """
+        given, state = resuming.read(self, messages, remove_termination_string, silent)
+        rounds = 0 if state is None else resuming.rounds_before(state)
+        return team_state(self, given[:-1], state or {}, rounds), message_of(given[-1])
 
     async def save_state(self) -> Mapping[str, Any]:
         """The chat as plain data that fits into JSON; `resume` and `load_state` take it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from callboard.agents.base import BaseChatAgent
@@ -17,7 +18,10 @@ from callboard.messages.base import BaseChatMessage
 from callboard.messages.chat import StopMessage
 
 from .agent import Message
+from .cleared import as_metadata, forget, kept_after, read_order
+from .content import text_of
 from .histories import kept_message
+from .history_commands import ClearHistory, asks_to_clear
 from .message import ConversationMessage, as_message
 from .peer import Peer
 from .usage import ModelUsage
@@ -26,11 +30,30 @@ NO_REPLY: Final = "No reply generated"
 GROUP: Final = "group"
 
 
+@dataclass(frozen=True)
+class GroupRules:
+    """What a member has to know of its group, which may be in other processes.
+
+    Attributes:
+        manager: Name of its manager.
+        names: Of the members, in their order.
+        introduction: What everybody is told first; "": nothing.
+        clears: Whether "clear history" in an answer clears histories.
+    """
+
+    manager: str
+    names: Sequence[str]
+    introduction: str = ""
+    clears: bool = False
+
+
 class Membership(Peer):
     """The part of a `ConversableAgent` that makes it a chat agent: what it hears comes from one group."""
 
     _log: Conversation | None = None
     _group: GroupPeer | None = None
+    _rules_of_group: GroupRules | None = None
+    _is_introduced = False
 
     @property
     def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
@@ -48,19 +71,61 @@ class Membership(Peer):
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
     ) -> Response:
         """Answer what was said since its last answer. Where it has no answer, it says a StopMessage."""
+        self._hear_who_takes_part()
         for message in messages:
             if not isinstance(message, StopMessage):
                 self.take_note(message)
         reply = await self.a_generate_reply(sender=self.group)
         if reply is None:
             return Response(chat_message=StopMessage(content=NO_REPLY, source=self.name))
-        said = self._hear(reply, "assistant", self.name)
-        data = {**said, "role": said["role"] if said["role"] in ("tool", "function") else "user"}
-        return Response(chat_message=ConversationMessage(data=data, source=self.name))
+        order = None if isinstance(reply, str) else self._order_in(reply)
+        if order is not None and not isinstance(reply, str):
+            reply = {**reply, "content": order.text}
+        said = ConversationMessage(data={}, source=self.name, metadata=as_metadata(order))
+        self._clear(said)
+        kept = self._hear(reply, "assistant", self.name)
+        said.data = {**kept, "role": kept["role"] if kept["role"] in ("tool", "function") else "user"}
+        return Response(chat_message=said)
 
     def take_note(self, message: BaseChatMessage) -> None:
-        """Hear something without an answer."""
-        self._hear(as_message(message), "user", message.source)
+        """Hear something without an answer; what it said itself is put back by those who resume a chat."""
+        self._clear(message)
+        self._hear(
+            as_message(message), "assistant" if message.source == self.name else "user", message.source
+        )
+
+    def as_member(self, rules: GroupRules) -> Self:
+        """This agent as a member of a group that may be in other processes."""
+        member = copy(self)
+        member._rules_of_group = rules
+        return member
+
+    def _hear_who_takes_part(self) -> None:
+        rules = self._rules_of_group
+        if rules is not None and rules.introduction and not self._is_introduced:
+            self._is_introduced = True
+            self._hear(rules.introduction, "user", rules.manager)
+
+    def _order_in(self, reply: Message) -> ClearHistory | None:
+        """What an answer clears; None: nothing."""
+        rules = self._rules_of_group
+        if rules is None or not rules.clears or not asks_to_clear(text_of(reply.get("content"))):
+            return None
+        return read_order(reply, list(rules.names))
+
+    def _clear(self, said: BaseChatMessage) -> None:
+        """Forget what a message clears that is said now."""
+        keep = None if self._rules_of_group is None else kept_after(said, self.name)
+        if keep is None:
+            return
+        messages = self.chat_messages[self.group]
+        forget(messages, keep)
+        self._write_anew(messages)
+
+    def _write_anew(self, messages: Sequence[Message]) -> None:
+        if self._log is not None:
+            self._log.clear()
+            self._log.extend([UserMessage(content=json.dumps(one), source=one["name"]) for one in messages])
 
     def _hear(self, message: str | Message, role: str, author: str) -> Message:
         kept = kept_message(message, role, author) or {"content": "", "role": role, "name": author}
@@ -74,11 +139,13 @@ class Membership(Peer):
         bare = copy(self)
         bare.begin_anew()
         bare._group = bare._log = None
+        bare._is_introduced = False
         return copy_of(bare)
 
     async def on_reset(self, cancellation_token: CancellationToken) -> None:
         """Forget all conversations and counts."""
         self.reset()
+        self._is_introduced = False
         if self._log is not None:
             self._log.clear()
 
@@ -91,9 +158,7 @@ class Membership(Peer):
         """Take over what `save_state` returned."""
         messages = self.chat_messages[self.group]
         messages[:] = [dict(message) for message in state.get("messages", ())]
-        if self._log is not None:
-            self._log.clear()
-            self._log.extend([UserMessage(content=json.dumps(one), source=one["name"]) for one in messages])
+        self._write_anew(messages)
         await self.load_beside_context(state)
 
     def keep_context_in(self, messages: Conversation) -> None:
@@ -110,6 +175,7 @@ class Membership(Peer):
             "replies": self.auto_replies(self.group),
             "context_variables": self.context_variables.to_dict(),
             "usage": self.usage.dump(),
+            **({"introduced": True} if self._is_introduced else {}),
         }
 
     async def load_beside_context(self, state: Mapping[str, Any]) -> None:
@@ -118,6 +184,7 @@ class Membership(Peer):
         self.context_variables.clear()
         self.context_variables.update(state.get("context_variables", {}))
         self.usage = ModelUsage.load(state.get("usage", {}))
+        self._is_introduced = bool(state.get("introduced"))
 
 
 class GroupPeer(BaseChatAgent):

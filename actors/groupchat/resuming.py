@@ -60,23 +60,40 @@ async def resume(
     manager: Leader, given: Resumable, change: Change, silent: bool | None
 ) -> tuple[ConversableAgent, Message]:
     """See `GroupChatManager.a_resume`."""
-    data = from_text(given) if isinstance(given, str) else given
-    state = data if isinstance(data, Mapping) and data.get("type") == STATE else None
-    messages = _messages(data if state is None else state.get("messages"), manager)
+    messages, state = read(manager, given, change, silent)
     manager.forget_all()
     for message in messages[:-1]:
         await _replay(manager, message)
     last = messages[-1]
-    _change(last, change)
-    if manager.is_termination_msg(last):
-        log.warning("the last message of the resumed chat ends it again: %s", manager.name)
     if state is not None:
         _restore(manager, state)
-    if not silent:
-        IOStream.get_default().send(GroupChatResumeEvent(last["name"], messages))
     manager.groupchat.send_introductions = False
     speaker = manager.groupchat.agent_by_name(last["name"])
     return speaker if isinstance(speaker, ConversableAgent) else manager, last
+
+
+def read(
+    manager: Leader, given: Resumable, change: Change, silent: bool | None
+) -> tuple[list[Message], Mapping[str, Any] | None]:
+    """The messages of an earlier chat, the last one changed, and what else was saved of it; None: nothing.
+
+    Raises:
+        ResumeError: There are no messages, or somebody said one who is not in the group (a ValueError).
+    """
+    data = from_text(given) if isinstance(given, str) else given
+    state = data if isinstance(data, Mapping) and data.get("type") == STATE else None
+    messages = _messages(data if state is None else state.get("messages"), manager)
+    _change(messages[-1], change)
+    if manager.is_termination_msg(messages[-1]):
+        log.warning("the last message of the resumed chat ends it again: %s", manager.name)
+    if not silent:
+        IOStream.get_default().send(GroupChatResumeEvent(messages[-1]["name"], messages))
+    return messages, state
+
+
+def rounds_before(state: Mapping[str, Any]) -> int:
+    """How many rounds there were: the last message is said again, as a round of its own."""
+    return max(0, int(state.get("rounds", 0)) - 1)
 
 
 def _messages(given: Any, manager: Leader) -> list[Message]:
@@ -126,5 +143,4 @@ def _restore(manager: Leader, state: Mapping[str, Any]) -> None:
             agent.context_variables.update(deepcopy(variables[agent.name]))
         if agent.name in usage:
             agent.usage = ModelUsage.load(usage[agent.name])
-    # The last message is said again, as a round of its own.
-    manager.go_on_from_round(max(0, int(state.get("rounds", 0)) - 1))
+    manager.go_on_from_round(rounds_before(state))

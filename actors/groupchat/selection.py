@@ -16,6 +16,7 @@ from callboard.teams.selection import Choice, Floor, SpeakerSelection
 
 from .agent import Agent
 from .auto import Selector
+from .cleared import forget, kept_after
 from .errors import NoEligibleSpeakerError
 from .group_chat import GroupChat
 from .membership import GroupPeer
@@ -65,6 +66,9 @@ class ThreadSelection(GroupChatSelection):
         for said in floor.thread[self._read :]:
             if isinstance(said, BaseChatMessage) and not isinstance(said, StopMessage):
                 speaker = self._named(said.source)
+                keep = kept_after(said, None) if self._chat.enable_clear_history else None
+                if keep is not None:
+                    forget(self._chat.messages, keep)
                 self._chat.append({"role": "user", **as_message(said)}, speaker)
         if self._read == len(floor.thread) and self._chat.messages:
             speaker = self._named(self._chat.messages[-1]["name"])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 
 from callboard.context import MessageHandlerContext
-from callboard.errors import OutsideContextError
+from callboard.errors import OutsideContextError, SettingValueError
 from callboard.runtime.run_paths import names_in
 from callboard.runtime.runs import run_id as run_id, run_path, speaker, usage_run as usage_run  # noqa: PLC0414 - passed on
 
@@ -94,9 +95,16 @@ class UsageLedger:
             scope: see `spent`.
             tokens: most that may be used from the beginning of the scope; None: as it was.
             usd: most that may be spent, USD; None: as it was.
+
+        Raises:
+            SettingValueError: one of them is no finite number of 0 or more (a ValueError).
         """
-        for unit, most in (("tokens", tokens), ("usd", usd)):
+        given: Sequence[tuple[str, object]] = (("tokens", tokens), ("usd", usd))
+        for unit, most in given:
             if most is not None:
+                # What is no number, or not finite, would limit nothing, or stop all that read it.
+                if isinstance(most, bool) or not isinstance(most, int | float) or not 0 <= most < math.inf:
+                    raise SettingValueError(unit, repr(most), "0 or more")
                 value = repr(most).encode()
                 await self.store.put(f"usage:{scope}", f"limit_{unit}", value, self.settings.usage_seconds)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from callboard.models import ChatCompletionClient, ModelSettings
+from callboard.models import ChatCompletionClient, ModelSettings, UsageLedger
 from callboard.models.usage import Spent
 
 from .errors import NoMoneyException, RoleDeclarationError
@@ -85,6 +85,17 @@ class Context:
                 raise RoleDeclarationError("Context", "give model_client= to ask a language model")
             self._llm = LLM(self._model_client, self._settings)
         return self._llm
+
+    def check_price(self) -> None:
+        """Refuse a budget where nobody could say what a request costs.
+
+        Raises:
+            RoleDeclarationError: There is a model, and no price of it (a ValueError).
+        """
+        client = self._model_client
+        if client is not None and UsageLedger(settings=self._settings).price(client.model) is None:
+            price = f"ModelSettings(prices={{{client.model!r}: Price(...)}})"
+            raise RoleDeclarationError("Context", f"a budget needs the price of its model: settings={price}")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Itself: roles that are copied share it."""

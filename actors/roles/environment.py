@@ -13,6 +13,7 @@ from callboard.runtime.runs import usage_run
 from callboard.runtime.runtime import RedisAgentRuntime
 
 from .acting import acting_now
+from .checking import check_count, is_amount
 from .context import Context
 from .errors import DuplicateRoleError, EnvironmentStateError, RoleDeclarationError, UnknownRoleError
 from .hosting import Declaring, OwnRuntime, declare_roles, register_role
@@ -22,10 +23,10 @@ from .message import Message, plain_message
 from .names import MESSAGE_ROUTE_TO_NONE, MESSAGE_ROUTES
 from .posting import SEPARATOR, bring_in, project_of
 from .role import Role
+from .rounds import ROUNDS, Rounds
 from .routing import Routing
 
 MAIN = "main"
-ROUNDS = 3  # as often as MetaGPT's Team runs
 HOPS = 1000
 PAUSE = 0.1  # seconds between two looks at whether a person has answered
 AT_ONCE = 100  # messages from outside that are sent together
@@ -76,10 +77,11 @@ class Environment:
         max_rounds: int | None = ROUNDS,
         max_hops: int = HOPS,
     ) -> None:
-        if not project or SEPARATOR in project:
+        if not project or SEPARATOR in str(project):
             raise RoleDeclarationError("project", f"{project!r} has to be a name without {SEPARATOR!r}")
-        if max_hops < 1 or (max_rounds is not None and max_rounds < 1):
-            raise RoleDeclarationError("max_rounds and max_hops", "have to be 1 or more")
+        check_count("max_hops", max_hops)
+        if max_rounds is not None:
+            check_count("max_rounds", max_rounds)
         self.context = context or Context()
         self.desc = desc
         self.project = project
@@ -99,6 +101,7 @@ class Environment:
         self._sending = asyncio.Lock()
         self._changes = 0
         self._idle_at = -1
+        self._rounds = Rounds()
 
     # Roles
 
@@ -193,6 +196,11 @@ class Environment:
             if not self.routing.is_heard(message, self.routing.type_called(message.sent_from))
         ]
 
+    @property
+    def cut_short(self) -> list[Message]:
+        """Those of the results that somebody would have answered, but that its rounds are over: see `max_rounds`."""
+        return [message for message in self.results if self.routing.is_cut_short(message)]
+
     # Working
 
     async def run(self) -> None:
@@ -209,6 +217,7 @@ class Environment:
         await self.flush()
         while not await self._settles(runtime, looking):
             await runtime.until_idle()
+        self._rounds.tell(self.project, self.cut_short)
         failure = await looking.failure(self._roles)
         if failure is not None:
             raise failure
@@ -272,11 +281,12 @@ class Environment:
             usd: Most that may be spent from the beginning of the project, USD; 0: nothing.
 
         Raises:
-            RoleDeclarationError: It is below 0, or no number (a ValueError).
+            RoleDeclarationError: It is below 0, or no number, or the Context has no price of its model (a ValueError).
         """
         # guard: what is no number would limit nothing
-        if not usd >= 0:
+        if not is_amount(usd):
             raise RoleDeclarationError("invest", f"{usd!r} USD can't be a limit: give 0 or more")
+        self.context.check_price()
         self._budget = usd
         self.context.cost_manager.max_budget = usd
 

@@ -19,7 +19,9 @@ ActorError
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Self
 
 from callboard.errors import ActorError, did_you_mean
 
@@ -178,3 +180,12 @@ class NoMoneyException(RolesError):
 
     amount: float = 0.0
     limit: float = 0.0
+
+    @classmethod
+    def told_by(cls, text: str) -> Self | None:
+        """The error that a text tells of, as a dead letter has it; None: it is another text."""
+        found = re.search(r"budget of (\S+) USD .* \((\S+) USD are", text)
+        try:
+            return None if found is None else cls(float(found[2]), float(found[1]))
+        except ValueError:
+            return None

@@ -78,12 +78,16 @@ class Looking:
             return None
         first = letters[0]
         if first.error.startswith(NO_MONEY):
-            costs = CostManager()
-            await self.read_costs(costs)
-            return NoMoneyException(costs.total_cost, costs.max_budget or 0.0)
+            # As it was when it was raised: by now there may be more money, or less may be set aside.
+            return NoMoneyException.told_by(first.error) or NoMoneyException(*await self._money())
         return RoleFailedError(
             first.agent_type, first.error or first.reason, first.message_id, len(letters) - 1
         )
+
+    async def _money(self) -> tuple[float, float]:
+        costs = CostManager()
+        await self.read_costs(costs)
+        return costs.total_cost, costs.max_budget or 0.0
 
     async def replay(self, agent_types: Iterable[str], error: str = "") -> int:
         """Send messages again that were given up.

@@ -104,6 +104,12 @@ class Routing:
         """Whether anybody gets a message; else it is a result."""
         return any(post.may_act(message) for post in self._recipients(message, sender))
 
+    def is_cut_short(self, message: Message) -> bool:
+        """Whether those who would get a message have no rounds left, all of them."""
+        sender = self.type_called(message.sent_from)
+        recipients = list(self._recipients(message, sender))
+        return bool(recipients) and not any(post.may_act(message) for post in recipients)
+
     def deliveries(self, message: Message, sender: str = "") -> Sequence[Delivery]:
         """Where a message goes; nowhere, when it is a result.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from .checking import check_count
 from .context import Context, CostManager
 from .environment import Environment
 from .errors import NoMoneyException, RoleDeclarationError
@@ -94,8 +95,7 @@ class Team:
             NoMoneyException: The budget is spent; nothing is lost.
             RoleFailedError: A message was given up.
         """
-        if n_round < 1:
-            raise RoleDeclarationError("n_round", "has to be 1 or more")
+        check_count("n_round", n_round)
         if idea:
             self.run_project(idea, send_to)
         self.env.max_rounds = n_round

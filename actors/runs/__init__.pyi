@@ -1,4 +1,3 @@
-from .beginning_on_bus import attach as attach
 from .chat_managers import (
     ChatManager as ChatManager,
     ChatManagerProtocol as ChatManagerProtocol,
@@ -69,7 +68,7 @@ from .response import (
     AsyncRunResponse as AsyncRunResponse,
     AsyncRunResponseProtocol as AsyncRunResponseProtocol,
 )
-from .running import a_run as a_run, run as run
+from .running import a_attach as a_attach, a_run as a_run, attach as attach, run as run
 from .so_far import SoFar as SoFar
 from .source import RunState as RunState
 from .sync_response import RunResponse as RunResponse, RunResponseProtocol as RunResponseProtocol

@@ -41,33 +41,26 @@ async def begin_on_bus(agents: Sequence[Participant], options: RunOptions, *, is
     return BusRun(client, run_id, is_async=is_async, steps=step)
 
 
-async def attach(
-    runtime: RedisAgentRuntime, run_id: str, *, team: str | None = None, conversation: str | None = None
-) -> AsyncRunResponse:
-    """A run on the bus that somebody began, in whatever process, under way or over.
-
-    Args:
-        runtime: Reaches it.
-        run_id: Its id.
-        team: Agent type of its team; None: it is looked up, as is the conversation.
-        conversation: Id of its conversation.
-
-    Raises:
-        RunUnknownError: There is none, or not any more (a LookupError).
-    """
+async def attached(
+    runtime: RedisAgentRuntime, run_id: str, team: str | None, conversation: str | None, *, is_async: bool
+) -> BusRun:
+    """A run that somebody began; see `attach`."""
     if team is not None and conversation is not None:
-        return AsyncRunResponse(BusRun(TeamClient(runtime, team, conversation), run_id))
-    return AsyncRunResponse(await _found(runtime, run_id, team))
+        return BusRun(TeamClient(runtime, team, conversation), run_id, is_async=is_async)
+    return await _found(runtime, run_id, team, is_async=is_async)
 
 
-async def _found(runtime: RedisAgentRuntime, run_id: str, team: str | None = None) -> BusRun:
+async def _found(
+    runtime: RedisAgentRuntime, run_id: str, team: str | None = None, *, is_async: bool = True
+) -> BusRun:
     try:
         found = await find_run(runtime, run_id, team=team)
     except RunNotFoundError as error:
         raise RunUnknownError(run_id, str(error)) from error
     if not found.team:
         raise RunUnknownError(run_id, "its beginning is not kept any more: name its team and conversation.")
-    return BusRun(TeamClient(runtime, found.team, found.conversation), found.run_id)
+    client = TeamClient(runtime, found.team, found.conversation)
+    return BusRun(client, found.run_id, is_async=is_async)
 
 
 async def _previous(runtime: RedisAgentRuntime, given: Previous | None) -> BusRun | None:

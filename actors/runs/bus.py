@@ -9,7 +9,6 @@ from typing import Any, Final
 from callboard.agents.task import Said, TaskResult
 from callboard.broker import AgentId
 from callboard.models.run_usage import RunUsage
-from callboard.runtime.run_paths import names_in
 from callboard.runtime.run_reading import RunEntry
 from callboard.teams.client import TeamClient
 from callboard.teams.errors import TeamNotRunError
@@ -64,11 +63,12 @@ class BusRun(RunSource):
             async for portion in portions:
                 events: list[Event] = []
                 for entry in portion:
-                    events += self._events_of(entry, drafts, asides)
-                    if isinstance(entry.event, RunEnded):
-                        yield [event for event in events if event.number > after]
+                    if isinstance(entry.event, Shown):
+                        events += self._shown(entry, entry.event, drafts, asides)
+                    elif isinstance(entry.event, RunEnded):
+                        yield _behind(after, [*events, self._last(entry, entry.event)])
                         return
-                yield [event for event in events if event.number > after]
+                yield _behind(after, events)
                 # Who reads has seen all of it, and waits for more.
                 if self._steps and portion and isinstance(portion[-1].event, RunHeld):
                     await self._step(turn=portion[-1].event.turn)
@@ -88,14 +88,12 @@ class BusRun(RunSource):
                 asides.update(said.id for said in entry.event.messages)
         return asides
 
-    def _events_of(self, entry: RunEntry, drafts: bool, asides: set[str]) -> list[Event]:
+    def _shown(self, entry: RunEntry, shown: Shown, drafts: bool, asides: set[str]) -> list[Event]:
         is_draft = bool(entry.tag)
-        if isinstance(entry.event, RunEnded):
-            return [self._last(entry, entry.event)]
-        if not isinstance(entry.event, Shown) or (is_draft and not drafts):
+        if is_draft and not drafts:
             return []
-        said = entry.event.messages
-        if entry.event.is_aside:
+        said = shown.messages
+        if shown.is_aside:
             said = [one for one in said if one.id not in asides]
             asides.update(one.id for one in said)
         events: list[Event] = []
@@ -125,8 +123,7 @@ class BusRun(RunSource):
         return "failed" if self._end is None else self._end.state
 
     async def _is_asking(self) -> bool:
-        stream = stream_of(self._address, self._id)
-        return any(stream in names_in(asked.run_id or "") for asked in await self.team.questions())
+        return bool(await self.team.runtime.inputs.list(run=stream_of(self._address, self._id)))
 
     async def wait(self) -> None:
         """Until it has ended, however."""
@@ -201,3 +198,7 @@ class BusRun(RunSource):
             return bool(await order(run_id=self._id))
         except TeamNotRunError:
             return False  # it has ended, or has not begun
+
+
+def _behind(number: int, events: list[Event]) -> list[Event]:
+    return events if not number else [event for event in events if event.number > number]

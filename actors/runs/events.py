@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, TypeAlias, TypeGuard
 from uuid import uuid4
 
 from pydantic import Field, JsonValue, PrivateAttr, TypeAdapter
@@ -361,6 +361,11 @@ def load_event(data: Mapping[str, Any] | str | bytes) -> AnyEvent:
     if isinstance(data, str | bytes):
         return _adapter().validate_json(data)
     return _adapter().validate_python(data)
+
+
+def is_question(event: Event) -> TypeGuard[InputRequestEvent | AsyncInputRequestEvent]:
+    """Whether a person is asked. The type is a text that is there; to ask for the class of a model calls a function."""
+    return event.type in ("input_request", "async_input_request")
 
 
 def is_end(event: Event) -> bool:

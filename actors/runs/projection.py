@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from functools import cache
 from hashlib import blake2s
 from typing import Any, Final, TypeAlias
-from uuid import UUID
+from uuid import UUID, SafeUUID
 
 from callboard.agents.task import Said
 from callboard.groupchat.message import ConversationMessage, as_message
 from callboard.messages.base import BaseChatMessage
-from callboard.messages.chat import HandoffMessage, StopMessage, ToolCallSummaryMessage
+from callboard.messages.chat import HandoffMessage, StopMessage, TextMessage, ToolCallSummaryMessage
 from callboard.messages.events import (
     AttemptEndedEvent,
     CodeExecutionEvent,
@@ -50,6 +50,7 @@ Part: TypeAlias = tuple[type[Event] | None, dict[str, Any]]
 
 RUN_BITS: Final = 64  # of an event's uuid that say which run it is; the others are its number
 DRAFT: Final = 1 << 63  # in a uuid: the same number may be a draft's, and one that counts
+_set: Final = object.__setattr__  # of what is frozen
 MODEL: Final = "model"
 """Where the metadata of a message names the model that was asked."""
 
@@ -77,17 +78,19 @@ class Projection:
             kind: Its class.
             number: Its place in the run.
             at: When it happened.
-            fields: What it says; the event keeps the dictionary.
+            fields: What it says.
             is_draft: Whether it may not count.
         """
-        fields["uuid"] = UUID(int=self._base + (number + DRAFT if is_draft else number))
-        fields["run_id"] = self.run_id
-        fields["number"] = number
-        fields["at"] = at
-        fields["is_draft"] = is_draft
-        for name, default in _defaults(kind):
-            fields.setdefault(name, default)
-        return _built(kind, fields)
+        values = {
+            **_defaults(kind),
+            **fields,
+            "uuid": _uuid(self._base + (number + DRAFT if is_draft else number)),
+            "run_id": self.run_id,
+            "number": number,
+            "at": at,
+            "is_draft": is_draft,
+        }
+        return _built(kind, values)
 
     def of(self, said: Said, number: int, at: datetime, *, is_draft: bool = False) -> list[Event]:
         """The events of what somebody said, whose numbers follow each other.
@@ -105,25 +108,37 @@ class Projection:
         return events
 
 
+def _uuid(value: int) -> UUID:
+    """The same as `UUID(int=value)`, without its many questions: they take longer than the rest of an event."""
+    made = UUID.__new__(UUID)
+    _set(made, "int", value)
+    _set(made, "is_safe", SafeUUID.unknown)
+    return made
+
+
 @cache
-def _defaults(kind: type[Event]) -> list[tuple[str, Any]]:
+def _defaults(kind: type[Event]) -> dict[str, Any]:
     """What is set by `make` in the class's own way: its type, and what an event need not say."""
     by_make = ("uuid", "run_id", "number", "at", "is_draft")
     fields = kind.model_fields.items()
-    return [
-        (name, field.default) for name, field in fields if not field.is_required() and name not in by_make
-    ]
+    return {name: field.default for name, field in fields if not field.is_required() and name not in by_make}
+
+
+@cache
+def _names(kind: type[Event]) -> set[str]:
+    """The names of all its fields: an event is frozen, so all of a class share them."""
+    return set(kind.model_fields)
 
 
 def _built(kind: type[Event], fields: dict[str, Any]) -> Event:
     """An event of values that were checked when the message was read: checking them again takes most of the time."""
     if kind.__private_attributes__:
         return kind(**fields)
-    event, keep = kind.__new__(kind), object.__setattr__
-    keep(event, "__dict__", fields)
-    keep(event, "__pydantic_fields_set__", set(fields))
-    keep(event, "__pydantic_extra__", None)
-    keep(event, "__pydantic_private__", None)
+    event = kind.__new__(kind)
+    _set(event, "__dict__", fields)
+    _set(event, "__pydantic_fields_set__", _names(kind))
+    _set(event, "__pydantic_extra__", None)
+    _set(event, "__pydantic_private__", None)
     return event
 
 
@@ -152,6 +167,13 @@ def _other(said: Said) -> list[Part]:
 
 def _message(said: BaseChatMessage) -> list[Part]:
     return [(AgentMessageEvent, {"message": message_of(said)})]
+
+
+def _text(said: TextMessage) -> list[Part]:
+    """The most frequent one, and the same as `_message`: nothing of its class can say anything else."""
+    content, source = said.content, said.source
+    rfc = {"text": content, "sender": source, "id": said.id}
+    return [(AgentMessageEvent, {"message": {**rfc, "content": content, "role": "user", "name": source}})]
 
 
 def _conversation(said: ConversationMessage) -> list[Part]:
@@ -241,6 +263,7 @@ def _nothing(said: UserInputRequestedEvent) -> list[Part]:
 
 _SHOWN: Final[Mapping[type[Any], Callable[[Any], list[Part]]]] = {
     ConversationMessage: _conversation,
+    TextMessage: _text,
     StopMessage: _stop,
     HandoffMessage: _handoff,
     ToolCallSummaryMessage: _message,

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-from callboard.asking import NO_DEFAULT, Question, ask_person
+from callboard.asking import NO_DEFAULT, Question, ask_person, checked
 from callboard.broker.inputs import InputStatus
 from callboard.errors import (
     InputAnsweredError,
@@ -79,10 +79,10 @@ class Questions:
             InputExpiredError: The time is over, and there is no default (a TimeoutError).
             QuestionError: It can't be asked like that (a ValueError).
         """
-        checked, timeout = _checked(question), question.timeout
+        asked_for, timeout = checked(question), question.timeout
         expires = None if timeout is None else datetime.now(UTC) + timedelta(seconds=timeout)
         await asyncio.sleep(0)  # what was shown before comes before it
-        asked = Asked(uuid4().hex, checked, expires, asyncio.get_running_loop().create_future())
+        asked = Asked(uuid4().hex, asked_for, expires, asyncio.get_running_loop().create_future())
         self._asked[asked.id] = asked
         self._begun(asked)
         try:
@@ -90,9 +90,9 @@ class Questions:
                 return await asked.answer
         except TimeoutError:
             self._end(asked, InputStatus.EXPIRED)
-            if checked.default is None:
+            if asked_for.default is None:
                 raise InputExpiredError(asked.id) from None
-            return checked.read(asked.id, checked.default)
+            return asked_for.read(asked.id, asked_for.default)
         except asyncio.CancelledError:
             self._end(asked, InputStatus.WITHDRAWN)
             raise
@@ -125,19 +125,6 @@ class Questions:
         if asked.status is InputStatus.OPEN:
             asked.status, asked.by, asked.ended = status, by, time.time()
             self._ended(asked, value)
-
-
-def _checked(question: Question) -> CheckedQuestion[Any]:
-    return CheckedQuestion.of(
-        question.text,
-        name=question.name,
-        choices=question.choices,
-        answer_type=question.answer_type,
-        to=question.to,
-        timeout=question.timeout,
-        default=question.default,
-        details=question.details,
-    )
 
 
 def _over(asked: Asked) -> InputError:

@@ -11,7 +11,7 @@ from callboard.models.run_usage import RunUsage
 
 from .errors import LoopError
 from .event import Event
-from .events import AgentMessageEvent, AsyncInputRequestEvent, InputRequestEvent, Message
+from .events import AgentMessageEvent, Message, is_question
 from .so_far import SoFar
 from .source import RunSource, RunState
 
@@ -79,7 +79,7 @@ class AsyncRunResponse:
         try:
             async for portion in portions:
                 for event in portion:
-                    if isinstance(event, InputRequestEvent | AsyncInputRequestEvent):
+                    if is_question(event):
                         event.answered_by(self)
                     yield event
         finally:

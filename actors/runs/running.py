@@ -7,10 +7,11 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final, Unpack
 
+from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams.local import Participant
 
 from .beginning import task_with, team_of
-from .beginning_on_bus import begin_on_bus
+from .beginning_on_bus import attached, begin_on_bus
 from .checking import check
 from .continuing import continued
 from .errors import RunDeclarationError, RunUnknownError
@@ -56,6 +57,34 @@ async def a_run(*agents: Participant, **options: Unpack[RunOptions]) -> AsyncRun
     """The same for async programs; see `run`. It lives in the event loop of the caller."""
     check(agents, options)
     return await _begin(agents, options, is_async=True)
+
+
+def attach(
+    runtime: RedisAgentRuntime, run_id: str, *, team: str | None = None, conversation: str | None = None
+) -> RunResponse:
+    """A run on the bus that somebody began, in whatever process, under way or over. Where code is async, use `a_attach`.
+
+    Args:
+        runtime: Reaches it; it is opened in the thread of the runs.
+        run_id: Its id.
+        team: Agent type of its team; None: it is looked up, as is the conversation.
+        conversation: Id of its conversation.
+
+    Raises:
+        RunUnknownError: There is none, or not any more (a LookupError).
+        LoopError: An agent of such a run calls it, or the runtime belongs to a program that is async (a RuntimeError).
+    """
+    thread = loop_thread()
+    take_in(runtime, thread)
+    found = thread.call(attached(runtime, run_id, team, conversation, is_async=False), "attach()")
+    return RunResponse(AsyncRunResponse(found), thread, is_here=False)
+
+
+async def a_attach(
+    runtime: RedisAgentRuntime, run_id: str, *, team: str | None = None, conversation: str | None = None
+) -> AsyncRunResponse:
+    """The same for async programs; see `attach`. The runtime is one of theirs."""
+    return AsyncRunResponse(await attached(runtime, run_id, team, conversation, is_async=True))
 
 
 async def _begin(agents: tuple[Participant, ...], options: RunOptions, *, is_async: bool) -> AsyncRunResponse:

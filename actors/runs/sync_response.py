@@ -10,7 +10,7 @@ from callboard.groupchat.context_variables import ContextVariables
 from callboard.models.run_usage import RunUsage
 
 from .event import Event
-from .events import AsyncInputRequestEvent, InputRequestEvent, Message
+from .events import Message, is_question
 from .loop_thread import LoopThread
 from .response import AsyncRunResponse
 from .source import RunState
@@ -77,7 +77,7 @@ class RunResponse:
                 if portion is None:
                     return
                 for event in portion:
-                    if isinstance(event, InputRequestEvent | AsyncInputRequestEvent):
+                    if is_question(event):
                         event.answered_by(self)
                     yield event
         finally:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-from callboard.broker import AgentId, MessageRegistry, TopicId
+from callboard.broker import AgentId, MessageRegistry
 from callboard.broker.consumer.interfaces import HandlingWorker
 from callboard.broker.delivery import Delivery, Receipt
 from callboard.broker.encoding.claims import Pointer
@@ -22,8 +22,8 @@ from callboard.broker.runs import RunWrite
 from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext, handling
 
+from .handler_context import HandlerContext, Surroundings
 from .once import Recorder
-from .run_paths import id_in
 
 Handler = Callable[[Any, MessageContext], Awaitable[Any]]
 
@@ -62,30 +62,27 @@ class Execution:
             of none.
         kept_with: id of the message with which its records are kept: its own, or that of the message whose handler
             let it in.
-        outgoing: what leaves with the commit.
-        events: what is written to the streams of runs with the commit.
         has_sent: something left at once, so that the commit has to forget it.
         owner: the transport that the message came by.
         is_over: the handler has ended, so that nothing can leave with its commit any more.
         door: lets requests in while this handler waits; None: they are refused.
-        before_commit: awaited in order when the handler has succeeded; what they publish belongs to its commit.
         worker: the worker that runs the handler; told when it begins to wait for a reply, and when that ends.
     """
 
     __slots__ = (
         "_asked",
+        "_before_commit",
+        "_events",
         "_ordinal",
+        "_outgoing",
         "_taken",
         "agent_id",
-        "before_commit",
         "context",
         "door",
         "envelope",
-        "events",
         "has_sent",
         "is_over",
         "kept_with",
-        "outgoing",
         "owner",
         "receipt",
         "worker",
@@ -106,12 +103,12 @@ class Execution:
         self.owner = owner
         self.receipt = receipt
         self.kept_with = kept_with or envelope.id
-        self.outgoing: list[Posting] = []
-        self.events: list[RunWrite] = []
+        self._outgoing: list[Posting] | None = None
+        self._events: list[RunWrite] | None = None
         self.has_sent = False
         self.is_over = False
         self.door: Door | None = None
-        self.before_commit: list[Callable[[], Awaitable[None]]] = []
+        self._before_commit: list[Callable[[], Awaitable[None]]] | None = None
         self.worker: HandlingWorker | None = None
         self._ordinal = 0
         self._asked: dict[bytes, int] | None = None
@@ -122,17 +119,55 @@ class Execution:
         """Id of the message."""
         return self.envelope.id
 
+    # Most handlers add nothing to these, so a list is made when somebody asks for it.
+
+    @property
+    def outgoing(self) -> list[Posting]:
+        """What leaves with the commit."""
+        if self._outgoing is None:
+            self._outgoing = []
+        return self._outgoing
+
+    @property
+    def events(self) -> list[RunWrite]:
+        """What is written to the streams of runs with the commit."""
+        if self._events is None:
+            self._events = []
+        return self._events
+
+    @property
+    def before_commit(self) -> list[Callable[[], Awaitable[None]]]:
+        """Awaited in order when the handler has succeeded; what they publish belongs to its commit."""
+        if self._before_commit is None:
+            self._before_commit = []
+        return self._before_commit
+
+    @property
+    def left_nothing(self) -> bool:
+        """Nothing that it sent, wrote, recorded or asked has to be in its commit, or to be cleared away with it."""
+        return not (self.has_sent or self._outgoing or self._events) and self._recorder is None
+
     @property
     def record_of(self) -> str | None:
         """The message whose record of effects and of what left at once the commit has to clear away, if any."""
-        recorder = self.context.recorder
-        has_recorded = self.has_sent or (isinstance(recorder, Recorder) and recorder.used)
-        return self.envelope.id if has_recorded else None
+        if self.has_sent:
+            return self.envelope.id
+        recorder = self._recorder
+        return self.envelope.id if recorder is not None and recorder.used else None
+
+    @property
+    def _recorder(self) -> Recorder | None:
+        """What the handler records with, if it has looked at it."""
+        context = self.context
+        if isinstance(context, HandlerContext) and not context.is_recorded:
+            return None
+        recorder = context.recorder
+        return recorder if isinstance(recorder, Recorder) else None
 
     def suspension(self) -> Suspend | None:
         """How it ends, now that the handler has ended, when that waits for an answer; None: it does not."""
-        recorder = self.context.recorder
-        if not isinstance(recorder, Recorder) or recorder.questions is None:
+        recorder = self._recorder
+        if recorder is None or recorder.questions is None:
             return None
         recorder.questions.end()
         # guard: a handler whose question is open commits nothing
@@ -200,8 +235,9 @@ class Execution:
         token, agent = current.set(self), handling.set(self.agent_id)
         try:
             result = await handler(message, self.context)
-            for settle in self.before_commit:
-                await settle()
+            if self._before_commit is not None:
+                for settle in self._before_commit:
+                    await settle()
             return result
         finally:
             self.is_over = True
@@ -244,7 +280,7 @@ class Executions:
         self.settings = transport.settings
         self._token_of = token_of
         self.limits = Limits.of(transport.settings)
-        self._topics: dict[bytes, str] = {}
+        self._around = Surroundings(transport, registry)
 
     async def read(self, envelope: Envelope) -> Any:
         """The message of an envelope.
@@ -267,49 +303,12 @@ class Executions:
     def begin(self, agent_id: AgentId, delivery: Delivery) -> Execution:
         """An execution of a message of the worker by this agent."""
         envelope = delivery.envelope
-        is_rpc = envelope.kind == "request"
-        topic = None if is_rpc else self._topic_of(envelope, delivery.stream)
-        token = self._token_of(envelope.id) if is_rpc else None
-        recorder = Recorder(
-            self.transport, self.registry, agent_id.type, envelope.id, delivery, "", envelope.run
-        )
-        context = self._context(agent_id.type, envelope, delivery.attempt, topic, token, recorder)
+        context = HandlerContext.of(self._around, agent_id.type, envelope, delivery)
+        if envelope.kind == "request" and (token := self._token_of(envelope.id)) is not None:
+            context.cancellation_token = token
         return Execution(agent_id, envelope, context, self.transport, delivery)
 
     def begin_nested(self, agent_id: AgentId, envelope: Envelope, outer: Delivery) -> Execution:
         """An execution of a request that comes in while the handler of the delivery `outer` waits."""
-        kept_with = outer.envelope.id
-        prefix = f"{envelope.id}:"
-        recorder = Recorder(self.transport, self.registry, agent_id.type, kept_with, outer, prefix)
-        context = self._context(agent_id.type, envelope, outer.attempt, None, None, recorder)
-        return Execution(agent_id, envelope, context, self.transport, outer, kept_with)
-
-    def _context(
-        self,
-        agent_type: str,
-        envelope: Envelope,
-        attempt: int,
-        topic: TopicId | None,
-        token: CancellationToken | None,
-        recorder: Recorder,
-    ) -> MessageContext:
-        return MessageContext(
-            AgentId.from_str(envelope.sender) if envelope.sender else None,
-            topic,
-            envelope.kind == "request",
-            token or CancellationToken(),
-            envelope.id,
-            attempt,
-            None if envelope.deadline is None else envelope.deadline / 1000,
-            recorder,
-            f"{self.settings.namespace}/{agent_type}",
-            None if envelope.run is None else id_in(envelope.run),
-        )
-
-    def _topic_of(self, envelope: Envelope, stream: bytes) -> TopicId | None:
-        """The topic that an event was published to; None: it was sent to the agent's inbox."""
-        name = envelope.topic or self._topics.get(stream)
-        if name is None:
-            kind, _, name = stream.decode().partition(":")
-            self._topics[stream] = name = name if kind == "topic" else ""
-        return TopicId(name, envelope.key) if name else None
+        context = HandlerContext.of(self._around, agent_id.type, envelope, outer)
+        return Execution(agent_id, envelope, context, self.transport, outer, outer.envelope.id)

@@ -125,7 +125,7 @@ class AgentHost:
                 delivery.claim = Pointer.read(envelope.body).name  # from now on a commit takes the bytes away
             else:
                 message = self._registry.decode(
-                    envelope.type, envelope.version, envelope.body, self._executions.limits
+                    envelope.type, envelope.version, envelope.body, self._executions.limits, delivery.shared
                 )
         except ConnectionLostError:
             return Release("the worker stops")
@@ -200,7 +200,7 @@ class AgentHost:
     ) -> Outcome:
         envelope = delivery.envelope
         execution = self._executions.begin(live.agent_id, delivery)
-        if execution.context.cancellation_token.is_cancelled():
+        if envelope.kind == "request" and execution.context.cancellation_token.is_cancelled():
             return self._called_off(delivery)
         execution.worker = worker
         request = self._requests.begin(execution) if envelope.cancellable else None
@@ -239,6 +239,9 @@ class AgentHost:
 
     def _succeeded(self, kind: LocalAgentType, live: LiveAgent, execution: Execution, result: Any) -> Outcome:
         envelope, reply, state, logs = execution.envelope, None, None, None
+        if envelope.kind == "event" and not kind.persistent and execution.left_nothing:
+            self.handled += 1
+            return NOTHING  # as what follows would find
         record_of = execution.record_of
         if record_of is not None and execution.suspension() is not None:
             raise Suspended  # what the handler did with it before counts as little as what it returned

@@ -25,6 +25,8 @@ from callboard.errors import (
 from callboard.inputs import InputRequest
 from callboard.questions import as_json
 
+from .run_paths import names_in
+
 AT_ONCE: Final = 200  # questions that are read at once
 
 
@@ -44,16 +46,26 @@ class Inputs:
     def __init__(self, connect: Callable[[], Awaitable[RedisTransport]]) -> None:
         self._connect = connect
 
-    async def list(self, run: str | None = None, agent: AgentId | str | None = None) -> list[InputRequest]:
+    async def list(
+        self, run: str | None = None, agent: AgentId | str | None = None, *, key: str | None = None
+    ) -> list[InputRequest]:
         """The questions that are open, the oldest first. Of one whose record was changed by hand `get` says what is wrong.
 
+        What is looked at are those of the run, or of the key: not all of the namespace.
+
         Args:
-            run: Only those of this run.
+            run: Only those of this run and of the runs inside it: an id, also that of its stream.
             agent: Only those of this agent: an id, or `type/key`.
+            key: Only those of agents with this key, such as all of a conversation.
+
+        Raises:
+            InvalidIdError: The agent's id has not the form `type/key` (a ValueError).
         """
         transport = await self._connect()
         of = None if agent is None else str(agent)
-        ids = await transport.inputs.open_ids()
+        if of is not None and key is None:
+            key = AgentId.from_str(of).key
+        ids = await transport.inputs.open_ids(run, key)
         found: list[InputRequest] = []
         for start in range(0, len(ids), AT_ONCE):
             part = ids[start : start + AT_ONCE]
@@ -63,8 +75,9 @@ class Inputs:
             one
             for one in found
             if one.status is InputStatus.OPEN
-            and (run is None or one.run_id == run)
+            and (run is None or run in names_in(one.run_id or ""))
             and (of is None or str(one.agent) == of)
+            and (key is None or one.agent.key == key)
         ]
 
     async def get(self, input_id: str) -> InputRequest:

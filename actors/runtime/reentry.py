@@ -159,8 +159,8 @@ class Reentry:
                 await self._answer(entry, "failed", error_reply_to(envelope, error))
                 return
             # Without a suspension since the handler returned: all of it is in the outer commit, or nothing.
-            self._execution.outgoing += nested.outgoing
-            self._execution.events += nested.events
+            self._execution.outgoing.extend(nested.outgoing)
+            self._execution.events.extend(nested.events)
             self._replies[envelope.id] = reply
             if not is_repeated:
                 await self._answer(entry, "ok", reply)

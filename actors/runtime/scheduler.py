@@ -28,7 +28,8 @@ logger = logging.getLogger("callboard.actors")
 
 LOOK_EVERY: Final = 5.0  # seconds: so soon is seen what was resumed
 DECLARE_AGAIN: Final = 0.2  # seconds until due times are looked up again that were too old to be declared
-LATE: Final = 60_000  # ms after which a due time counts as missed
+LATE: Final = 60_000  # ms after which a due time counts as missed, at most
+HICCUP: Final = 1_000  # ms that a due time may be late in any case: processes stand still for so long
 MOST_MISSED: Final = 1000  # due times of one schedule that are made up for
 STAGGER: Final = 0.02  # seconds: processes that look at different times find less to do
 
@@ -111,7 +112,7 @@ class Scheduler:
     async def _oldest(self, schedule: Schedule, due: int) -> int:
         """The oldest due time that is made up for, where each of them is."""
         moment = now = self._transport.now_ms()
-        if schedule.missed != "all" or due >= now - LATE:
+        if schedule.missed != "all" or due >= now - grace(schedule, due):
             return due
         for _ in range(MOST_MISSED):
             moment = schedule.timetable.until(moment - 1)
@@ -139,6 +140,11 @@ class Scheduler:
             logger.warning("%s", text)
 
 
+def grace(schedule: Schedule, due: int) -> int:
+    """How late a due time may be until it counts as missed, ms: until the next one is due, from a second to a minute."""
+    return min(LATE, max(HICCUP, schedule.timetable.after(due) - due))
+
+
 def step(schedule: Schedule, due: int, oldest: int, now: int) -> tuple[int | None, int]:
     """What is sent of a schedule that is due, and what is due then; all of them ms.
 
@@ -151,11 +157,11 @@ def step(schedule: Schedule, due: int, oldest: int, now: int) -> tuple[int | Non
     Returns:
         The due time for which something is sent, None where nothing is; and the due time after that.
     """
-    table = schedule.timetable
-    if now - due <= LATE:
+    table, most = schedule.timetable, grace(schedule, due)
+    if now - due <= most:
         return due, table.after(due)
     if schedule.missed == "skip":
-        return None, table.after(now - LATE)
+        return None, table.after(now - most)
     if schedule.missed == "one":
         return table.until(now), table.after(now)
     return (None, oldest) if due < oldest else (due, table.after(due))

@@ -186,7 +186,7 @@ class Sender:
             name, kind.name, key, author, body, cause, expires_in, kind.version, is_aside, run, told, off
         )
         # fmt: on
-        idempotency_id = "" if options.message_id is None else _global(options.message_id)
+        idempotency_id = _idempotency_id(options)
         if execution is not None:
             # guard: what a handler publishes waits for its commit
             if not options.now:
@@ -405,6 +405,11 @@ def _way_back(recipient: str, chain: tuple[str, ...], routes: Mapping[str, Route
     if len(chain) >= DEEPEST_CHAIN:
         raise ChainTooDeepError((*chain, recipient), DEEPEST_CHAIN)
     return route
+
+
+def _idempotency_id(options: SendOptions) -> str:
+    """Under which the server accepts an event once; "": the id is new, or its sender knows that it is."""
+    return "" if options.message_id is None or options.unique else _global(options.message_id)
 
 
 def _global(message_id: str) -> str:

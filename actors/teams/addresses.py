@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
+from typing import Final
+
 from callboard.broker import AgentId
+
+ASKS: Final = " (asks)"  # behind a conversation's id: the key of the agent that asks people for its manager
+
+
+def asking_address(manager: AgentId) -> AgentId:
+    """The address of the agent that asks people for this manager."""
+    return AgentId(manager.type, manager.key + ASKS)
+
+
+def keys_in(conversation: str) -> tuple[str, str]:
+    """The keys that agents of a conversation may have: those of its members, and of the agent that asks people."""
+    return conversation, conversation + ASKS
+
+
+def conversation_of(address: AgentId) -> str:
+    """The conversation in which an agent of a team asks."""
+    return address.key.removesuffix(ASKS)
 
 
 def member_type(team: str, member: str) -> str:
@@ -24,3 +44,10 @@ def member_name(manager: AgentId, address: AgentId | None) -> str:
     """The name of the member that has this address; "" when it is none of the team."""
     begin = member_type(manager.type, "")
     return address.type[len(begin) :] if address is not None and address.type.startswith(begin) else ""
+
+
+def asking_id(manager: AgentId, run_id: str, turn: int) -> str:
+    """Id of the message that asks for a turn: by it the turn is cancelled, wherever it is, and known when it is buried."""
+    # A hash: ids of conversations and runs may be long.
+    named = f"{manager}\0{run_id}\0{turn}".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(named).hexdigest()[:32]

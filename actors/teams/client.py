@@ -16,12 +16,12 @@ from callboard.cancellation import CancellationToken
 from callboard.inputs import InputRequest
 from callboard.runtime.runs import in_run_path, run_path, usage_run
 
+from .absent import Absent
 from .budget import RunBudget, check_budget
 from .cancelling import Cancelling
 from .errors import (
     TeamBusyError,
     TeamMemberError,
-    TeamNotRunError,
     TeamRunUnknownError,
     TeamStateError,
     TeamTaskError,
@@ -29,7 +29,6 @@ from .errors import (
 from .orders import (
     ANSWERS,
     Accepted,
-    Control,
     Describe,
     IfBusy,
     Load,
@@ -45,7 +44,7 @@ from .orders import (
 from .output import with_output
 from .questions import open_questions
 from .reading import RunReading
-from .records import Records
+from .steering import Steering
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
-class TeamClient(Records):
+class TeamClient(Steering):
     """One conversation of a team whose members run anywhere.
 
     A run goes on by itself: who stops reading it can read it again by its id, from any process.
@@ -192,57 +191,6 @@ class TeamClient(Records):
             async for item in items:
                 yield item
 
-    async def pause(self, *, now: bool = False, run_id: str = "") -> bool:
-        """Let nobody begin to speak until `resume`; it holds across restarts of everything.
-
-        Args:
-            now: Interrupt who is speaking as well. It begins its turn again after `resume`, and what it had recorded,
-                such as answers of models and tools, is not made again.
-            run_id: The run that is meant; "": the one under way.
-
-        Returns:
-            False when it was paused already.
-
-        Raises:
-            TeamNotRunError: No run is under way (a RuntimeError).
-        """
-        return await self._control(Control(what="pause", now=now, run_id=run_id))
-
-    async def resume(self, *, run_id: str = "") -> bool:
-        """Go on after `pause`; False when it was not paused."""
-        return await self._control(Control(what="resume", run_id=run_id))
-
-    async def step(self, *, run_id: str = "", turn: int = 0, on: bool = False) -> bool:
-        """Let the next turn begin, of a run that was started with `step=True`.
-
-        Args:
-            run_id: The run that is meant; "": the one under way.
-            turn: Number of the turn, of a `RunHeld` entry: a call that comes late begins no other; 0: whichever waits.
-            on: Do not wait before the turns that follow, either.
-
-        Returns:
-            False when nothing changed: it does not wait, or another turn does; or it is paused, and goes on with `resume`.
-
-        Raises:
-            TeamNotRunError: No run is under way (a RuntimeError).
-        """
-        return await self._control(Control(what="step", now=on, run_id=run_id, turn=turn))
-
-    async def stop(self) -> bool:
-        """End the run after the turn under way, as an ExternalTermination does."""
-        return await self._control(Control(what="stop"))
-
-    async def abort(self, run_id: str = "") -> bool:
-        """Cancel a run now. What was said is kept; who is speaking is not heard any more.
-
-        Args:
-            run_id: The run: the one under way, or one that waits for its turn; "": the one under way.
-
-        Raises:
-            TeamNotRunError: There is no such run (a RuntimeError).
-        """
-        return await self._control(Control(what="abort", run_id=run_id))
-
     async def reset(self) -> None:
         """Forget the conversation. It is done when this returns, by all members: their processes have to run.
 
@@ -250,7 +198,7 @@ class TeamClient(Records):
             TeamNotRunError: A run is under way (a RuntimeError).
             TeamMemberError: A member can't; others may have (a RuntimeError).
         """
-        self._refused(await self.runtime.send_message(ResetConversation(), self._address))
+        self._check_done(await self.runtime.send_message(ResetConversation(), self._address))
 
     async def save_state(self) -> Mapping[str, Any]:
         """All that team and members remember of the conversation, as plain data: as it was committed, also during a run."""
@@ -265,7 +213,7 @@ class TeamClient(Records):
             TeamStateError: It does not fit the team, or a member refuses its part; nothing changed (a ValueError).
             TeamMemberError: A member could not load what it could a moment before; load it again (a RuntimeError).
         """
-        self._refused(await self.runtime.send_message(Load(state=dict(state)), self._address))
+        self._check_done(await self.runtime.send_message(Load(state=dict(state)), self._address))
 
     async def status(self) -> Accepted:
         """Id and state of the run under way, who is to speak, and whom of them no process runs.
@@ -371,8 +319,10 @@ class TeamClient(Records):
         cancelling = None if token is None else Cancelling(token, partial(self.abort, run_id))
         if cancelling is not None:
             entries = cancelling.watched(entries)
+        absent = Absent(self.team, self._described)
         try:
             async for entry in entries:
+                absent.heard()
                 if isinstance(entry.event, Shown):
                     for message in reading.show(entry.event):
                         yield message
@@ -380,9 +330,13 @@ class TeamClient(Records):
                     yield self._result(reading, entry.event, run_id)
                     return
         finally:
+            await absent.close()
             await entries.aclose()
             if cancelling is not None:
                 await cancelling.close()
+
+    async def _described(self) -> Accepted:
+        return await self.runtime.send_message(Describe(), self._address)
 
     def _result(self, reading: RunReading, end: RunEnded, run_id: str) -> TaskResult:
         return self.with_output(reading.ended(end, run_id))
@@ -395,18 +349,9 @@ class TeamClient(Records):
         """
         return with_output(result, self._output_content_type, self.team)
 
-    async def _control(self, order: Control) -> bool:
-        accepted = await self.runtime.send_message(order, self._address)
-        self._refused(accepted)
-        return accepted.done
-
     def _check(self, accepted: Accepted, run_id: str) -> None:
         if accepted.done:
             return
         if accepted.run_id != run_id:
             raise TeamBusyError(self.team, self.conversation, accepted.run_id)
         raise TeamTaskError(self.team, accepted.problem)
-
-    def _refused(self, accepted: Accepted) -> None:
-        if accepted.problem:
-            raise TeamNotRunError(self.team, f"can't do that: {accepted.problem}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -35,6 +36,7 @@ FIELDS: Final = (
     "termination",
     "called_off",
     "asked",
+    "lost",
 )
 LOGS: Final = ("thread", "context", "marks")
 
@@ -68,6 +70,8 @@ class ForkedManager(RoutedAgent[ManagerState]):
         except TeamForkError as error:
             return Accepted(done=False, problem=error.reason)
         await reached("fork cut")
+        if message.is_cut_only:
+            return Accepted(part=part)
         born, other = Born(fork_id=message.fork_id, part=part), AgentId(self.id.type, message.conversation)
         try:
             return await self.send_message(born, other)
@@ -91,7 +95,20 @@ class ForkedManager(RoutedAgent[ManagerState]):
     @event
     async def on_become(self, message: Become, ctx: MessageContext) -> None:
         """The same as a member of a larger team."""
+        if self.state.marks:  # a dead letter that comes too late
+            raise TeamMemberError(self.id.type, self.team.name, "take over its part", "it has spoken already")
         await self._become(message.part)
+        self.state.is_fork = True
+
+    async def find_born(self) -> None:
+        """Members of a fork that have taken over their parts since: somebody has replayed their dead letters."""
+        for name in list(self.state.unborn):
+            address = member_address(self.id, name)
+            stored = await cast("RedisAgentRuntime", self.runtime).transport.load_state(
+                address.type, address.key
+            )
+            if json.loads(stored.data or b"{}").get("is_fork"):
+                self.state.unborn = {one: why for one, why in self.state.unborn.items() if one != name}
 
     async def _become(self, part: Part) -> None:
         state, given = self.state, ManagerState.model_validate({**part.data, **part.logs})

@@ -12,7 +12,7 @@ from callboard.broker.redis.client.states import StoredState
 from .addresses import member_address
 from .errors import TeamForkError
 from .led import LedTeam
-from .marks import KEPT, MemberMark, TurnMark
+from .marks import Kept, MemberMark, TurnMark
 from .parts import Part
 
 Read: TypeAlias = Callable[[str, str], Awaitable[StoredState]]
@@ -58,7 +58,7 @@ class Forking:
         marks = marks_in(stored)
         fits = [number for number, mark in enumerate(marks) if mark.asked <= turn]
         if not fits:
-            self._check_kept(len(marks), self._manager, turn)
+            self._check_kept(_lost(stored), self._manager, turn)
             return None
         return await self._part(stored, marks, fits[-1])
 
@@ -68,7 +68,7 @@ class Forking:
         ends = {"thread": mark.thread, "context": mark.context, "marks": number + 1}
         members = {one.name: await self._member(one, mark.turn) for one in self._team.participants}
         return Part(
-            data={**data, "last_turn": mark.turn},
+            data={**data, "last_turn": mark.turn, "lost": _lost(stored)},
             logs={field: _items(stored.logs, field, end) for field, end in ends.items()},
             members={name: part for name, part in members.items() if part is not None},
         )
@@ -81,31 +81,40 @@ class Forking:
         marks = [MemberMark.model_validate_json(item) for item in stored.logs.get("marks", ())]
         fits = [number for number, mark in enumerate(marks) if mark.turn <= turn]
         if not fits:
-            self._check_kept(len(marks), address, turn)
+            self._check_kept(_lost(stored), address, turn)
             return None
-        mark = marks[fits[-1]]
-        saved = mark.saved
-        if not mark.is_whole:
-            if fits[-1] + 1 < len(marks):
-                raise TeamForkError(
-                    self._manager.type, self._manager.key, f"after turn {turn}", self._too_large(address)
-                )
+        number, kept = fits[-1], [Kept.model_validate_json(item) for item in stored.logs.get("kept", ())]
+        mark = marks[number]
+        found = [one for one in kept if one.number == mark.kept]
+        if found:
+            saved: Any = found[0].saved
+        elif mark.is_whole:
+            saved = mark.saved
+        elif number + 1 == len(marks):
             saved = json.loads(stored.data or b"{}").get("saved")
+        else:
+            reason = _not_kept(address)
+            raise TeamForkError(self._manager.type, self._manager.key, f"after turn {turn}", reason)
+        last_kept = max(one.kept for one in marks[: number + 1])
+        ends = {
+            "context": mark.context,
+            "marks": number + 1,
+            "kept": sum(one.number <= last_kept for one in kept),
+        }
         return Part(
-            data={"asked": mark.turn, **({} if saved is None else {"saved": saved})},
-            logs={
-                "context": _items(stored.logs, "context", mark.context),
-                "marks": _items(stored.logs, "marks", fits[-1] + 1),
+            data={
+                "asked": mark.turn if mark.is_taken else 0,
+                "lost": _lost(stored),
+                **({} if saved is None else {"saved": saved}),
             },
+            logs={field: _items(stored.logs, field, end) for field, end in ends.items()},
         )
 
-    def _check_kept(self, count: int, address: AgentId, turn: int) -> None:
-        if count >= KEPT:
-            reason = f"{address.type!r} keeps its last {KEPT} turns"
+    def _check_kept(self, lost: int, address: AgentId, turn: int) -> None:
+        # guard: a member that does not know any more what it remembered is not taken for a new one
+        if turn <= lost:
+            reason = f"{address.type!r} does not know any more what it remembered then: it has forgotten it, or trimmed it"
             raise TeamForkError(self._manager.type, self._manager.key, f"after turn {turn}", reason)
-
-    def _too_large(self, address: AgentId) -> str:
-        return f"what {address.type!r} remembers beside its context is too large to be kept for earlier turns"
 
 
 def marks_in(stored: StoredState) -> list[TurnMark]:
@@ -113,12 +122,20 @@ def marks_in(stored: StoredState) -> list[TurnMark]:
     return [TurnMark.model_validate_json(item) for item in stored.logs.get("marks", ())]
 
 
+def _lost(stored: StoredState) -> int:
+    return int(json.loads(stored.data or b"{}").get("lost", 0))
+
+
 def _items(logs: Mapping[str, Sequence[bytes]], field: str, end: int) -> list[Any]:
     return [json.loads(item) for item in logs.get(field, ())[:end]]
+
+
+def _not_kept(address: AgentId) -> str:
+    return f"what {address.type!r} remembered beside its context is not kept: it was too large, or has changed too often"
 
 
 def _known(marks: Sequence[TurnMark]) -> str:
     if not marks:
         return "no turn of it has ended yet"
     turns = ", ".join(str(mark.turn) for mark in marks[-10:])
-    return f"its last turns are {turns}, and {KEPT} are kept"
+    return f"its last turns are {turns}"

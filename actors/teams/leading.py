@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from callboard.agents.task import Said
-from callboard.broker import AgentId
+from callboard.broker import AgentId, BrokerSettings
 from callboard.broker.outages import is_outage
 from callboard.messages.base import BaseChatMessage
 from callboard.messaging import Messaging
@@ -17,15 +16,16 @@ from callboard.runtime.control import Control
 from callboard.runtime.runs import in_run_path
 from callboard.runtime.taping import taping
 
-from .addresses import member_address
+from .addresses import asking_id, member_address
 from .budget import Overspent
+from .consulting import Consulting, UnansweredError
 from .errors import ChoiceTimeoutError
 from .limiting import Limiting
 from .loop import Next, Spoken, TurnLoop
 from .manager_state import CurrentRun, ManagerState
 from .marking import mark_turn
 from .orders import Answer, Forget, RunEnded, Speak, StartRun, Told, TurnFailed, path_of, stream_of
-from .run_errors import budget_error, failure_of
+from .run_errors import answer_id, budget_error, failure_of, unborn_text
 from .sizes import tell_all_of
 from .stage import Stage
 from .state import Speaking
@@ -47,7 +47,10 @@ class Leading:
         state: What is remembered.
         loop: The turn loop.
         teams: Names of the members that are teams.
-        patience: Seconds that strategy and condition may take.
+        settings: How long strategy and condition may take, and how far back a fork reaches.
+
+    Attributes:
+        is_undone: Whether the strategy has to be as it was before it chose: its loop is not to be used any more.
     """
 
     def __init__(
@@ -57,15 +60,17 @@ class Leading:
         state: ManagerState,
         loop: TurnLoop,
         teams: frozenset[str],
-        patience: float,
+        settings: BrokerSettings,
     ) -> None:
         self._control = control
         self._manager = manager
         self._state = state
         self._loop = loop
         self._teams = teams
-        self._patience = patience
+        self._settings = settings
         self._limiting = Limiting(manager, control)
+        self._consulting = Consulting(manager, control, loop.plan.name)
+        self.is_undone = False
         self.stage = Stage(manager.runtime, manager.id, loop.plan.name)
 
     # A run begins, goes on, ends
@@ -76,6 +81,9 @@ class Leading:
         Returns:
             Why it can't, in the words of the strategy; "": it has begun.
         """
+        # guard: a fork that is not whole does not go on
+        if self._state.unborn:
+            return unborn_text(self._state.unborn)
         messages = [message for message in task if isinstance(message, BaseChatMessage)]
         run.first = len(self._state.thread) + len(messages)
         self._loop.show = lambda event: self.stage.show(run, event)
@@ -106,9 +114,18 @@ class Leading:
         await self._go_on(run, self._loop.hear(spoken))
         await reached("turn ends")
 
+    async def choose(self) -> None:
+        """The strategy chooses anew, which had asked a person."""
+        run = self._state.run
+        if run is not None:
+            self._loop.show = lambda event: self.stage.show(run, event)
+            await self._go_on(run, self._loop.choose())
+            await reached("turn ends")
+
     async def _mark(self, run: CurrentRun, speakers: Sequence[str]) -> None:
         """Where the conversation is after a turn, before the strategy has chosen the next one."""
-        await mark_turn(self._state, self._loop, run, speakers)
+        await mark_turn(self._state, self._loop, run, self._settings.fork_turns, speakers)
+        self._state.selection = dict(self._state.marks[-1].selection)
 
     def _hear_late(self, spoken: Spoken) -> None:
         """Who had begun to speak before the run was cancelled has heard what it was told, and is not told again."""
@@ -134,11 +151,19 @@ class Leading:
             await self.exceed(self._limiting.time_up(run))
 
     async def _go_on(self, run: CurrentRun, step: Coroutine[Any, Any, Next | None]) -> None:
+        self._loop.choosing = partial(self._consulting.answers, run)
+        context, tape = self._state.context.savepoint(), tape_for(run.record)
         try:
-            tape = tape_for(run.record)
             with in_run_path(run.path), taping(tape):
                 following = await self._in_time(step)
             await write_takes(self._manager.runtime, run.stream, tape)
+        except UnansweredError as unanswered:
+            self._state.context.go_back(context)
+            # guard: a strategy that asks is as it was before it chose
+            self.is_undone = True
+            await write_takes(self._manager.runtime, run.stream, tape)
+            await self._consulting.ask(run, unanswered)
+            return
         except Exception as error:
             # guard: an outage is waited for, and any other error ends the run
             if is_outage(error):
@@ -146,24 +171,26 @@ class Leading:
             await self.fail(failure_of(error, self._loop.plan.name))
             return
         if following is not None:
+            run.answers = {}
             await self._follow(run, following)
 
     async def _in_time(self, step: Coroutine[Any, Any, T]) -> T:
         # What the user wrote may wait for ever, and whoever waits for the run would with it.
-        limit = asyncio.timeout(self._patience)
+        limit = asyncio.timeout(self._settings.choice_timeout)
         try:
             async with limit:
                 return await step
         except TimeoutError as error:
             if limit.expired():
-                raise ChoiceTimeoutError(self._loop.plan.name, self._patience) from error
+                raise ChoiceTimeoutError(self._loop.plan.name, self._settings.choice_timeout) from error
             raise
 
     async def _follow(self, run: CurrentRun, following: Next) -> None:
         if following.said:
             self.stage.said(run, following.said)
+        marks = self._state.marks
         for name in following.resets:
-            await self._manager.tell(Forget(), self._address(name))
+            await self._manager.tell(Forget(turn=marks[-1].turn if marks else 0), self._address(name))
         if following.stop is not None:
             await self._end(RunEnded(state="completed", stop_reason=following.stop))
         elif following.asks and run.is_stopping:
@@ -231,7 +258,8 @@ class Leading:
             answer = Answer(turn=parent.turn, attempt="", messages=said, is_team=True)
         else:
             answer = end.error.model_copy(update={"turn": parent.turn})
-        await tell_all_of(self._manager, answer, parent.manager)
+        message_id = answer_id(parent.turn, run.run_id)
+        await tell_all_of(self._manager, answer, parent.manager, message_id=message_id)
 
     async def _begin_queued(self) -> None:
         while self._state.run is None and self._state.queued:
@@ -349,6 +377,11 @@ class Leading:
                 await self._manager.tell(Told(what="abort"), self._address(name))
             else:
                 await self._control.cancel(asking_id(self._manager.id, run.run_id, speaking.turn))
+        if run.asking and self._loop.termination is not None:
+            await (
+                self._loop.termination.reset()
+            )  # the turn loop does so where somebody has spoken, or is to speak
+        await self._consulting.withdraw(run)
         await self._let_go_on(run)
 
     async def _let_go_on(self, run: CurrentRun) -> None:
@@ -368,10 +401,3 @@ class Leading:
 
     def _address(self, member: str) -> AgentId:
         return member_address(self._manager.id, member)
-
-
-def asking_id(manager: AgentId, run_id: str, turn: int) -> str:
-    """Id of the message that asks for a turn: by it the turn is cancelled, wherever it is, and known when it is buried."""
-    # A hash: ids of conversations and runs may be long.
-    named = f"{manager}\0{run_id}\0{turn}".encode("utf-8", "surrogatepass")
-    return hashlib.sha256(named).hexdigest()[:32]

@@ -16,6 +16,7 @@ from .errors import RunNotFoundError
 from .manager_state import CurrentRun
 from .orders import ANSWERS, RunEnded, RunState, Shown
 from .questions import waiting_conversations
+from .takes import is_of_takes
 
 if TYPE_CHECKING:
     from callboard.runtime.run_listing import ListedRun
@@ -90,7 +91,7 @@ async def list_runs(
     while len(found) < limit:
         page = await runtime.list_runs(limit=PAGE, before=last)
         for listed in page:
-            if team is None or _names(listed)[0] == team:
+            if _is_run(listed, team):
                 run = await _summary(runtime, listed, waiting)
                 if state is None or run.state == state:
                     found.append(run)
@@ -120,7 +121,7 @@ async def find_run(runtime: RedisAgentRuntime, name: str, *, team: str | None = 
     while True:
         page = await runtime.list_runs(limit=PAGE, before=last)
         for listed in page:
-            if team is not None and _names(listed)[0] != team:
+            if not _is_run(listed, team):
                 continue
             run_id = _names(listed)[2]
             if name == listed.id:
@@ -146,6 +147,11 @@ def _advice(near: list[ListedRun], known: list[str], name: str) -> str:
     if close:
         return f"Did you mean {close[0]!r}?"
     return f"The newest are: {', '.join(known[:NAMED])}." if known else "None is kept."
+
+
+def _is_run(listed: ListedRun, team: str | None) -> bool:
+    """Whether a stream is that of a run, and of this team where one is given; what was recorded of a run lies beside it."""
+    return not is_of_takes(listed.id) and (team is None or _names(listed)[0] == team)
 
 
 def _names(listed: ListedRun) -> tuple[str, str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -108,6 +109,7 @@ class TurnLoop:
 
     Attributes:
         show: Lets readers of the run under way see an event at once.
+        choosing: Is in force while the strategy chooses.
         round_ended: Told who has spoken, when everybody who was asked has, and before it is chosen who is next.
     """
 
@@ -123,6 +125,7 @@ class TurnLoop:
         self.selection = selection
         self.termination = termination
         self.show: Show = _to_nobody
+        self.choosing: Callable[[], AbstractContextManager[object]] = nullcontext
         self.round_ended: Callable[[Sequence[str]], Awaitable[None]] = _unmarked
         self._names = frozenset(member.name for member in plan.members)
 
@@ -179,6 +182,10 @@ class TurnLoop:
         await self.round_ended(list(dict.fromkeys(entry.by for entry in self._round() if entry.by)))
         return following or await self._next()
 
+    async def choose(self) -> Next:
+        """Choose anew who is next, where the strategy could not."""
+        return await self._next()
+
     async def reset(self) -> None:
         """The conversation is as in the beginning, but for the numbers of its turns."""
         fresh = ConversationState(last_turn=self.state.last_turn)
@@ -206,7 +213,8 @@ class TurnLoop:
         return self.termination is not None and self.termination.terminated
 
     async def _next(self) -> Next:
-        choice = await self.selection.select(self._floor())
+        with self.choosing():
+            choice = await self.selection.select(self._floor())
         for name in choice.resets:  # AutoGen's members, too, forget what they have not heard
             self.state.heard[name] = len(self.state.thread)
         self._append([Entry(message=message, is_said=True) for message in choice.said if _is_said(message)])
@@ -215,8 +223,9 @@ class TurnLoop:
             stopped = await self._stopped(choice.stop)
             return Next(choice.said, choice.resets, stop=stopped.stop)
         asks = [self._ask(name) for name in self._checked(choice)]
-        shown = [SelectSpeakerEvent(content=[ask.member for ask in asks], source=self.plan.name)]
-        said = (*choice.said, *(shown if self.plan.emit_team_events else ()))
+        said = [*choice.said]
+        if self.plan.emit_team_events:
+            said.append(SelectSpeakerEvent(content=[ask.member for ask in asks], source=self.plan.name))
         return Next(said, choice.resets, asks)
 
     def _checked(self, choice: Choice) -> Sequence[str]:

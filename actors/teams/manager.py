@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from callboard.broker import AgentId
 from callboard.broker.buried import Buried
@@ -14,47 +15,39 @@ from callboard.handlers import event, rpc
 from callboard.runtime.run_paths import with_part
 from callboard.runtime.runs import run_path
 
-from .addresses import member_address, member_name
+from .addresses import asking_id, member_address, member_name
 from .budget import not_limited
-from .forked import ForkedManager
-from .leading import Leading, asking_id
+from .leading import Leading
 from .led import LedTeam
-from .local import Participant
 from .loop import TurnLoop
 from .manager_state import CurrentRun, ManagerState, Parent
-from .marking import mark_turn
-from .member import MemberActor
 from .orders import (
+    BECOME,
     Accepted,
     Answer,
     BeginRun,
     Control,
     Describe,
     Forget,
-    Load,
     ResetConversation,
-    Save,
-    Saved,
     Speak,
     StartRun,
     TimeUp,
     Told,
     TurnFailed,
 )
-from .run_errors import failure_by
-from .saving import dump_team, load_team
+from .run_errors import failure_by, turn_answered, unborn_text
+from .saved import BUSY, SavedManager
 from .steps import reached
 
 if TYPE_CHECKING:
     from callboard.runtime import control
-    from callboard.runtime.runtime import RedisAgentRuntime
 
 RECENT: Final = 100  # runs whose ids are remembered
-BUSY: Final = "a run is under way"
 IDLE: Final = "no run is under way"
 
 
-class TeamManager(ForkedManager):
+class TeamManager(SavedManager):
     """Leads the conversations of one team; each has an agent of its own, whose key is the conversation's id.
 
     It never waits for a member: who is to speak is told so, and tells what it has said. So a message is all that is under
@@ -95,6 +88,7 @@ class TeamManager(ForkedManager):
     async def _start(self, message: StartRun) -> Accepted:
         await reached("run asked for")
         await self._miss_members()
+        await self.find_born()
         run_id, run = message.run_id, self.state.run
         if run_id in self.state.recent:
             return Accepted(run_id=run_id, state="working")
@@ -114,7 +108,7 @@ class TeamManager(ForkedManager):
             problem = ""
         else:
             problem = await leading.start(message)
-        await self._keep(leading)
+        await self.keep(leading)
         return Accepted(run_id=run_id, state="working", done=not problem, problem=problem)
 
     @rpc
@@ -127,7 +121,7 @@ class TeamManager(ForkedManager):
         if run is None:
             return Accepted(done=False, problem=IDLE)
         leading = await self._leading()
-        orders = {
+        orders: dict[str, Callable[[CurrentRun, bool], Awaitable[bool]]] = {
             "pause": leading.pause,
             "resume": leading.resume,
             "stop": leading.stop,
@@ -135,7 +129,7 @@ class TeamManager(ForkedManager):
             "step": partial(leading.step, turn=message.turn),
         }
         done = await orders[message.what](run, message.now)
-        await self._keep(leading)
+        await self.keep(leading)
         return self._accepted(run.run_id, done)
 
     @rpc
@@ -175,7 +169,7 @@ class TeamManager(ForkedManager):
             return Accepted(run_id=message.run_id, done=False, problem="" if is_waiting else IDLE)
         leading = await self._leading()
         await leading.abort_queued(message.run_id)
-        await self._keep(leading)
+        await self.keep(leading)
         return Accepted(run_id=message.run_id)
 
     async def _miss_members(self) -> None:
@@ -185,7 +179,7 @@ class TeamManager(ForkedManager):
             text = f"{name!r} was asked to speak, and is no member of the team any more"
             leading = await self._leading()
             await leading.fail(TurnFailed(turn=0, error_type="TeamDeclarationError", text=text, where=name))
-            await self._keep(leading)
+            await self.keep(leading)
             return
 
     @rpc
@@ -204,54 +198,13 @@ class TeamManager(ForkedManager):
         await self._forget()
         return Accepted()
 
-    @rpc
-    async def on_save(self, message: Save, ctx: MessageContext) -> Saved:
-        """The state of the team and of its members, as they were committed: nobody who is speaking is waited for."""
-        loop = await self._turn_loop()
-        states = {one.name: await self._state_of(one) for one in self._team.participants}
-        state = await dump_team(self._team.plan, self.state, loop.selection, loop.termination, states)
-        return Saved(state=state)
-
-    async def _state_of(self, member: Participant) -> dict[str, Any]:
-        if isinstance(member, LedTeam):
-            saved: Saved = await self.send_message(Save(), self._address(member.name))
-            return saved.state
-        address = self._address(member.name)
-        stored = await self._bus.transport.load_state(address.type, address.key)
-        return await MemberActor(member).saved(stored)
-
-    @rpc
-    async def on_load(self, message: Load, ctx: MessageContext) -> Accepted:
-        """Take over a saved state, or try to; where a member refuses its own, nothing changes.
-
-        Raises:
-            TeamStateError: It does not fit the team (a ValueError).
-            TeamMemberError: A member can't load what it could a moment before (a RuntimeError).
-        """
-        run = self.state.run
-        if run is not None:
-            return Accepted(run_id=run.run_id, done=False, problem=BUSY)
-        loop = await (self._made(ManagerState()) if message.is_trial else self._turn_loop())
-        plan = self._team.plan
-        states = await load_team(plan, loop.state, loop.selection, loop.termination, message.state)
-        for name, saved in states.items():
-            await self.try_to_load(name, saved)
-        if message.is_trial:
-            return Accepted()
-        for name, saved in states.items():
-            await self.ask_member(Load(state=saved), name, "load its state")
-        self._forget_turns()
-        await mark_turn(self.state, loop, None)
-        await self._keep()
-        return Accepted()
-
     @event
     async def on_time_up(self, message: TimeUp, ctx: MessageContext) -> None:
         """The time of a run's budget is over, if that run is under way."""
         await self._miss_members()
         leading = await self._leading()
         await leading.time_up(message.run_id)
-        await self._keep(leading)
+        await self.keep(leading)
 
     # From a larger team
 
@@ -259,6 +212,7 @@ class TeamManager(ForkedManager):
     async def on_speak(self, message: Speak, ctx: MessageContext) -> None:
         """It is this team's turn in a larger one."""
         await reached("run asked for")
+        await self.find_born()
         inside = (*message.inside, message.turn)
         parent = Parent(manager=str(ctx.sender), turn=message.turn, inside=inside)
         leading = await self._leading()
@@ -269,7 +223,7 @@ class TeamManager(ForkedManager):
             run_id=ctx.message_id, stream=message.run, path=path, parent=parent, record=message.record
         )
         await leading.take_turn(run, message.unheard_after(self.state.asked))
-        await self._keep(leading)
+        await self.keep(leading)
 
     @event
     async def on_forget(self, message: Forget, ctx: MessageContext) -> None:
@@ -277,10 +231,12 @@ class TeamManager(ForkedManager):
         if self.state.run is not None:
             leading = await self._leading()
             await leading.abort(self.state.run, True)
-            await self._keep(leading)
+            await self.keep(leading)
         for member in self._team.plan.members:
-            await self.tell(Forget(), self._address(member.name))
+            await self.tell(Forget(turn=self.state.last_turn), self._address(member.name))
+        lost = max(message.turn, self.state.asked)
         await self._forget()
+        self.state.lost = lost
 
     @event
     async def on_told(self, message: Told, ctx: MessageContext) -> None:
@@ -290,7 +246,7 @@ class TeamManager(ForkedManager):
             leading = await self._leading()
             orders = {"pause": leading.pause, "resume": leading.resume, "abort": leading.abort}
             await orders[message.what](run, message.now)
-            await self._keep(leading)
+            await self.keep(leading)
 
     # From members
 
@@ -301,7 +257,7 @@ class TeamManager(ForkedManager):
         member = self._member(ctx.sender)
         leading = await self._leading()
         await leading.hear(self.state.run, member, message)
-        await self._keep(leading)
+        await self.keep(leading)
 
     @event
     async def on_turn_failed(self, message: TurnFailed, ctx: MessageContext) -> None:
@@ -312,14 +268,33 @@ class TeamManager(ForkedManager):
     async def on_buried(self, message: Buried, ctx: MessageContext) -> None:
         """What was told could not be handled: a member's turn is a dead letter, or what a larger team was answered."""
         recipient = AgentId.from_str(message.recipient)
+        run = self.state.run
+        if run is not None and run.asking and message.message_id == run.asking:
+            leading = await self._leading()
+            await leading.fail(failure_by(message, self._team.plan.name, 0))
+            await self.keep(leading)
+            return
         member = self._member(recipient)
         if not member:
-            await self.tell(failure_by(message, self._team.plan.name, self.state.asked), recipient)
+            turn = turn_answered(message, self.state.asked)
+            await self.tell(failure_by(message, self._team.plan.name, turn), recipient)
+            return
+        if message.type == BECOME:
+            await self._not_born(member, message)
             return
         speaking = self.state.speaking.get(member)
         # guard: a turn fails with its own dead letter only
         if speaking is not None and message.message_id == self._asked_by(speaking.turn):
             await self._turn_failed(member, failure_by(message, member, speaking.turn))
+
+    async def _not_born(self, member: str, message: Buried) -> None:
+        """A member could not take over its part in a fork: nothing is said in it as long as that is so."""
+        self.state.unborn = {**self.state.unborn, member: message.error or message.reason}
+        if self.state.run is not None:
+            text, where = unborn_text(self.state.unborn), self._team.plan.name
+            leading = await self._leading()
+            await leading.fail(TurnFailed(turn=0, error_type="TeamForkError", text=text, where=where))
+            await self.keep(leading)
 
     def _asked_by(self, turn: int) -> str:
         return "" if self.state.run is None else asking_id(self.id, self.state.run.run_id, turn)
@@ -329,28 +304,25 @@ class TeamManager(ForkedManager):
         if self.state.run is not None and speaking is not None and speaking.turn == failed.turn:
             leading = await self._leading()
             await leading.fail(failed)
-            await self._keep(leading)
+            await self.keep(leading)
 
     # Parts
 
     async def _leading(self) -> Leading:
         if self._control is None:  # made once: it draws a random name
             self._control = self._bus.control
-        patience = self._bus.settings.choice_timeout
-        return Leading(self, self._control, self.state, await self._turn_loop(), self._teams, patience)
+        settings = self._bus.settings
+        return Leading(self, self._control, self.state, await self.turn_loop(), self._teams, settings)
 
-    @property
-    def _bus(self) -> RedisAgentRuntime:
-        return cast("RedisAgentRuntime", self.runtime)
-
-    async def _turn_loop(self) -> TurnLoop:
+    async def turn_loop(self) -> TurnLoop:
         """The turn loop as the last commit left it, wherever that was."""
         # guard: a manager goes on from what its last message left
         if self._loop is None or self._loop.state is not self.state:
-            self._loop = await self._made(self.state)
+            self._loop = await self.made(self.state)
         return self._loop
 
-    async def _made(self, state: ManagerState) -> TurnLoop:
+    async def made(self, state: ManagerState) -> TurnLoop:
+        """A turn loop over this state."""
         team = self._team
         selection, termination = team.new_selection(), deepcopy(team.termination_condition)
         selection.keep_context_in(state.context)
@@ -360,25 +332,40 @@ class TeamManager(ForkedManager):
             await termination.load_state(state.termination)
         return TurnLoop(team.plan, state, selection, termination)
 
-    async def _keep(self, leading: Leading | None = None) -> None:
+    async def keep(self, leading: Leading | None = None) -> None:
         """What strategy and condition remember goes into the state, and what readers see into the commit."""
-        loop = await self._turn_loop()
+        if leading is not None and leading.is_undone:
+            await self._undo()
+        loop = await self.turn_loop()
         self.state.selection = dict(await loop.selection.save_state())
         if loop.termination is not None:
             self.state.termination = dict(await loop.termination.save_state())
         if leading is not None:
             await leading.stage.write()
 
-    async def _forget(self) -> None:
-        await (await self._turn_loop()).reset()
-        self._forget_turns()
-        self.state.marks.clear()
-        await self._keep()
+    async def _undo(self) -> None:
+        """The strategy is as it was before it chose; the condition is as it is."""
+        if self._loop is not None and self._loop.termination is not None:
+            self.state.termination = dict(await self._loop.termination.save_state())
+        self._loop = None
 
-    def _forget_turns(self) -> None:
+    async def choose_again(self) -> None:
+        """See ConsultedManager."""
+        leading = await self._leading()
+        await leading.choose()
+        await self.keep(leading)
+
+    async def _forget(self) -> None:
+        await (await self.turn_loop()).reset()
+        self.forget_turns()
+        self.state.marks.clear()
+        await self.keep()
+
+    def forget_turns(self) -> None:
         """What comes late of turns before belongs to another conversation, as it were."""
         self.state.called_off.clear()
-        self.state.asked = 0
+        self.state.asked = self.state.lost = 0
+        self.state.unborn = {}
 
     def _accepted(self, run_id: str, done: bool) -> Accepted:
         run, queued = self.state.run, len(self.state.queued)

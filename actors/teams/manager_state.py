@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import not_
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from callboard.log import Log
 
 from .budget import RunBudget
+from .consults import Consulted
 from .marks import TurnMark
 from .orders import RunState, StartRun
 from .state import ConversationState, Speaking, is_nothing
@@ -49,6 +51,9 @@ class CurrentRun(BaseModel):
         record: Whether answers of models and tools are noted.
         is_stepping: Whether it waits before each turn until it is told to go on.
         is_wanted: Whether it was told so while it was paused.
+        consulted: How often its strategy has asked people.
+        asking: Id of what it asks now; "": nothing.
+        answers: What it was answered while it chooses, by the names of its questions.
         timer: Id of the message that comes when its time is over; "": there is none.
     """
 
@@ -66,6 +71,9 @@ class CurrentRun(BaseModel):
     record: bool = False
     is_stepping: bool = False
     is_wanted: bool = False
+    consulted: int = 0
+    asking: str = ""
+    answers: dict[str, Consulted] = Field(default_factory=dict)
     timer: str = ""
 
     @model_validator(mode="after")
@@ -93,7 +101,10 @@ class ManagerState(ConversationState):
         called_off: Turns that were under way when their run was cancelled or failed, by the member's name. Whether the
             member took them only it knows.
         asked: Number of the turn of a larger team that this one took last.
+        unborn: Members of a fork that could not take over their parts, and the error of each.
+        is_fork: Whether it has taken over the part that a member had in another conversation.
         marks: Where the logs were after each of the last turns.
+        lost: What was up to this turn of a larger team is in no mark any more; 0: before the first mark there was nothing.
         recent: Ids of the last runs: a task that is sent again is not carried out again.
     """
 
@@ -102,4 +113,7 @@ class ManagerState(ConversationState):
     called_off: dict[str, list[Speaking]] = Field(default_factory=dict)
     asked: int = 0
     recent: list[str] = Field(default_factory=list)
+    unborn: dict[str, str] = Field(default_factory=dict, exclude_if=not_)
+    is_fork: bool = Field(default=False, exclude_if=not_)
     marks: Log[TurnMark] = Log()
+    lost: int = Field(default=0, exclude_if=not_)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from operator import not_
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, Field
@@ -26,12 +27,12 @@ from callboard.state import restore_state
 
 from .budget import overspent_by
 from .drafts import Drafts
-from .errors import RunBudgetExceededError, TeamNotRunError
+from .errors import RunBudgetExceededError, TeamMemberError, TeamNotRunError
 from .local import Participant, reset_participant, speak
-from .marks import KEPT, MOST_SAVED, MemberMark
-from .orders import Accepted, Answer, Become, Forget, Load, ResetConversation, Speak, Told
+from .marks import MOST_KEPT, MOST_SAVED, Kept, MemberMark
+from .orders import Accepted, Answer, Become, Forget, Load, ResetConversation, Save, Saved, Speak, Told
 from .questions import ShownQuestions
-from .run_errors import failure_by, failure_of
+from .run_errors import answer_id, failure_by, failure_of, turn_answered
 from .sizes import tell_all_of
 from .state import is_nothing
 from .steps import reached
@@ -49,12 +50,18 @@ class MemberMemory(BaseModel):
         context: The messages of its model context.
         asked: Number of the turn that it took last; 0: none since it was reset or loaded.
         marks: Where its context was after each of its last turns.
+        kept: The different values of `saved` after these turns.
+        lost: What it remembered up to this turn is in no mark any more; 0: before the first mark there was nothing.
+        is_fork: Whether it has taken over the part that it had in another conversation.
     """
 
     saved: dict[str, Any] | None = Field(default=None, exclude_if=is_nothing)
     context: Log[LLMMessage] = Log()
     asked: int = 0
     marks: Log[MemberMark] = Log()
+    kept: Log[Kept] = Log()
+    lost: int = Field(default=0, exclude_if=not_)
+    is_fork: bool = Field(default=False, exclude_if=not_)
 
 
 class MemberActor(RoutedAgent[MemberMemory]):
@@ -99,13 +106,15 @@ class MemberActor(RoutedAgent[MemberMemory]):
             await drafts.close()
         await reached("member answers")
         self.state.asked = message.turn
-        self._mark()
+        if self.state.context.dropped:  # marks say how long it was
+            self._begin_marks(message.turn - 1)
+        self._mark(message.turn)
         await write_takes(self.runtime, message.run, tape)
         is_team = isinstance(agent, Team)
         answer = Answer(
             turn=message.turn, attempt=drafts.attempt, messages=said, drafts=drafts.first, is_team=is_team
         )
-        await tell_all_of(self, answer, ctx.sender)
+        await tell_all_of(self, answer, ctx.sender, message_id=answer_id(message.turn, ctx.message_id))
 
     def _shows_questions(self, message: Speak) -> ContextScope[Noting | None]:
         """What the agent asks people during the turn is seen by those who read the run."""
@@ -116,7 +125,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
     @event
     async def on_forget(self, message: Forget, ctx: MessageContext) -> None:
         """Be as in the beginning."""
-        await self._forget(ctx.cancellation_token)
+        await self._forget(ctx.cancellation_token, max(message.turn, self.state.asked))
 
     @event
     async def on_told(self, message: Told, ctx: MessageContext) -> None:
@@ -128,8 +137,13 @@ class MemberActor(RoutedAgent[MemberMemory]):
     @rpc
     async def on_reset(self, message: ResetConversation, ctx: MessageContext) -> Accepted:
         """The same; who asks hears whether it could."""
-        await self._forget(ctx.cancellation_token)
+        await self._forget(ctx.cancellation_token, 0)
         return Accepted()
+
+    @rpc
+    async def on_save(self, message: Save, ctx: MessageContext) -> Saved:
+        """What its agent's `save_state` returns, for a manager of an older version, which can't read it by itself."""
+        return Saved(state=dict(await (await self._current()).save_state()))
 
     @rpc
     async def on_load(self, message: Load, ctx: MessageContext) -> Accepted:
@@ -139,50 +153,71 @@ class MemberActor(RoutedAgent[MemberMemory]):
         if not message.is_trial:
             self.state.asked = 0
             await self._remember(agent)
-            self._mark()
+            self._begin_marks(0)
+            self._mark(0, is_taken=False)
         return Accepted()
 
     @event
     async def on_buried(self, message: Buried, ctx: MessageContext) -> None:
         """The manager could not take an answer: it is told in plain words, so that the run does not wait for ever."""
-        failed = failure_by(message, self.id.type, self.state.asked)
+        failed = failure_by(message, self.id.type, turn_answered(message, self.state.asked))
         await self.tell(failed, message.recipient)
 
     @event
     async def on_become(self, message: Become, ctx: MessageContext) -> None:
         """Take over the part that this member has had in the conversation that this one is a fork of."""
+        if self.state.marks:  # a dead letter that comes too late
+            raise TeamMemberError(
+                self.id.type, self._prototype.name, "take over its part", "it has spoken already"
+            )
         part = message.part
         given, state = MemberMemory.model_validate({**part.data, **part.logs}), self.state
-        state.saved, state.asked = given.saved, given.asked
-        state.context.clear()
-        state.context.extend(given.context)
-        state.marks.clear()
-        state.marks.extend(given.marks)
+        state.saved, state.asked, state.lost = given.saved, given.asked, given.lost
+        state.is_fork = True
+        for field in ("context", "marks", "kept"):
+            log = getattr(state, field)
+            log.clear()
+            log.extend(getattr(given, field))
         self._agent = None
 
-    def _mark(self) -> None:
-        """A turn has ended; or, with number 0, another past was loaded, about which earlier marks know nothing."""
-        state = self.state
-        if not state.asked or state.context.dropped:
-            state.marks.clear()
-        saved = state.saved
-        is_whole = saved is None or len(json.dumps(saved, default=str)) <= MOST_SAVED
+    def _begin_marks(self, lost: int) -> None:
+        """What marks say of turns up to this one is not so any more."""
+        self.state.marks.clear()
+        self.state.kept.clear()
+        self.state.lost = lost
+
+    def _mark(self, turn: int, is_taken: bool = True) -> None:
+        """What it remembers is what it had after this turn, and after those that others take next."""
+        state, most = self.state, cast("RedisAgentRuntime", self.runtime).settings.fork_turns
+        number, is_nothing = self._number_of_saved(), state.saved is None
         state.marks.append(
             MemberMark(
-                turn=state.asked,
-                context=len(state.context),
-                saved=saved if is_whole else None,
-                is_whole=is_whole,
+                turn=turn, context=len(state.context), kept=number, is_whole=is_nothing, is_taken=is_taken
             )
         )
-        state.marks.trim(keep=KEPT)
+        if len(state.marks) > most:
+            state.marks.trim(keep=most)
+            state.lost = state.marks[0].turn - 1
 
-    async def _forget(self, token: CancellationToken) -> None:
+    def _number_of_saved(self) -> int:
+        """Under which number forks find what is saved now; 0: nothing is, or too much for every turn."""
+        kept, saved = self.state.kept, self.state.saved
+        if saved is None:
+            return 0
+        if not kept or kept[-1].saved != saved:
+            if len(json.dumps(saved, default=str)) > MOST_SAVED:
+                return 0
+            kept.append(Kept(number=kept[-1].number + 1 if kept else 1, saved=saved))
+            kept.trim(keep=MOST_KEPT)
+        return kept[-1].number
+
+    async def _forget(self, token: CancellationToken, lost: int) -> None:
         agent = await self._current()
         await reset_participant(agent, token)
         self.state.asked = 0
         await self._remember(agent)
-        self._mark()
+        self._begin_marks(lost)
+        self._mark(lost + 1 if lost else 0, is_taken=False)
 
     # The agent of this conversation
 

@@ -15,6 +15,7 @@ from callboard.runtime.run_paths import with_part, within
 
 from .budget import Overspent, RunBudget
 from .parts import Part
+from .state import is_nothing
 
 STREAM_DIGEST: Final = 8  # bytes that tell a run's conversation from others in the name of its stream
 
@@ -44,6 +45,7 @@ class Accepted(_Order):
         queued: How many tasks wait.
         done: Whether something changed.
         problem: Why nothing was done, as text for people; "": something was, or nothing was left to do.
+        part: What the conversation was at a turn. Only in the answer to a `Fork` that asks for it.
     """
 
     run_id: str = ""
@@ -54,6 +56,7 @@ class Accepted(_Order):
     queued: int = 0
     done: bool = True
     problem: str = ""
+    part: Part | None = Field(default=None, exclude_if=is_nothing)
 
 
 def stream_of(team: AgentId, run_id: str) -> str:
@@ -195,12 +198,15 @@ class Fork(_Order, Request[Accepted]):
         conversation: Id of the new one.
         turn: After which turn; None: see `run_id`.
         run_id: After the last turn of which run; "": after the last turn.
+        is_cut_only: Answer with what it was; who asks makes the new conversation of it, with `Born`. A manager that waited
+            for another one would keep its worker from trying alone what has ended a process, such as that other one.
     """
 
     fork_id: str
     conversation: str
     turn: int | None = None
     run_id: str = ""
+    is_cut_only: bool = False
 
 
 @message(name="callboard.team.Born")
@@ -216,7 +222,10 @@ class Born(_Order, Request[Accepted]):
     part: Part
 
 
-@message(name="callboard.team.Become")
+BECOME: Final = "callboard.team.Become"
+
+
+@message(name=BECOME)
 class Become(_Order):
     """To a member of such a conversation: you have had this part in it."""
 
@@ -295,7 +304,13 @@ class TurnFailed(_Order):
 
 @message(name="callboard.team.Forget")
 class Forget(_Order):
-    """Be as in the beginning."""
+    """Be as in the beginning.
+
+    Attributes:
+        turn: The last turn that had ended by then; 0: what was before can't be forked any more either.
+    """
+
+    turn: int = 0
 
 
 @message(name="callboard.team.Told")

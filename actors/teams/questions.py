@@ -11,6 +11,7 @@ from callboard.messages.events import InputAnsweredEvent, InputRequestedEvent
 from callboard.questions import CheckedQuestion
 from callboard.runtime.runtime import RedisAgentRuntime
 
+from .addresses import conversation_of, keys_in
 from .orders import Shown
 
 MOST_DETAILS: Final = 100_000  # characters of what readers see with a question
@@ -86,15 +87,18 @@ async def open_questions(runtime: RedisAgentRuntime, team: str, conversation: st
         team: Agent type of the outermost team.
         conversation: Id of the conversation.
     """
-    return [
+    found = [
         question
-        for question in await runtime.inputs.list()
-        if question.agent.key == conversation
-        and (question.agent.type == team or question.agent.type.startswith(f"{team}."))
+        for key in keys_in(conversation)
+        for question in await runtime.inputs.list(key=key)
+        if question.agent.type == team or question.agent.type.startswith(f"{team}.")
     ]
+    return sorted(found, key=lambda question: question.asked)
 
 
 async def waiting_conversations(runtime: RedisAgentRuntime) -> set[tuple[str, str]]:
     """The outermost team and the id of each conversation that has an open question."""
     questions = await runtime.inputs.list()
-    return {(question.agent.type.partition(".")[0], question.agent.key) for question in questions}
+    return {
+        (question.agent.type.partition(".")[0], conversation_of(question.agent)) for question in questions
+    }

@@ -18,7 +18,7 @@ from .errors import TeamForkError
 from .exporting import cassette_of
 from .forking import marks_in
 from .marks import TurnMark
-from .orders import Accepted, Fork, stream_of
+from .orders import Accepted, Born, Fork, stream_of
 
 if TYPE_CHECKING:
     from callboard.runtime.runtime import RedisAgentRuntime
@@ -68,7 +68,7 @@ class Records:
             return await cassette_of(self.runtime, self.team, stream_of(self._address, run_id), entries)
 
     async def turns(self) -> list[TurnMark]:
-        """The turns after which the conversation can be forked, oldest first: number, run, and who spoke; the last 200."""
+        """The turns after which the conversation can be forked, oldest first: number, run, and who spoke."""
         await self.runtime.open()
         stored = await self.runtime.transport.load_state(self.team, self.conversation)
         return marks_in(stored)
@@ -91,8 +91,12 @@ class Records:
         Raises:
             TeamForkError: It can't be forked there, or there is a conversation of that id (a ValueError).
         """
-        order = Fork(fork_id=f"fork {uuid.uuid4().hex}", conversation=conversation, turn=at, run_id=run_id)
-        accepted: Accepted = await self.runtime.send_message(order, self._address)
+        fork_id = f"fork {uuid.uuid4().hex}"
+        order = Fork(fork_id=fork_id, conversation=conversation, turn=at, run_id=run_id, is_cut_only=True)
+        accepted: Accepted = await self.runtime.send_message(order, self._address, claim_check=True)
+        if accepted.part is not None:  # else the manager is an older one, and has seen to it
+            born, other = Born(fork_id=fork_id, part=accepted.part), AgentId(self.team, conversation)
+            accepted = await self.runtime.send_message(born, other, claim_check=True)
         if accepted.problem:
             where = "" if at is None else f"after turn {at}"
             raise TeamForkError(self.team, self.conversation, where, accepted.problem)

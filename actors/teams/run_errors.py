@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from callboard.broker.buried import Buried
@@ -65,6 +66,37 @@ def failure_by(buried: Buried, where: str, turn: int) -> TurnFailed:
         text=f"{text or buried.reason} (dead letter {buried.message_id}, {buried.reason})",
         where=where,
     )
+
+
+def answer_id(turn: int, asked: str) -> str:
+    """The id of the message that answers a turn: it tells which turn, should the message become a dead letter.
+
+    Args:
+        turn: Number of the turn.
+        asked: Id of the message that asked for it.
+    """
+    return f"{turn}@{asked}"
+
+
+def turn_answered(buried: Buried, last: int) -> int:
+    """The turn that a message that became a dead letter was about.
+
+    Args:
+        buried: The dead letter.
+        last: For one whose id does not say it: the last turn that was taken.
+    """
+    number, at, _ = buried.message_id.partition("@")
+    return int(number) if at and number.isdecimal() else last
+
+
+def unborn_text(unborn: Mapping[str, str]) -> str:
+    """Why there is no run in a fork in which a member could not take over its part.
+
+    Args:
+        unborn: The members, and the error of each.
+    """
+    reasons = "; ".join(f"{name!r} could not take over its part ({error})" for name, error in unborn.items())
+    return f"this fork is not whole: {reasons}. Replay that dead letter, or fork again under another id"
 
 
 def error_of(failed: TurnFailed) -> TeamRunError:

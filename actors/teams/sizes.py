@@ -41,7 +41,13 @@ async def tell_all_of(
 ) -> None:
     """Tell something that grows with a conversation; where it is too large for an inbox, it is kept beside it."""
     tell = partial(
-        agent.tell, message, recipient, message_id=message_id, if_buried=True, cancellable=cancellable
+        agent.tell,
+        message,
+        recipient,
+        message_id=message_id,
+        if_buried=True,
+        cancellable=cancellable,
+        unique=message_id is not None,
     )
     try:
         await tell()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from callboard.runtime.errors import EventTooLargeError
 from callboard.runtime.taping import Tape
 
 if TYPE_CHECKING:
     from callboard.protocol import AgentRuntime
+
+TAKES: Final = "/takes"
 
 
 def takes_of(stream: str) -> str:
@@ -17,7 +19,12 @@ def takes_of(stream: str) -> str:
     Args:
         stream: That of the run.
     """
-    return f"{stream}/takes"
+    return f"{stream}{TAKES}"
+
+
+def is_of_takes(stream: str) -> bool:
+    """Whether a stream is such a one: those of runs end otherwise, see `path_of`."""
+    return stream.endswith(TAKES)
 
 
 def tape_for(record: bool) -> Tape | None:

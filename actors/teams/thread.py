@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import overload
+from typing import Annotated, Any, overload
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, PlainSerializer
 
 from callboard.agents.task import Said
 from callboard.log import Log
 from callboard.messages.base import BaseChatMessage
 from callboard.messages.unions import AnyMessage
+
+
+def _without_null(message: Said) -> dict[str, Any]:
+    # Nearly every message says that it used no model. An item with a `null` in it is read again before it is written, to see
+    # whether its field takes that back: all of it, with every turn.
+    return {
+        name: value for name, value in message.dump().items() if name != "models_usage" or value is not None
+    }
 
 
 class Entry(BaseModel):
@@ -24,7 +32,7 @@ class Entry(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    message: AnyMessage
+    message: Annotated[AnyMessage, PlainSerializer(_without_null)]
     by: str = ""
     is_said: bool = False
 

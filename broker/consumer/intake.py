@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 
@@ -147,6 +148,7 @@ class Intake:
         self._bell = Bell(lane, self.types, lambda: self.room() > 0, self.nudge, wake.set, settings.idle_poll)
         self._loop = asyncio.get_running_loop()
         self._ramp = 1
+        self._active = 1  # types of which the last turn that brought anything has brought something
         self.is_hungry = True
 
     def nudge(self) -> None:
@@ -226,7 +228,7 @@ class Intake:
         if room <= 0:
             return Pull(self._asked_for, 0, held, False, 0)
         scan, self._bell.scan = self._bell.scan, False
-        return Pull(self._asked_for, room, held, scan, accept)
+        return Pull(self._asked_for, math.ceil(room / self._active), held, scan, accept)
 
     # After a turn, or a handler
 
@@ -237,6 +239,11 @@ class Intake:
         brought = len(turn.deliveries)
         if brought:
             self._load.weigh(turn.deliveries)
+            # They share the room, or the first of them would get all of it. And what several of them get of one message is
+            # read once when it comes at once.
+            self._active = (
+                len({delivery.raw_type for delivery in turn.deliveries}) if len(self.types) > 1 else 1
+            )
         self.is_hungry = turn.more or brought >= room > 0
         # Twice as much with every turn that brings something, and one after a turn that brings nothing: of a few
         # deliveries each idle worker gets its share, and a long queue is soon taken in large portions.

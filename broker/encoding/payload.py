@@ -14,6 +14,7 @@ from .limits import DEFAULT, Limits, is_json, unpack
 from .msgpack_walk import ODD_DOUBLE
 from .plain import UnknownTypeError, check, pack_body, plain
 from .shape import Shape
+from .sharing import SharedBody
 
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 SIMPLE: Final[Mapping[type, str]] = {
@@ -75,6 +76,7 @@ class MessageEntry:
 
     __slots__ = (
         "_allows_nan",
+        "_is_copied",
         "_is_nested",
         "_validate",
         "_validate_json",
@@ -92,6 +94,7 @@ class MessageEntry:
         self.upgrades = dict(upgrades)
         self._allows_nan = False
         self._is_nested = cls in (dict, list)
+        self._is_copied = False
         self.encode: Encoder
         self._validate: Callable[[Any], Any]
         self._validate_json: Callable[[bytes], Any] | None = None
@@ -109,6 +112,7 @@ class MessageEntry:
         shape = Shape.of(schema)
         self._allows_nan = shape.allows_nan
         self._is_nested = shape.is_nested
+        self._is_copied = shape.is_copied
         self.encode = _encoder(self.cls, serializer, shape)
         self._validate = _validator(validator, shape)
         names = _names(shape)
@@ -121,13 +125,20 @@ class MessageEntry:
             raise DecodeError(f"{self.name}: the body holds {type(data).__name__}")
         return data
 
-    def decode(self, body: bytes, version: int | None = None, limits: Limits = DEFAULT) -> Any:
+    def decode(
+        self,
+        body: bytes,
+        version: int | None = None,
+        limits: Limits = DEFAULT,
+        shared: SharedBody | None = None,
+    ) -> Any:
         """Reads a body.
 
         Args:
             body: msgpack or JSON.
             version: the version it was written as; None for the current one.
             limits: what a body may be.
+            shared: what those who read the same body have in common; each of them gets a value of its own.
 
         Raises:
             DecodeError: it can't be read or does not fit the class; the text names fields, no values.
@@ -135,7 +146,11 @@ class MessageEntry:
         """
         if self._allows_nan:
             limits = limits.with_nan()
-        data = unpack(body, limits, is_nested=self._is_nested)
+        # guard: readers of one body share no value
+        if shared is not None and self._is_copied and version == self.version:
+            data = shared.unpacked(body, limits, self._is_nested)
+        else:
+            data = unpack(body, limits, is_nested=self._is_nested)
         try:
             if version is not None and version != self.version:
                 return self._validate(self._upgrade(data, version))

@@ -6,13 +6,56 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .limits import FLAT
+
 # Values of these may be anything, so what they hold has to be looked at when it is written.
 OPEN = frozenset({"any", "custom-error", "is-instance", "is-subclass", "callable", "generator"})
 NAMED_FIELDS = frozenset({"model-fields", "dataclass-args", "typed-dict"})
 CONTAINERS = frozenset(
     {"model-fields", "dataclass-args", "typed-dict", "dict", "list", "set", "frozenset", "tuple", "arguments"}
 )
+MAPS = NAMED_FIELDS | {"dict"}
 TEXT_KEYS = frozenset({"str", "literal"})
+# What pydantic makes anew, or what nobody can change. Not among them: a function of the class that sees the data before they
+# are read, since it may change or keep them. That a serializer has a kind, too, only keeps more classes out.
+COPIED = frozenset(
+    {
+        "",
+        "model",
+        "model-fields",
+        "model-field",
+        "dataclass",
+        "dataclass-args",
+        "dataclass-field",
+        "typed-dict",
+    }
+    | {
+        "typed-dict-field",
+        "nullable",
+        "default",
+        "literal",
+        "enum",
+        "union",
+        "tagged-union",
+        "function-after",
+        "none",
+    }
+    | {
+        "str",
+        "int",
+        "float",
+        "bool",
+        "bytes",
+        "decimal",
+        "date",
+        "time",
+        "datetime",
+        "timedelta",
+        "uuid",
+        "url",
+    }
+    | {"dict", "list", "set", "frozenset", "tuple"}
+)
 SKIPPED = frozenset({"metadata", "strict_schema"})
 
 
@@ -21,7 +64,8 @@ class Shape:
     """The traits of a message class that decide how its values are written and read.
 
     Attributes:
-        is_nested: some field holds a container.
+        is_nested: some field may hold a map, or a list of lists.
+        is_copied: a value made of data holds nothing of the data itself, and making it does not change them.
         levels: containers within containers that a value can have at most, unless it is open.
         has_numbers: some field may hold a NaN.
         is_open: it may hold values that msgpack does not have (map keys that are not text, any object).
@@ -34,6 +78,7 @@ class Shape:
     """
 
     is_nested: bool
+    is_copied: bool
     levels: int
     has_numbers: bool
     is_open: bool
@@ -53,7 +98,8 @@ class Shape:
         is_open = bool(kinds & OPEN) or "definition-ref" in kinds or any(map(_is_open, parts))
         containers = sum(_kind(part) in CONTAINERS for part in parts)
         return cls(
-            is_nested=is_open or containers > 1,
+            is_nested=is_open or sum(_kind(part) in MAPS for part in parts) > 1 or _depth(schema) > FLAT,
+            is_copied=not is_open and kinds <= COPIED and not any(part.get("custom_init") for part in parts),
             levels=containers,
             has_numbers=is_open or "float" in kinds,
             is_open=is_open,
@@ -76,6 +122,14 @@ def _parts(node: Any) -> Iterator[Mapping[str, Any]]:
             todo += [value for name, value in part.items() if name not in SKIPPED]
         elif isinstance(part, list | tuple):
             todo += part
+
+
+def _depth(node: Any) -> int:
+    """How many containers lie within one another. What refers to itself counts once, and is open anyway."""
+    if isinstance(node, Mapping):
+        below = max((_depth(value) for name, value in node.items() if name not in SKIPPED), default=0)
+        return below + (_kind(node) in CONTAINERS)
+    return max(map(_depth, node), default=0) if isinstance(node, list | tuple) else 0
 
 
 def _kind(part: Mapping[str, Any]) -> str:

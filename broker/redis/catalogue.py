@@ -65,7 +65,8 @@ OF_THE_NAMESPACE = (
     KeyKind(
         "config",
         "hash",
-        "`shards`, `layout`: fixed for the namespace; where to go on: `sweep:<stream>`, `leaving`, `runs`, `scan <type>`",
+        "`shards`, `layout`: fixed for the namespace; where to go on: `sweep:<stream>`, `leaving`, `runs`, `scan <type>`; "
+        "`runs listed`, `questions listed`: what older versions left is in the lists",
         publisher="hget",
     ),
     KeyKind(
@@ -144,6 +145,8 @@ OF_THE_NAMESPACE = (
         publisher="pexpire pttl zadd",
     ),
     KeyKind("inputs", "zset", "question (`input:<id>`) that is open -> when it was asked, server ms"),
+    KeyKind("inputs:<key>", "zset", "the same of agents with one key, as all of a conversation have"),
+    KeyKind("asking:<run>", "zset", "the same of a run, and of a part of one: `<run>@<conversation>`"),
     KeyKind("urgent", "hash", "`<type> <key>` -> reference of the reset that goes before everything else"),
     KeyKind(
         "blobs", "zset", "blob -> when to look whether a place still needs it, server ms", publisher="zadd"

@@ -1,4 +1,4 @@
-"""The longest call of each function on a server that is full: 100,000 agents, 30,000 topics, 200,000 parked entries.
+"""The longest call of each function on a server that is full: 100,000 agents, topics, parked entries, questions.
 
 scripts/bench limits [--quick] [--json]. Nothing here runs on its own: the measurement is publisher and workers at once, one
 call after the other, and the server's processor time is read before and after each call.
@@ -28,6 +28,7 @@ from callboard.cli.sessions import run
 from tests.helpers.server_driver import LEASE, DrivenWorker, ServerDriver, plain, posting, topic
 
 from .gauge import Gauge, Worst, measured
+from .limits_questions import Waiting
 from .site import Site
 
 LIMIT: Final = 20.0  # ms
@@ -46,11 +47,12 @@ class Sizes:
     timers: int = 50_000
     letters: int = 100_000
     long_stream: int = 25_000
+    questions: int = 100_000
 
     @classmethod
     def quick(cls) -> Sizes:
         """A hundredth of it."""
-        return cls(1000, 300, 2000, 200, 500, 1000, 3000)
+        return cls(1000, 300, 2000, 200, 500, 1000, 3000, 1000)
 
 
 class Place:
@@ -86,6 +88,9 @@ class Place:
         await self._fill_parked()
         _say("paused agents")
         await self._fill_paused()
+        _say("questions")
+        self.waiting = Waiting(self.driver, self.gauge, self.sizes.questions)
+        await self.waiting.fill()
 
     def _fill_states(self) -> None:
         pipe = self.site.redis.pipeline(transaction=False)
@@ -145,6 +150,7 @@ class Place:
     async def measure(self) -> None:
         """Everything that is called while a server is in use, and what goes wrong."""
         await self._work()
+        await self.waiting.measure()
         await self._trim()
         await self._subscribe()
         await self._order()

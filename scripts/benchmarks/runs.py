@@ -18,7 +18,7 @@ from typing import Any, Final
 from callboard.broker import AgentId
 from callboard.cli.sessions import run
 from callboard.messages import TextMessage
-from callboard.runs import a_run, attach
+from callboard.runs import a_attach, a_run
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams.orders import RunEnded, Shown, stream_of
 
@@ -82,7 +82,7 @@ def replayed(site: Site) -> dict[str, float]:
                 for first in range(0, EVENTS, AT_ONCE):
                     await runtime.write_run(stream, [shown(first + place) for place in range(AT_ONCE)])
                 await runtime.write_run(stream, [RunEnded(state="completed")])
-                response = await attach(runtime, "long", team="team", conversation="conversation")
+                response = await a_attach(runtime, "long", team="team", conversation="conversation")
                 begun, count = time.perf_counter(), 0
                 async for _ in response.events:
                     count += 1

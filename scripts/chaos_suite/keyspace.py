@@ -27,7 +27,10 @@ KINDS: Final[tuple[tuple[str, Rule], ...]] = (
     (r"dedupe|sent:.+|run:.+|input:.+|call:.+|once:[^:]+:.+|reply:.+|rate:.+", "expires"),
     (r"(busy|parked|ready|suspects|early|tries):[^:]+", "goes"),
     (r"wait:[^:]+:.*|own:.+|timers|timer:.+", "goes"),
-    (r"shelved:[^:]+|urgent(:[^:]+)?|newer:[^:]+|suspended:[^:]+|inputs|leaving|resumed", "goes"),
+    (
+        r"shelved:[^:]+|urgent(:[^:]+)?|newer:[^:]+|suspended:[^:]+|inputs(:.*)?|asking:.+|leaving|resumed",
+        "goes",
+    ),
     (r"blobs|blob:.+|nested:.+", "goes"),
     (r"store:.+", "stays"),
 )

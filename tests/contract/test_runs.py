@@ -22,9 +22,9 @@ from callboard.runs import (
     RunCancelledError,
     RunDeclarationError,
     RunUnknownError,
+    a_attach,
     a_run,
     ask_user,
-    attach,
     context_variables,
     is_async_input_request,
     is_error,
@@ -60,7 +60,7 @@ async def test_a_run_is_the_same_for_every_reader_here_and_in_another_process(
 ) -> None:
     response = await a_run(chatterer("a"), chatterer("b"), message="Hi", max_turns=3, runtime=runtime)
     live, other = await asyncio.gather(events_of(response), events_of(response))
-    elsewhere = await attach(runtimes.new(), response.run_id)
+    elsewhere = await a_attach(runtimes.new(), response.run_id)
     again = await events_of(elsewhere)
     assert live == other == again
     assert [event.number for event in again] == sorted({event.number for event in again})
@@ -81,7 +81,7 @@ async def test_who_connects_again_every_100_events_sees_the_same(runtime: RedisA
         shown = Shown(turn=(number,), source="a", attempt="", messages=said, is_final=True)
         await runtime.write_run(stream, [shown])
     await runtime.write_run(stream, [RunEnded(state="completed")])
-    response = await attach(runtime, "long", team="team", conversation="c")
+    response = await a_attach(runtime, "long", team="team", conversation="c")
     whole = await events_of(response)
     assert len(whole) == 2 * count + 1
     parts: list[Event] = []
@@ -196,7 +196,7 @@ async def test_a_question_is_answered_from_another_process_and_the_first_answer_
 
     agent = speaker("a", call("ask", which="Sure?"), "Done.")
     response = await a_run(agent, message="Hi", tools=[ask], runtime=runtime)
-    elsewhere = await attach(runtimes.new(), response.run_id)
+    elsewhere = await a_attach(runtimes.new(), response.run_id)
     async for event in elsewhere.events:
         if is_async_input_request(event):
             assert await response.state == "input_required"
@@ -254,7 +254,7 @@ async def test_an_error_is_an_event_and_then_an_exception(runtimes: Runtimes) ->
 
 async def test_what_is_not_there_can_not_be_attached_to(runtime: RedisAgentRuntime) -> None:
     with pytest.raises(RunUnknownError, match="xyz"):
-        await attach(runtime, "xyz")
+        await a_attach(runtime, "xyz")
     first = await a_run(chatterer("a"), message="Hi", max_turns=1, runtime=runtime)
     with pytest.raises(RunDeclarationError, match="same team"):
         await a_run(chatterer("b"), message="Hi", previous_run=first, runtime=runtime)
@@ -294,7 +294,8 @@ async def test_a_run_waits_before_each_turn_for_whoever_reads_it(runtime: RedisA
 
 async def test_steps_are_taken_from_anywhere_and_outlast_a_restart(runtimes: Runtimes) -> None:
     spoken = Spoken()
-    agents, options = (spoken.agent("a"), spoken.agent("b")), {"message": "Hi", "max_turns": 4, "step": True}
+    agents = (spoken.agent("a"), spoken.agent("b"))
+    options: dict[str, Any] = {"message": "Hi", "max_turns": 4, "step": True}
     first = runtimes.new()
     first.start()
     held = await a_run(*agents, runtime=first, run_id="held", **options)
@@ -306,7 +307,7 @@ async def test_steps_are_taken_from_anywhere_and_outlast_a_restart(runtimes: Run
     second = runtimes.new()
     second.start()
     again = await a_run(*agents, runtime=second, run_id="held", **options)
-    other = await attach(runtimes.new(), "held")
+    other = await a_attach(runtimes.new(), "held")
     assert await other.pause()
     assert not await other.step()  # it is noted
     await second.stop_when_idle()

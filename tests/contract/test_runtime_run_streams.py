@@ -491,6 +491,7 @@ async def test_runs_whose_streams_went_by_themselves_leave_the_list(runtimes: Ru
 # What a person adds with an id of the server's time
 
 
+@pytest.mark.real_server("the stand-in has no XSETID")
 async def test_an_entry_that_no_event_can_follow_stops_neither_writers_nor_readers(
     runtimes: Runtimes,
 ) -> None:
@@ -508,9 +509,16 @@ async def test_an_entry_that_no_event_can_follow_stops_neither_writers_nor_reade
         await runtime.write_run(RUN, notes("e"))
         assert number > 3
         assert await taking == ["b", "d", "e"]
+        await admin.command("XADD", key, "9-9", "junk", "1")
+        await admin.command("XADD", key, "*", "junk", "1")
+        assert await runtime.write_run(RUN, notes("f")) > number + 1
+        assert await take(reading, 1) == ["f"]
+    assert [text for _, text, _ in await shown(runtime)] == ["a", "b", "d", "e", "f"]
+    assert await admin.command("XLEN", key) == 5
     assert await listed(runtime) == [RUN]
 
 
+@pytest.mark.real_server("the stand-in has no XSETID")
 async def test_a_stream_that_a_person_began_becomes_that_of_the_run(runtimes: Runtimes) -> None:
     runtime = await opened(runtimes)
     await runtime.transport.admin.command("XADD", runtime.transport.keys.of(f"run:{RUN}"), "*", "junk", "1")

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, model_serializer
 
 from callboard import App, MessageContext, RedisAgentRuntime, RoutedAgent, event
 from callboard.broker.redis.client.schedules import Declared, ScheduleStore, StoredSchedule, firing
@@ -20,6 +21,14 @@ from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Note, Runtimes
 
 HOUR = 3_600_000
+
+
+class Unwritable(BaseModel):
+    """A message that can't be made."""
+
+    @model_serializer
+    def fail(self) -> dict[str, str]:
+        raise OSError("no disk")
 
 
 def app_with(
@@ -217,10 +226,16 @@ async def test_what_was_sent_is_not_due_again_by_another_timetable(runtimes: Run
 async def test_what_stands_in_the_way_stops_nothing_else(runtimes: Runtimes) -> None:
     heard: list[str] = []
     app = app_with(heard, every=timedelta(milliseconds=100))
-    app.schedule(timedelta(milliseconds=100), Note(text="x" * 3_000_000), topic="ticks", name="large")
+    span = timedelta(milliseconds=100)
+    app.schedule(span, Note(text="x" * 3_000_000), topic="ticks", name="large")
+    app.schedule(span, Unwritable(), topic="ticks", name="broken")
     runtime = await started(runtimes, app)
     await eventually(lambda: len(heard) >= 2)
-    assert {one.name for one in await runtime.schedules.list()} == {"large", "tick"}
+    key = runtime.transport.keys.of("schedules")
+    await runtime.transport.admin.command("HSET", key, "declared odd", "[]", "next odd", f"{'9' * 5000} x")
+    before = len(heard)
+    await eventually(lambda: len(heard) > before + 2)
+    assert {one.name for one in await runtime.schedules.list()} == {"broken", "large", "tick"}
 
 
 @pytest.mark.parametrize(

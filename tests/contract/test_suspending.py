@@ -77,6 +77,31 @@ async def test_the_first_answer_wins(driver: ServerDriver) -> None:
     assert await scene.answer("nothing") == Refusal(None)
 
 
+async def test_an_open_question_is_in_the_lists_of_its_runs_and_of_its_key(driver: ServerDriver) -> None:
+    asking = await AskingFixture.begin(driver, "m1")
+    (delivery,) = await asking.worker.take()
+    await asking.ask(delivery, run="outer\x1e@8f\x1finner")
+    inputs = driver.transport.inputs
+    for run in ("outer", "outer@8f", "inner"):
+        assert await inputs.open_ids(run) == ["m1-q"]
+    assert (await inputs.open_ids(key="a"), await inputs.open_ids()) == (["m1-q"], ["m1-q"])
+    assert (await inputs.open_ids("@8f"), await inputs.open_ids(key="b")) == ([], [])
+    await asking.answer("m1-q")
+    assert not [key for key in await driver.snapshot() if key.startswith(("inputs", "asking"))]
+
+
+async def test_a_question_of_an_older_version_is_found_in_the_list_of_all(driver: ServerDriver) -> None:
+    asking = await AskingFixture.begin(driver, "m1")
+    (delivery,) = await asking.worker.take()
+    await asking.ask(delivery, run="r")
+    await driver.command("DEL", "inputs:a")
+    await driver.command("DEL", "asking:r")
+    await driver.command("HDEL", "config", "questions listed")
+    await asking.ask(delivery, "other", run="r")
+    inputs = driver.transport.inputs
+    assert await inputs.open_ids("r") == await inputs.open_ids(key="a") == ["m1-q", "m1-other"]
+
+
 async def test_a_question_is_asked_once_however_often_its_handler_runs(driver: ServerDriver) -> None:
     scene = await AskingFixture.begin(driver, "1")
     (first,) = await scene.worker.take()

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from callboard.agents import AssistantAgent
 from callboard.broker import AgentId
+from callboard.broker.redis.operations.deadletters import replay
 from callboard.memory.llm_messages import LLMMessage
 from callboard.models import ReplayChatCompletionClient
 from callboard.runtime.runtime import RedisAgentRuntime
-from callboard.teams import RoundRobinGroupChat, TeamForkError
+from callboard.teams import Choice, Floor, RoundRobinGroupChat, TeamForkError
 from callboard.teams.orders import Fork
-from tests.helpers.chat import texts
+from callboard.teams.selections.round_robin import RoundRobinSelection
+from tests.helpers.chat import Echo, texts
 from tests.helpers.eventually import eventually
-from tests.helpers.runtimes import Runtimes
+from tests.helpers.runtimes import Runtimes, letters
 from tests.helpers.spending import paid, spender
 
 
@@ -103,6 +105,35 @@ async def test_a_fork_is_whole_or_not_there(
     assert len(await lake.turns()) == 3 == len(first.messages) - 1
 
 
+async def test_a_fork_whose_member_could_not_take_over_its_part_says_so(
+    runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = await runtimes.started(settings={"max_attempts": 1}, ignore_unhandled_exceptions=True)
+    sea = await sea_of(runtime, max_turns=3)
+    await sea.run(task="go")
+
+    def fails(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    for name in ("lake", "pond"):
+        with monkeypatch.context() as broken:
+            broken.setattr("callboard.teams.member.MemberMemory.model_validate", fails)
+            lake = await sea.fork(name)
+            await eventually(lambda: letters(runtime, "poets.inner.x"))
+            await eventually(lambda: letters(runtime, "poets.a"))
+        with pytest.raises(
+            ValueError, match=r"'a' could not take over its part \(OSError: the disk is full\)"
+        ):
+            await lake.run(task="more")
+        if name == "lake":
+            await replay(runtime.transport, "poets.a")
+            await replay(runtime.transport, "poets.inner.x")
+            assert len((await lake.run(task="more")).messages) == 4
+        else:
+            await lake.reset()
+            assert (await lake.run(task="go")).messages[1].to_text() == "saw 1", "it has begun anew"
+
+
 async def test_the_same_order_again_changes_nothing(runtime: RedisAgentRuntime) -> None:
     sea = await sea_of(runtime, max_turns=1)
     await sea.run(task="go")
@@ -137,3 +168,88 @@ async def test_what_was_loaded_is_forked(runtime: RedisAgentRuntime) -> None:
     await lake.load_state(await sea.save_state())
     river = await lake.fork("river")
     assert texts(await river.run(task="more")) == texts(await sea.run(task="more"))
+
+
+class Buffered(AssistantAgent):
+    """Remembers its last messages only: those before are gone for good."""
+
+    def keep_context_in(self, messages: Any) -> None:
+        self._mine = messages
+        super().keep_context_in(messages)
+
+    async def on_messages_stream(self, messages: Any, cancellation_token: Any) -> AsyncGenerator[Any, None]:
+        self._mine.trim(keep=1)
+        async for item in super().on_messages_stream(messages, cancellation_token):
+            yield item
+
+
+async def test_what_a_member_does_not_know_any_more_is_not_taken_for_nothing(
+    runtime: RedisAgentRuntime,
+) -> None:
+    trims = Buffered("a", ReplayChatCompletionClient(default=count), system_message=None)
+    team = RoundRobinGroupChat([trims, counter("b")], name="forgetful", runtime=runtime, max_turns=4)
+    await team._register()
+    sea = team.on(runtime, "sea")
+    await sea.run(task="go")
+    first, _, third, last = [mark.turn for mark in await sea.turns()]
+    with pytest.raises(TeamForkError, match=r"'forgetful\.a' does not know any more"):
+        await sea.fork("lake", at=first)
+    for turn in (third, last):
+        await sea.fork(f"lake {turn}", at=turn)
+
+
+class ForgetfulSelection(RoundRobinSelection):
+    """Has `a` forget everything before its second turn."""
+
+    async def select(self, floor: Floor) -> Choice:
+        choice = await super().select(floor)
+        is_second = len(floor.thread) == 3
+        return Choice(choice.speakers, resets=["a"] if is_second else [])
+
+
+class Forgetful(RoundRobinGroupChat):
+    """A team with that rule."""
+
+    def new_selection(self) -> RoundRobinSelection:
+        return ForgetfulSelection()
+
+
+async def test_a_member_that_was_told_to_forget_is_forked_from_then_on_only(
+    runtime: RedisAgentRuntime,
+) -> None:
+    team = Forgetful([counter("a"), counter("b")], name="reset", runtime=runtime, max_turns=4)
+    await team._register()
+    sea = team.on(runtime, "sea")
+    whole = texts(await sea.run(task="go"))
+    turns = [mark.turn for mark in await sea.turns()]
+    for turn in turns[:2]:
+        with pytest.raises(TeamForkError, match=r"'reset\.a' does not know any more"):
+            await sea.fork("lake", at=turn)
+    lake = await sea.fork("lake", at=turns[2])
+    assert texts(await lake.run())[0] == whole[4]
+
+
+class Canned(Echo):
+    """Saves the same after each turn."""
+
+    async def save_state(self) -> Mapping[str, Any]:
+        return {"language": "en"}
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        assert state == {"language": "en"}
+
+
+async def test_what_stays_the_same_is_kept_once_and_how_far_forks_reach_is_a_setting(
+    runtimes: Runtimes,
+) -> None:
+    runtime = await runtimes.started(settings={"fork_turns": 6})
+    team = RoundRobinGroupChat([Canned("a"), counter("b")], name="kept", runtime=runtime, max_turns=4)
+    await team._register()
+    sea = team.on(runtime, "sea")
+    await sea.run(task="go")
+    await sea.run(task="more")
+    assert [mark.turn for mark in await sea.turns()] == [3, 4, 5, 6, 7, 8]
+    stored = await runtime.transport.load_state("kept.a", "sea")
+    assert len(stored.logs["marks"]) == 4
+    assert len(stored.logs["kept"]) == 1
+    await sea.fork("lake", at=3)

@@ -192,6 +192,35 @@ async def test_what_was_paid_is_not_paid_again(
     assert len(asked) == len(set(asked)) == 3
 
 
+async def test_histories_are_cleared_wherever_their_owners_are(runtimes: Runtimes) -> None:
+    """The second run takes place in another process, as it were."""
+    spoken = []
+    for task in ("hi", "more"):
+        manager = a_manager(max_round=4, enable_clear_history=True, send_introductions=True)
+        second = manager.groupchat.agents[1]
+        assert isinstance(second, ConversableAgent)
+        second.register_reply(
+            lambda sender: True,
+            lambda agent, messages, **_: (len(messages) == 3, {"content": "clear history 1"}),
+        )
+        runtime = await runtimes.started()
+        spoken.append(said(await manager.team(runtime=runtime).run(task=task)))
+        await runtime.stop()
+    # Each keeps the last message; then it hears what was said since.
+    assert spoken == [
+        [("user", "hi"), ("a", "2 heard"), ("b", ""), ("c", "2 heard")],
+        [("user", "more"), ("a", "4 heard"), ("b", "5 heard"), ("c", "6 heard")],
+    ]
+
+
+async def test_an_earlier_chat_goes_on_here(runtime: RedisAgentRuntime) -> None:
+    manager = a_manager(max_round=3)
+    state, last = manager.resumed([{"content": "one", "name": "a"}, {"content": "two", "name": "b"}])
+    team = manager.team(runtime=runtime)
+    await team.load_state(state)
+    assert said(await team.run(task=last)) == [("b", "two"), ("c", "2 heard"), ("a", "3 heard")]
+
+
 async def test_a_set_up_that_cannot_work_fails_the_run(runtime: RedisAgentRuntime) -> None:
     with pytest.raises(TeamRunError, match="sometimes"):
         await a_manager("sometimes").team(runtime=runtime).run(task="hi")

@@ -9,6 +9,7 @@ import pytest
 from callboard import App
 from callboard.messages import TextMessage
 from callboard.runtime.runtime import RedisAgentRuntime
+from callboard.runtime.taping import Take, Tape
 from callboard.teams import (
     RoundRobinGroupChat,
     RunNotFoundError,
@@ -19,6 +20,7 @@ from callboard.teams import (
     list_runs,
 )
 from callboard.teams.orders import RunEnded, Shown
+from callboard.teams.takes import write_takes
 from tests.helpers.chat import Echo
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Runtimes
@@ -117,6 +119,19 @@ async def test_a_run_is_found_by_the_beginning_of_its_id(runtimes: Runtimes) -> 
     ):
         with pytest.raises(RunNotFoundError, match=said):
             await find_run(runtime, name)
+
+
+async def test_what_was_recorded_of_a_run_is_no_run_beside_it(runtimes: Runtimes) -> None:
+    client = await working(runtimes, poets())
+    await client.run(task="go", run_id="one")
+    # As a handler's commit writes it; models are not needed for that.
+    stream = (await listed(runtimes))[0].stream
+    tape = Tape([Take(agent="poets.a", kind="tool", request={"name": "x", "arguments": "{}"}, answer={})])
+    await write_takes(client.runtime, stream, tape)
+    runtime = runtimes.new()
+    assert [run.run_id for run in await listed(runtimes)] == ["one"]
+    for name in ("one", "o"):
+        assert (await find_run(runtime, name)).stream == stream
 
 
 async def test_a_schedule_begins_runs_of_a_team(runtimes: Runtimes) -> None:

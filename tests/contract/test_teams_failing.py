@@ -22,6 +22,7 @@ from callboard.teams import (
     TeamRunError,
     TeamStateError,
 )
+from callboard.teams.orders import Save
 from tests.contract.test_teams import Gated
 from tests.helpers.chat import Echo, texts
 from tests.helpers.eventually import eventually
@@ -88,7 +89,10 @@ async def test_a_choice_that_never_ends_fails_the_run(runtimes: Runtimes, asked:
 
 
 @pytest.mark.parametrize("is_nested", [False, True])
-async def test_the_status_of_a_run_names_whom_nobody_runs(runtimes: Runtimes, is_nested: bool) -> None:
+async def test_the_status_of_a_run_names_whom_nobody_runs(
+    runtimes: Runtimes, is_nested: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("callboard.teams.absent.PATIENCE", 0.05)
     members = [Echo("a"), Echo("b")]
     inner = RoundRobinGroupChat(members, max_turns=2, name="inner")
     app, name = App("missing"), "inner.b" if is_nested else "b"
@@ -103,6 +107,7 @@ async def test_the_status_of_a_run_names_whom_nobody_runs(runtimes: Runtimes, is
         return (await client.status()).missing == [name]
 
     await eventually(is_missing)
+    await eventually(lambda: f"no process runs team.{name}. Start one." in caplog.text)
     runtimes.of(app, types=[f"team.{name}"]).start()
     await asyncio.wait_for(running, PATIENCE)
     assert not (await client.status()).missing
@@ -133,6 +138,16 @@ async def test_who_resets_a_team_hears_that_a_member_can_not_forget(
     Stubborn.refuses = False
     await team.reset()
     assert texts(await team.run(task="go")) == first
+
+
+async def test_a_manager_of_an_older_version_asks_members_for_their_states(
+    runtime: RedisAgentRuntime,
+) -> None:
+    team = RoundRobinGroupChat([Echo("a"), Echo("b")], max_turns=2, runtime=runtime, name="team")
+    await team.run(task="go")
+    saved = await runtime.send_message(Save(), AgentId("team.a", "default"))
+    whole = await team.save_state()
+    assert saved.state == whole["agent_states"]["a"]["agent_state"]
 
 
 async def test_a_state_that_one_member_refuses_is_loaded_by_nobody(runtime: RedisAgentRuntime) -> None:

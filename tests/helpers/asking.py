@@ -30,12 +30,17 @@ class AskingFixture:
         return cls(driver, await driver.worker("asker"))
 
     async def ask(
-        self, delivery: Delivery, name: str = "q", timeout: int | None = None, note: RunWrite | None = None
+        self,
+        delivery: Delivery,
+        name: str = "q",
+        timeout: int | None = None,
+        note: RunWrite | None = None,
+        run: str = "",
     ) -> Asked:
         """What a handler asks; the question is called `<body of its message>-<name>`."""
         key = delivery.raw_key.decode()
         body = delivery.envelope.body.decode()
-        fields = {"key": key, "run": "", "question": name, "schema": "{}", "choices": "[]", "to": "[]"}
+        fields = {"key": key, "run": run, "question": name, "schema": "{}", "choices": "[]", "to": "[]"}
         inquiry = Inquiry(f"{body}-{name}", name, timeout, fields)
         message = delivery.envelope.id
         return await self.driver.transport.inputs.ask(delivery.fence, "asker", message, inquiry, note)

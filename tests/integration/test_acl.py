@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -99,6 +100,10 @@ class Quiet(RoutedAgent):
     async def on_count(self, message: Count, ctx: MessageContext) -> Count:
         return message
 
+    @rpc
+    async def on_note(self, message: Note, ctx: MessageContext) -> str:
+        return await ctx.ask(message.text)
+
 
 @pytest.fixture(scope="module", params=["redis", "embedded"])
 def server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
@@ -126,6 +131,28 @@ async def admin(server: ServerProcess) -> AsyncIterator[RedisTransport]:
 
 def url_of(server: ServerProcess, role: Role) -> str:
     return server.url.replace("://", f"://{role}:{role}@")
+
+
+async def test_an_operator_answers_and_a_publisher_does_not(
+    server: ServerProcess, admin: RedisTransport
+) -> None:
+    settings = BrokerSettings(namespace=NAMESPACE)
+    async with contextlib.AsyncExitStack() as all_of_them:
+
+        async def opened(role: Role, *types: str) -> RedisAgentRuntime:
+            made = RedisAgentRuntime.from_app(app, url_of(server, role), settings=settings, types=types)
+            return await all_of_them.enter_async_context(made)
+
+        (await opened("worker", "quiet")).start()
+        publisher, operator = await opened("publisher"), await opened("operator")
+        asking = asyncio.create_task(
+            publisher.send_message(Note(text="May it?"), AgentId("quiet", "a"), timeout=20)
+        )
+        (question,) = await eventually(operator.inputs.list, 10, what="a question")
+        with pytest.raises(CommandError, match=r"NOPERM.*callboard acl ROLE"):
+            await publisher.inputs.list()
+        await operator.inputs.answer(question.id, "It may.")
+        assert await asking == "It may."
 
 
 async def denials(admin: RedisTransport) -> list[dict[str, Any]]:

@@ -34,9 +34,9 @@ async def test_a_killed_workers_job_is_done_by_another_within_six_seconds_on_an_
 ) -> None:
     """With default settings and without anything new being published."""
     doomed = await fleet.ready_worker("job", short=False)
-    await fleet.publish("a", seconds=2.0)
+    await fleet.publish("a", seconds=60.0)
     await _started(fleet, doomed)
-    other = await fleet.ready_worker("job", short=False)
+    other = await fleet.ready_worker("job", environ={"PACE": "0"}, short=False)
     doomed.kill()
     killed_at = time.time()
     await fleet.effects(1, within=DEFAULT_REDELIVERY + 20)

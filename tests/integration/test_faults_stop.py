@@ -8,10 +8,10 @@ from tests.helpers.eventually import eventually
 from tests.helpers.worker_fleet import WorkerFleet
 
 
-async def test_handlers_of_five_seconds_end_before_the_process_does(fleet: WorkerFleet) -> None:
+async def test_handlers_of_two_seconds_end_before_the_process_does(fleet: WorkerFleet) -> None:
     draining = await fleet.ready_worker("job")
     for key in "abc":
-        await fleet.publish(key, seconds=5.0)
+        await fleet.publish(key, seconds=2.0)
     await eventually(lambda: len(fleet.ledger.executions()) == 3)
     for key in "abc":
         await fleet.publish(key, seconds=0.0)
@@ -32,9 +32,9 @@ async def test_past_the_grace_period_the_rest_moves_elsewhere_and_counts_no_atte
 ) -> None:
     draining = await fleet.ready_worker("job", environ={"CALLBOARD_DRAIN_GRACE": "0.5"})
     for key in "abc":
-        await fleet.publish(key, seconds=2.0)
+        await fleet.publish(key, seconds=60.0)
     await eventually(lambda: len(fleet.ledger.executions()) == 3)
-    other = await fleet.ready_worker("job")
+    other = await fleet.ready_worker("job", environ={"PACE": "0"})
     draining.signal(signal.SIGTERM)
     assert await draining.ended(within=20) == 0
     await eventually(lambda: len(fleet.ledger.executions()) == 6)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from callboard import RedisAgentRuntime
-from callboard.runs import AsyncRunResponse, a_run, attach
+from callboard.runs import AsyncRunResponse, a_attach, a_run
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import Process, python
 from tests.helpers.running_team import TASK, TURNS, app, team
@@ -60,7 +60,7 @@ async def test_a_run_goes_on_when_its_caller_is_killed_and_another_process_reads
         await eventually(lambda: len(caller.lines()) >= 2, 20, what=caller.output)
         caller.kill()
         begun = [int(line.split()[0]) for line in caller.lines()]
-        response = await attach(runtime, "the-run")
+        response = await a_attach(runtime, "the-run")
         result = await response.result()
         events = [event async for event in response.events]
     finally:

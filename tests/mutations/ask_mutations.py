@@ -11,6 +11,7 @@ SERVER = "contract/test_suspending.py::"
 RUNTIME = "contract/test_runtime_ask.py::"
 GOES_ON = f"{RUNTIME}test_a_handler_asks_and_goes_on_with_the_answer{ON}"
 KEEPS_PLACE = f"{SERVER}test_who_waits_keeps_its_place_and_goes_on_with_the_answer{ON}"
+LISTS = f"{SERVER}test_an_open_question_is_in_the_lists_of_its_runs_and_of_its_key{ON}"
 UNMET = f"{SERVER}test_a_question_that_nobody_waits_for_is_withdrawn"
 HOWEVER = f"{RUNTIME}test_however_a_handler_takes_it_nothing_is_committed_before_the_answers"
 
@@ -18,7 +19,7 @@ OF_WAITING: Final = (
     Mutation(
         "an answer wakes nobody",
         "who waits for an answer is woken by it",
-        never,
+        removed,
         (KEEPS_PLACE,),
     ),
     Mutation(
@@ -26,6 +27,19 @@ OF_WAITING: Final = (
         "an answer that came before its handler waited is not lost",
         never,
         (f"{SERVER}test_an_answer_that_comes_before_the_handler_has_ended_is_not_lost{ON}",),
+    ),
+    Mutation(
+        "a question is in the list of all and in no other",
+        "a question is found by its run and by the key of its agent",
+        becomes("call('ZADD', P .. 'inputs', next_place(), id)"),
+        (LISTS,),
+    ),
+    Mutation(
+        "a question that has ended stays in the lists of its runs",
+        "a question that has ended is in no list",
+        becomes("call('ZREM', P .. 'inputs', id)"),
+        (LISTS,),
+        quick=False,
     ),
     Mutation(
         "a reset waits for an answer",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from .change import becomes, never, removed, with_part
+from .change import always, becomes, never, removed, with_part
 from .mutation import ON, Mutation
 
 WRONG_TYPES = "contract/test_wrong_types.py::"
 GOES_ON = f"{WRONG_TYPES}test_what_a_broken_key_does_not_concern_goes_on[{{backend}}-"
 BOUNDS = "contract/test_bounds.py::"
+JUNK = "contract/test_junk_in_books.py::"
+BESIDE = f"{JUNK}test_work_goes_on_beside_junk_in_the_books[{{backend}}-"
 PORTION = "unit/broker/consumer/test_portion.py::"
 
 BOUNDS_MUTATIONS: Final = (
@@ -84,6 +86,70 @@ BOUNDS_MUTATIONS: Final = (
         "after a lost turn less is sent",
         removed,
         (f"{PORTION}test_what_does_not_pass_in_time_passes_in_smaller_portions",),
+        quick=False,
+    ),
+    Mutation(
+        "what a command can't do with a value ends the call",
+        "a value that a command can't use is like a key of another kind",
+        with_part("'would overflow', ", ""),
+        (f"{BESIDE}counter]",),
+    ),
+    Mutation(
+        "a timer without a key stops all workers",
+        "a timer that nobody can read stops no worker",
+        always,
+        (f"{BESIDE}timer without a key]",),
+        quick=False,
+    ),
+    Mutation(
+        "what is no reference stops all workers",
+        "what is no reference stops no worker",
+        becomes("return suffix, id"),
+        (f"{BESIDE}parked]", f"{BESIDE}read ahead]"),
+        quick=False,
+    ),
+    Mutation(
+        "a worker whose books have junk in them can't be ended",
+        "what a person added to a worker's books keeps nobody from ending it",
+        becomes("return agent_type, ref"),
+        (f"{BESIDE}held]",),
+        quick=False,
+    ),
+    Mutation(
+        "a pulse that can't be read stops all beats",
+        "a pulse that is no number is none",
+        becomes(
+            "local last, patience, since = tonumber(known[1] or 0), tonumber(known[2] or 0), tonumber(known[3] or 0)"
+        ),
+        (f"{BESIDE}pulse]",),
+        quick=False,
+    ),
+    Mutation(
+        "a worker whose last call can't be read goes on",
+        "a worker whose last call is no number begins anew",
+        never,
+        (f"{BESIDE}call]",),
+        quick=False,
+    ),
+    Mutation(
+        "a chore that can't be done is tried for ever",
+        "a chore that can't be done stops no beat",
+        removed,
+        (f"{BESIDE}chore]",),
+        quick=False,
+    ),
+    Mutation(
+        "a state without a version is read",
+        "a state whose version is no number is not read",
+        never,
+        (f"{JUNK}test_a_state_whose_version_is_no_number_is_like_one_that_can_not_be_read{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "who is only said to wait is given to a second worker",
+        "who is only said to wait is not taken for one that goes on",
+        never,
+        (f"{JUNK}test_who_is_only_said_to_wait_and_runs_is_given_to_nobody_else{ON}",),
         quick=False,
     ),
 )

@@ -503,6 +503,29 @@ PYTHON_MUTATIONS: Final = (
         quick=False,
     ),
     Mutation(
+        "readers share what a class keeps or changes",
+        "readers of one body share no value",
+        when("shared is not None"),
+        ("unit/broker/encoding/test_sharing.py::test_a_class_that_changes_its_data_gets_data_of_its_own",),
+        quick=False,
+    ),
+    Mutation(
+        "messages with one id are taken for each other",
+        "what is not the same message is read apart",
+        when("seen is not None"),
+        ("unit/broker/test_delivery.py::test_what_is_not_the_same_message_is_read_apart[another body]",),
+        quick=False,
+    ),
+    Mutation(
+        "a map may have a key twice",
+        "a key that is there twice is refused",
+        never,
+        (
+            "unit/broker/encoding/test_limits.py::test_junk_is_refused_with_a_reason_and_little_memory[key twice below]",
+        ),
+        quick=False,
+    ),
+    Mutation(
         "a namespace that was given is deleted at the end",
         "a namespace that was given is never deleted",
         becomes("self._temporary = True"),

@@ -10,6 +10,7 @@ from .mutation import ON, Mutation
 APPROVAL = "unit/actors/tools/test_approval.py::"
 RUNNING = "unit/actors/tools/test_running.py::"
 TEAMS = "contract/test_teams.py::"
+MANUAL = "contract/test_team_manual.py::"
 GOES_ON = f"{TEAMS}test_a_conversation_goes_on_in_a_process_that_has_been_in_it_before{ON}"
 
 TEAM_MUTATIONS: Final = (
@@ -18,6 +19,20 @@ TEAM_MUTATIONS: Final = (
         "a turn is heard once",
         when("speaking is None"),
         ("unit/actors/teams/test_loop.py::test_an_answer_of_a_turn_that_is_over_is_not_heard",),
+    ),
+    Mutation(
+        "an answer to another question lets a run go on",
+        "only the answer that a run waits for lets it go on",
+        when("run is None"),
+        (f"{MANUAL}test_orders_reach_a_manager_that_asks{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a strategy that is called again with an answer has chosen twice",
+        "a strategy that asks is as it was before it chose",
+        removed,
+        (f"{MANUAL}test_a_strategy_chooses_once_although_it_is_called_again_with_the_answer{ON}",),
+        quick=False,
     ),
     Mutation(
         "an outage ends a run",
@@ -48,6 +63,20 @@ TEAM_MUTATIONS: Final = (
         "a conversation is forked once",
         when("False"),
         (f"contract/test_team_forks.py::test_the_same_order_again_changes_nothing{ON}",),
+    ),
+    Mutation(
+        "a member that has forgotten is forked as if it had never known",
+        "a member that does not know any more what it remembered is not taken for a new one",
+        when("False"),
+        (
+            f"contract/test_team_forks.py::test_a_member_that_was_told_to_forget_is_forked_from_then_on_only{ON}",
+        ),
+    ),
+    Mutation(
+        "a fork goes on without what a member remembered",
+        "a fork that is not whole does not go on",
+        when("False"),
+        (f"contract/test_team_forks.py::test_a_fork_whose_member_could_not_take_over_its_part_says_so{ON}",),
     ),
     Mutation(
         "a run has no limits",

@@ -11,6 +11,7 @@ import pydantic_core
 from callboard.broker.encoding.limits import DEFAULT, Limits, unpack
 from callboard.broker.encoding.payload import CAN_FAIL, SIMPLE, MessageEntry, pack
 from callboard.broker.encoding.registry import MessageRegistry
+from callboard.broker.encoding.sharing import SharedBody
 from callboard.broker.errors import DecodeError, EncodeError
 
 from .classes import KnownClasses
@@ -77,8 +78,14 @@ class HostedEntry(MessageEntry):
         except EncodeError as error:
             raise EncodeError(self.name, error.reason) from error
 
-    def decode(self, body: bytes, version: int | None = None, limits: Limits = DEFAULT) -> Carried:
-        """Reads a body; see MessageEntry.decode."""
+    def decode(
+        self,
+        body: bytes,
+        version: int | None = None,
+        limits: Limits = DEFAULT,
+        shared: SharedBody | None = None,
+    ) -> Carried:
+        """Reads a body; see MessageEntry.decode. Readers of one body share nothing here."""
         data = unpack(body, limits)
         token = data.pop(TOKEN, None) if isinstance(data, dict) else None
         if isinstance(data, dict) and data.keys() == {VALUE}:
@@ -130,8 +137,14 @@ class PlainEntry(MessageEntry):
         data = {VALUE: value.message}
         return pack(data if value.token is None else {**data, TOKEN: value.token}, limits)
 
-    def decode(self, body: bytes, version: int | None = None, limits: Limits = DEFAULT) -> Carried:
-        """Reads a body; see MessageEntry.decode."""
+    def decode(
+        self,
+        body: bytes,
+        version: int | None = None,
+        limits: Limits = DEFAULT,
+        shared: SharedBody | None = None,
+    ) -> Carried:
+        """Reads a body; see MessageEntry.decode. Readers of one body share nothing here."""
         data = unpack(body, limits)
         if not isinstance(data, dict) or VALUE not in data:
             raise DecodeError(f"{PLAIN}: the body holds no value")

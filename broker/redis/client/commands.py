@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 import hiredis
 
-from callboard.broker.errors import CommandError, EncodeError, OverloadedError, ServerUnavailableError
+from callboard.broker.errors import (
+    CommandError,
+    EncodeError,
+    OverloadedError,
+    ServerUnavailableError,
+    is_refused_right,
+)
 
 from .endpoint import Argument
 
@@ -25,6 +31,10 @@ def translate(error: Exception, url: str) -> Exception:
         return OverloadedError("the server's memory is full")
     if word in UNAVAILABLE:
         return ServerUnavailableError(url, text)
+    if is_refused_right(text):
+        return CommandError(
+            f"{text}; `callboard acl ROLE` prints what a worker, a publisher and an operator may do"
+        )
     return CommandError(text)
 
 

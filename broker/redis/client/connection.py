@@ -11,6 +11,7 @@ here without anything in between.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import random
 import ssl
@@ -346,7 +347,10 @@ class Wire(asyncio.Protocol):
         self._transport.write(packed)  # in one piece: each write wakes the server
         timer = self._loop.call_later(timeout, self.close, f"no answer within {timeout:g} s")
         try:
-            await asyncio.wait(both[1:])  # answers come in their order: with the last one all are there
+            # Answers come in their order: with the last one all are there. Not asyncio.wait, which wakes this task one round
+            # of the event loop later: an idle worker begins with its work here.
+            with contextlib.suppress(Exception):
+                await both[1]
             return [one.exception() or one.result() for one in both]
         finally:
             timer.cancel()

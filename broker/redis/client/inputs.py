@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from callboard.broker.envelope import Fence
 from callboard.broker.errors import FencedError
@@ -14,6 +14,9 @@ from callboard.broker.runs import RunWrite
 from .commits import write_values
 from .connection import Link
 from .nested import NO_FENCE
+
+LISTED: Final = "questions listed"  # in `config`, see ask.lua
+PART: Final = 1000  # questions in one answer of the server
 
 
 class Refusal(NamedTuple):
@@ -35,6 +38,7 @@ class InputStore:
 
     def __init__(self, link: Link) -> None:
         self._link = link
+        self._listed = False
 
     async def ask(
         self,
@@ -89,10 +93,33 @@ class InputStore:
         flat = await self._link.command("HGETALL", self._link.keys.of(f"input:{input_id}"))
         return _fields(flat)
 
-    async def open_ids(self) -> list[str]:
-        """The ids of the questions that are open, the oldest first."""
-        found = await self._link.command("ZRANGE", self._link.keys.of("inputs"), 0, -1)
-        return [one.decode() for one in found]
+    async def open_ids(self, run: str | None = None, key: str | None = None) -> list[str]:
+        """The ids of the questions that are open, the oldest first; more than asked for, where older versions asked.
+
+        They are read in parts, for there may be very many.
+
+        Args:
+            run: those of this run, or part of one.
+            key: those of agents with this key; what is said first counts.
+        """
+        name = "inputs" if key is None else f"inputs:{key}"
+        name = name if run is None else f"asking:{run}"
+        if name != "inputs" and not await self._are_listed():
+            name = "inputs"
+        asked: dict[str, float] = {}
+        cursor: bytes | int = b"0"
+        while True:
+            cursor, part = await self._link.command("ZSCAN", self._link.keys.of(name), cursor, "COUNT", PART)
+            asked.update((part[i].decode(), float(part[i + 1])) for i in range(0, len(part), 2))
+            if int(cursor) == 0:
+                return sorted(asked, key=lambda one: (asked[one], one))
+
+    async def _are_listed(self) -> bool:
+        """Whether every open question is in the lists of its runs and its key; once true, it stays true."""
+        if not self._listed:
+            known = await self._link.command("HGET", self._link.keys.of("config"), LISTED)
+            self._listed = known is not None
+        return self._listed
 
 
 def _fields(flat: list[bytes]) -> dict[str, str]:

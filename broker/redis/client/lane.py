@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from callboard.broker.consumer.interfaces import Ending, Incarnation, Pull, Rung, Turn
-from callboard.broker.delivery import Delivery, read_delivery
+from callboard.broker.delivery import Delivery, read_deliveries
 from callboard.broker.encoding.limits import Limits
 from callboard.broker.errors import (
     CommandError,
@@ -33,6 +33,7 @@ logger = logging.getLogger("callboard.broker")
 
 RUN, DELIVERY, MORE, STATE = 4, 4, 5, 4  # values of each in the answer to a turn, see lua/turn/turn.lua
 NOTHING_MORE = (b"", b"", b"", b"")  # tries, from, at, head of most deliveries
+COMMIT = 3  # values of one commit of a turn, without what its marks bring
 WIDTH = 11  # values of one delivery in the answer to a resync
 
 
@@ -151,7 +152,7 @@ class WorkerLane:
 
     def _read(self, answer: Any, asked: float | None) -> Turn:
         _, now, due, flags, runs, flat, more, states, _ = answer
-        deliveries = _delivered(runs, flat, more, self._limits, self.worker)
+        deliveries = read_deliveries(_rows(runs, flat, more), self._limits, self.worker)
         for i in range(0, len(states), STATE):
             delivery = deliveries[states[i]]
             delivery.state_version = int(states[i + 1])
@@ -185,7 +186,9 @@ class WorkerLane:
         answer = await self._link.run("resync", (worker, self._calls, acknowledged))
         self._check(answer)
         self._acknowledge(self._calls)
-        held = _held(answer[1], self._limits, self.worker)
+        flat = answer[1]
+        rows = [flat[i : i + WIDTH] for i in range(0, len(flat), WIDTH)]
+        held = read_deliveries(rows, self._limits, self.worker)
         for delivery in held:
             delivery.state_unknown = True
         return held
@@ -307,24 +310,18 @@ def is_sendable(done: Done) -> bool:
     return True
 
 
-def _held(flat: Sequence[Any], limits: Limits, worker: str) -> list[Delivery]:
-    return [read_delivery(flat[i : i + WIDTH], limits, worker) for i in range(0, len(flat), WIDTH)]
-
-
-def _delivered(
-    runs: Sequence[Any], flat: Sequence[Any], more: Sequence[Any], limits: Limits, worker: str
-) -> list[Delivery]:
-    """Deliveries as a turn brings them: what is the same in a run of them once, what is mostly empty where it is not."""
+def _rows(runs: Sequence[Any], flat: Sequence[bytes], more: Sequence[Any]) -> list[tuple[bytes, ...]]:
+    """The values of each delivery of a turn: what is the same in a run came once, what is mostly empty where it is not."""
     special = {more[i]: more[i + 1 : i + MORE] for i in range(0, len(more), MORE)}
-    deliveries: list[Delivery] = []
+    rows: list[tuple[bytes, ...]] = []
     for i in range(0, len(runs), RUN):
-        raw_type, stream, kind, count = runs[i : i + RUN]
-        for number in range(len(deliveries), len(deliveries) + count):
+        agent_type, stream, kind, count = runs[i : i + RUN]
+        for number in range(len(rows), len(rows) + count):
             entry, name, key, body = flat[number * DELIVERY : (number + 1) * DELIVERY]
             tries, sender, at, head = special.get(number, NOTHING_MORE)
-            values = (raw_type, stream, entry, tries, name, kind, key, sender, at, head, body)
-            deliveries.append(read_delivery(values, limits, worker))
-    return deliveries
+            at = at or entry.partition(b"-")[0]
+            rows.append((agent_type, stream, entry, tries, name, kind, key, sender, at, head, body))
+    return rows
 
 
 def _add_commits(arguments: list[Argument], done: Sequence[Done]) -> None:
@@ -335,11 +332,11 @@ def _add_commits(arguments: list[Argument], done: Sequence[Done]) -> None:
     for delivery, mode, its_extras in done:
         if delivery.stream != stream or delivery.raw_type != raw_type:
             if run:
-                arguments += (raw_type, stream, len(run) // 2, *run)
+                arguments += (raw_type, stream, len(run) // COMMIT, *run)
             raw_type, stream, run = delivery.raw_type, delivery.stream, []
-        run += (delivery.entry, mode)
+        run += (delivery.entry, delivery.raw_key, mode)
         if its_extras:
             extras += its_extras
     if run:
-        arguments += (raw_type, stream, len(run) // 2, *run)
+        arguments += (raw_type, stream, len(run) // COMMIT, *run)
     arguments += extras

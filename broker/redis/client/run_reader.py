@@ -155,24 +155,25 @@ class RunReader:
 
 
 NAMES: Final = (b"at", b"type", b"v", b"body", b"tag")
+USUAL: Final = [*NAMES[:4]]  # the fields of an event that is no draft
 
 
 def record_of(raw: Sequence[Any]) -> RunRecord:
     """An entry as the server gives it."""
     entry, flat = raw
-    if len(flat) == 8 and tuple(flat[::2]) == NAMES[:4]:
+    tag = b""
+    if flat[::2] == USUAL:
         at, kind, version, body = flat[1::2]
-        tag = b""
     else:
         fields: Mapping[bytes, bytes] = dict(zip(flat[::2], flat[1::2], strict=True))
         at, kind, version, body, tag = (fields.get(name, b"") for name in NAMES)
     return RunRecord(
         _number(entry),
         _digits(at),
-        kind.decode(errors="replace"),
+        kind.decode("utf-8", "replace"),
         _digits(version),
         body,
-        tag.decode(errors="replace"),
+        tag.decode("utf-8", "replace"),
     )
 
 
@@ -181,4 +182,4 @@ def _digits(value: bytes) -> int:
 
 
 def _number(entry_id: bytes) -> int:
-    return int(entry_id.partition(b"-")[2])
+    return int(entry_id[entry_id.index(b"-") + 1 :])

@@ -10,6 +10,7 @@ from .connection import Link
 from .endpoint import Argument
 
 KEY: Final = "schedules"
+DIGITS: Final = 14  # of a time, ms: until the year 5138
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def firing(stored: StoredSchedule, due: int) -> str:
 def _stored(name: str, fields: dict[str, str]) -> StoredSchedule | None:
     """None where the key was written to by hand."""
     due, _, digest = fields.get(f"next {name}", "").partition(" ")
-    if not due.isdecimal():
+    if not _is_time(due):
         return None
     since, _, by = fields.get(f"paused {name}", "").partition(" ")
     sent, count = fields.get(f"sent {name}", ""), fields.get(f"count {name}", "")
@@ -127,11 +128,16 @@ def _stored(name: str, fields: dict[str, str]) -> StoredSchedule | None:
         declared=fields[f"declared {name}"],
         due=int(due),
         digest=digest,
-        paused=int(since) if since.isdecimal() else None,
+        paused=int(since) if _is_time(since) else None,
         paused_by=by,
-        sent=int(sent) if sent.isdecimal() else None,
-        count=int(count) if count.isdecimal() else 0,
+        sent=int(sent) if _is_time(sent) else None,
+        count=int(count) if _is_time(count) else 0,
     )
+
+
+def _is_time(text: str) -> bool:
+    """Whether it is ms of a time that there is, or some other number of the same size."""
+    return text.isdecimal() and len(text) <= DIGITS
 
 
 def _text(value: bytes) -> str:

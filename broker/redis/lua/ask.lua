@@ -10,6 +10,8 @@
 -- Behind all that are open, in a millisecond in which several are asked as well.
 local function next_place()
   local last = call('ZRANGE', P .. 'inputs', '-1', '-1', 'WITHSCORES')[2]
+  -- Older versions had one list: until it was empty once, some of its questions are in no other.
+  if not last then call('HSETNX', P .. 'config', 'questions listed', '1') end
   return string.format('%.3f', math.max(now(), last and tonumber(last) + 0.001 or 0))
 end
 
@@ -26,7 +28,8 @@ local function ask()
     call('HSET', key, 'status', 'open', 'type', agent_type, 'message', message, 'name', name, 'asked', now_as_text(),
       'expires', expires, 'kept', ARGV[8], unpack(ARGV, 10, behind - 1))
     call('PEXPIRE', key, FOR_LONG)
-    call('ZADD', P .. 'inputs', next_place(), id)
+    -- guard: a question is found by its run and by the key of its agent
+    in_lists('ZADD', id, next_place())
     if ARGV[behind] then write_run(behind) end
   end
   -- guard: what was recorded outlasts a wait

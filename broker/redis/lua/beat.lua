@@ -123,7 +123,7 @@ end
 -- `most` handled entries may go. Returns whether the sweep goes on with the next beat.
 local function sweep(tidy, groups, suffix, most)
   local stream, place = P .. suffix, 'sweep:' .. suffix
-  local from = call('HGET', P .. 'config', place) or '-'
+  local from = string.match(call('HGET', P .. 'config', place) or '', '^%(%d+%-%d+$') or '-'
   while tidy.entries > 0 and tidy.bytes > 0 and most > 0 do
     local entries = read_page(tidy, stream, from)
     if #entries == 0 then break end

@@ -15,8 +15,9 @@ local function settle_input()
   -- guard: the first answer wins
   if status == 'open' then end_input(id, ARGV[1], 'answer', ARGV[3], 'by', ARGV[4]) end
   if was_open then
-    go_on(of[1], of[2])
-    if not is_asked(id) then call('PEXPIRE', key, of[5]) end
+    -- One whose record was changed by hand may not say who asked: a repair finds who waits for it.
+    if of[1] and of[2] then go_on(of[1], of[2]) end
+    if not is_asked(id) then call('PEXPIRE', key, lifetime(of[5])) end
   end
   if status == 'open' then return { 'OK' } end
   return { status, call('HGET', key, 'at'), of[4] or '' }

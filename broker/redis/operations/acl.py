@@ -85,6 +85,7 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "xread": ("STREAMS", KEY, "0"),
     "xreadgroup": ("GROUP", "g", "c", "STREAMS", KEY, ">"),
     "xrevrange": (KEY, "+", "-"),
+    "xsetid": (KEY, "0-1"),
     "xtrim": (KEY, "MAXLEN", "1"),
     "zadd": (KEY, "1", "m"),
     "zcard": (KEY,),
@@ -94,6 +95,7 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "zrangebyscore": (KEY, "0", "1"),
     "zrem": (KEY, "m"),
     "zremrangebyscore": (KEY, "0", "1"),
+    "zscan": (KEY, "0"),
     "zscore": (KEY, "m"),
 }
 

@@ -46,7 +46,7 @@ class Clerk(RoutedAgent):
         if message.name == "block":
             time.sleep(message.seconds)
         print(f"begins {message.name}", flush=True)
-        await asyncio.sleep(message.seconds)
+        await asyncio.sleep(message.seconds * float(os.environ.get("PACE", "1")))
         self.state.jobs += 1
         print(f"ends {message.name}", flush=True)
 

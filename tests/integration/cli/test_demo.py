@@ -37,7 +37,9 @@ def report(stage: ShopFolder, *options: str) -> dict[str, object]:
 
 
 def test_the_digest_is_the_same_when_a_worker_is_killed(stage: ShopFolder) -> None:
+    stage.environ["DIGEST_MODEL"] = "small"  # the option's own way to its workers
     plain = report(stage, "--pace", "0")
+    assert {"model", "spent"}.isdisjoint(plain), "no model is asked without the option"
     killed = report(stage, "--kill", "--pace", "0.4")
     assert len(killed["killed"]) == 1  # type: ignore[arg-type] # a list
     assert plain["killed"] == []

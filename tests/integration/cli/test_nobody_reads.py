@@ -17,10 +17,10 @@ from tests.helpers.readers import Reader, closed_pipe, full_pipe, terminal
 from .commands import ShopFolder, processes_in, wait_for, workers_in
 
 Broken = Callable[[], AbstractContextManager[Reader]]
+DEMO = ("demo", "--pace", "60")  # it has six workers
 COMMANDS = [
     ("up", "shop:app"),
     ("worker", "shop:app"),
-    ("demo", "--pace", "60"),
     ("tail", "shop:app"),
     ("ask", "shop:app", "clerk/a", "Ask", "say=wait"),
     ("server", "cli", "BLPOP", "nothing", "0"),
@@ -61,18 +61,21 @@ def started(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("broken", "number"),
+    ("broken", "number", "more"),
     [
-        (terminal, signal.SIGHUP),
-        (full_pipe, signal.SIGINT),
-        (closed_pipe, signal.SIGTERM),
-        *(pytest.param(*rest, marks=pytest.mark.full) for rest in REST),
+        (terminal, signal.SIGHUP, [DEMO]),
+        (full_pipe, signal.SIGINT, []),
+        (closed_pipe, signal.SIGTERM, []),
+        *(pytest.param(*rest, [DEMO], marks=pytest.mark.full) for rest in REST),
     ],
 )
-def test_a_signal_ends_what_nobody_reads(shop: ShopFolder, broken: Broken, number: signal.Signals) -> None:
+def test_a_signal_ends_what_nobody_reads(
+    shop: ShopFolder, broken: Broken, number: signal.Signals, more: list[tuple[str, ...]]
+) -> None:
     shop.environ["CALLBOARD_DRAIN_GRACE"] = "0.5"
-    with broken() as reader, started(shop, COMMANDS, reader) as processes:
-        wait_for(lambda: len(workers_in(shop.folder)) == 9)
+    commands = COMMANDS + more
+    with broken() as reader, started(shop, commands, reader) as processes:
+        wait_for(lambda: len(workers_in(shop.folder)) == 3 + 6 * len(more))
         shop.out("status", "shop:app")
         reader.fail()
         # Each prints now: the workers what their handlers print, the others what their workers do, and what is published.
@@ -80,7 +83,7 @@ def test_a_signal_ends_what_nobody_reads(shop: ShopFolder, broken: Broken, numbe
             shop.out("publish", "shop:app", "jobs", "Job", f"name={'long' * 1_000}")
         for process in processes:
             os.killpg(process.pid, number)  # as a terminal does
-        for command, process in zip(COMMANDS, processes, strict=True):
+        for command, process in zip(commands, processes, strict=True):
             try:
                 process.wait(10)
             except subprocess.TimeoutExpired:

@@ -64,7 +64,7 @@ def test_what_a_dead_process_held_is_taken_over_at_once(shop: ShopFolder) -> Non
     shop.environ["CALLBOARD_LEASE"] = "60"
     with shop.started("up", "shop:app") as running:
         up(running, "clerk")
-        shop.out("publish", "shop:app", "jobs", "Job", "name=job", "seconds=2")
+        shop.out("publish", "shop:app", "jobs", "Job", "name=job", "seconds=5")
         running.shows("begins job")
         os.kill(pid_of(running, "clerk"), signal.SIGKILL)
         running.shows("clerk was killed by SIGKILL, starts again")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from callboard.broker.delivery import read_delivery
+from callboard.broker.delivery import MOST_SHARED, read_deliveries, read_delivery
 from callboard.broker.envelope import Envelope
 from tests.helpers.lanes import entry
 
@@ -68,3 +68,55 @@ def test_junk_is_a_delivery_too() -> None:
 def test_reading_never_fails(values: list[bytes]) -> None:
     delivery = read_delivery((*VALUES[:4], *values))
     assert delivery.envelope.body == values[-1]
+
+
+def for_type(agent_type: bytes, *fields: bytes) -> tuple[bytes, ...]:
+    return (agent_type, *VALUES[1:4], *(fields or VALUES[4:]))
+
+
+def test_what_two_types_get_of_one_message_is_read_once() -> None:
+    rows = (for_type(b"counter"), (*for_type(b"clerk")[:3], b"1 5 0 no", *VALUES[4:]))
+    first, second = read_deliveries(rows, worker="w")
+    assert first.envelope is second.envelope
+    assert first.shared is not None
+    assert first.shared is second.shared
+    assert first.shared.readers == 2
+    assert (second.raw_type, second.attempt, second.raw_key, second.worker) == (b"clerk", 2, b"a", "w")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (*VALUES[4:-1], b"[]"),
+        (*VALUES[4:6], b"b", *VALUES[7:]),
+        (b"m2", *VALUES[5:]),
+    ],
+    ids=["another body", "another key", "another id"],
+)
+def test_what_is_not_the_same_message_is_read_apart(other: tuple[bytes, ...]) -> None:
+    rows = (for_type(b"counter"), for_type(b"clerk", *other))
+    assert [one.envelope for one in read_deliveries(rows)] == [
+        read_delivery(for_type(b"counter")).envelope,
+        read_delivery(for_type(b"clerk", *other)).envelope,
+    ]
+    assert [one.shared for one in read_deliveries(rows)] == [None, None]
+
+
+def test_entries_without_an_id_are_not_taken_for_each_other() -> None:
+    """What a person adds without one is known by its stream and place, which are not among its values."""
+    nameless = (b"", *VALUES[5:])
+    rows = (for_type(b"counter", *nameless), (b"clerk", b"topic:others", b"18-0", b"", *nameless))
+    assert [one.envelope.id for one in read_deliveries(rows)] == ["topic:visits:17-0", "topic:others:18-0"]
+
+
+def test_a_broken_message_is_broken_for_each() -> None:
+    broken = (*VALUES[4:8], b"no time", *VALUES[9:])
+    first, second = read_deliveries((for_type(b"counter", *broken), for_type(b"clerk", *broken)))
+    assert first.broken is not None
+    assert second.broken is first.broken
+
+
+def test_large_bodies_are_not_kept_for_others() -> None:
+    large = (*VALUES[4:-1], bytes(MOST_SHARED + 1))
+    rows = (for_type(b"counter", *large), for_type(b"clerk", *large))
+    assert [one.shared for one in read_deliveries(rows)] == [None, None]

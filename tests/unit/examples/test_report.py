@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from callboard.models import Spent
 from examples.digest.report import EXPECTED, ROLES, Report, TypeReport, lines_of, looks
 
 
@@ -40,6 +41,15 @@ def test_everything_that_is_wrong_is_named() -> None:
         "there are 3 dead letters",
     ]
     assert any("worker process 7 was killed with -9" in line for line in lines_of(wrong, "callboard"))
+
+
+def test_tokens_and_costs_are_said() -> None:
+    spent = Spent(40, 280, 1_200, 0.0052)
+    paid = replace(report(), model="small", spent=spent)
+    said = "small: 40 answers, 280 tokens read, 1,200 written, "
+    assert f"{said}0.0052 USD." in lines_of(paid, "callboard")
+    unpriced = replace(paid, spent=replace(spent, usd=0.0, unpriced=40))
+    assert f"{said}no price is known (--price)." in lines_of(unpriced, "callboard")
 
 
 def test_commands_can_be_pasted() -> None:

@@ -28,7 +28,7 @@ local function let_go(id, agent_type, key, message, kept_for)
   local waiting = call('HGET', P .. 'suspended:' .. agent_type, key)
   leave_questions('once:' .. agent_type .. ':' .. message)
   if call('HGET', P .. 'input:' .. id, 'status') == 'open' then end_input(id, 'withdrawn') end
-  call('ZREM', P .. 'inputs', id)
+  in_lists('ZREM', id)
   call('PEXPIRE', P .. 'input:' .. id, kept_for)
   if not waiting then return end
   call('HSET', P .. 'suspended:' .. agent_type, key, waiting)
@@ -41,7 +41,7 @@ function kinds.question(id)
   local status, agent_type, key, message, kept_for = of[1], of[2], of[3], of[4], tonumber(of[5] or '')
   local is_listed = call('ZSCORE', P .. 'inputs', id)
   if not status then
-    return is_listed and 'nothing is known of it' or nil, function() call('ZREM', P .. 'inputs', id) end
+    return is_listed and 'nothing is known of it' or nil, function() in_lists('ZREM', id) end
   end
   if not (agent_type and key and message and kept_for) then
     return 'its record was changed by hand', nil, 'withdraw it, or delete it'
@@ -51,7 +51,7 @@ function kinds.question(id)
   if is_at_hand(agent_type, key, message) then
     if (status == 'open') == (is_listed and true or false) then return end
     return status == 'open' and 'it is open, and nobody sees it' or 'it has ended, and is shown as open', function()
-      if status == 'open' then call('ZADD', P .. 'inputs', now_as_text(), id) else call('ZREM', P .. 'inputs', id) end
+      if status == 'open' then in_lists('ZADD', id, now_as_text()) else in_lists('ZREM', id) end
     end
   end
   return 'its message was handled, or deleted', function() let_go(id, agent_type, key, message, kept_for) end

@@ -54,9 +54,16 @@ end
 local TELL_AGAIN, MOST_TOLD = 10000, 1000 -- ms between two events about one key; keys that are remembered for it
 local told, told_n = {}, 0 -- key -> when it was told of, server ms; stays from call to call
 
+-- What servers say of a key, or of a value in it, that a command can't use.
+-- guard: a value that a command can't use is like a key of another kind
+local UNFIT = { 'WRONGTYPE', 'not an integer', 'not a valid float', 'not a float', 'would overflow', 'invalid expire time',
+  'Invalid stream ID', 'invalid cursor' }
+
 local function is_wrong_type(wrong)
-  return string.find(wrong, 'WRONGTYPE', 1, true) or string.find(wrong, 'not an integer', 1, true)
-    or string.find(wrong, 'not a valid float', 1, true)
+  for i = 1, #UNFIT do
+    if string.find(wrong, UNFIT[i], 1, true) then return true end
+  end
+  return false
 end
 
 local function is_told(key)

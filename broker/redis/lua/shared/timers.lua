@@ -15,9 +15,17 @@ local function fire_message(name)
   call('DEL', key)
 end
 
+local FAR = 9007199254740992 -- ms: what a person wrote as infinite has to be a number for who waits for it
+
 local function next_due()
   local head = call('ZRANGE', P .. 'timers', '0', '0', 'WITHSCORES')
-  return head[2] and tonumber(head[2])
+  return head[2] and math.min(tonumber(head[2]), FAR)
+end
+
+-- The agent may run again already, if it was mended while it backed off: it is not made ready twice.
+local function fire_agent(agent_type, key)
+  -- guard: who waits for an answer is woken when its time is over
+  if not go_on(agent_type, key) and call('HGET', P .. 'busy:' .. agent_type, key) == '' then make_ready(agent_type, key) end
 end
 
 -- Fires what is due. Returns when the next timer is, as text, or ''.
@@ -33,9 +41,8 @@ local function fire_due()
       fire_message(rest)
     elseif kind == 'k' then
       local agent_type, key = string.match(rest, '^([^|]*)|(.*)$')
-      -- The agent may run again already, if it was mended while it backed off: it is not made ready twice.
-      -- guard: who waits for an answer is woken when its time is over
-      if not go_on(agent_type, key) and call('HGET', P .. 'busy:' .. agent_type, key) == '' then make_ready(agent_type, key) end
+      -- guard: a timer that nobody can read stops no worker
+      if agent_type then fire_agent(agent_type, key) end
     end
     -- guard: a timer that fired is gone
     call('ZREM', P .. 'timers', due[i])

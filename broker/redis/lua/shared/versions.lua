@@ -23,7 +23,7 @@ end
 -- What some process knows: a message in a version that no process ever knew is junk, another one waits for its worker.
 local function remember_accepted(line)
   for name, version in pairs(versions_of(line)) do
-    if tonumber(call('HGET', P .. 'accepts', name) or 0) < version then call('HSET', P .. 'accepts', name, version) end
+    if (tonumber(call('HGET', P .. 'accepts', name) or 0) or 0) < version then call('HSET', P .. 'accepts', name, version) end
   end
 end
 

@@ -9,7 +9,11 @@
 --                        death; since: when that began; server ms
 
 -- What `own:<worker>` names: type, ref.
-local function split_own(field) return string.match(field, '^(%S+) (.*)$') end
+local function split_own(field)
+  local agent_type, ref = string.match(field, '^(%S+) (.*)$')
+  -- guard: what a person added to a worker's books keeps nobody from ending it
+  return agent_type or '', ref or ''
+end
 
 -- Whether a worker holds this entry no more: its message was committed or given back, or the worker was reaped. What a
 -- handler sends before its commit, and what it records, names both. Without them (it comes from outside) nothing is fenced.
@@ -192,7 +196,8 @@ end
 -- patience would have no end: it ends for those that gave no sign since it began.
 local function sign_of_life(lease)
   local known = call('HMGET', P .. 'beats', 'last', 'patience', 'since')
-  local last, patience, since = tonumber(known[1] or 0), tonumber(known[2] or 0), tonumber(known[3] or 0)
+  -- guard: a pulse that is no number is none
+  local last, patience, since = tonumber(known[1] or 0) or 0, tonumber(known[2] or 0) or 0, tonumber(known[3] or 0) or 0
   local is_gap = now() - last > lease / 2
   if not is_gap and now() >= patience then since = 0 end
   if is_gap and since == 0 then since = now() end
@@ -208,7 +213,11 @@ end
 
 -- A worker says with each call which of its calls was answered last. Where the server does not know that one, it has lost
 -- what came after: a replica took over that was behind, or a file was not synced.
-local function is_behind(last, acknowledged) return tonumber(last or 0) < tonumber(acknowledged or 0) end
+local function is_behind(last, acknowledged)
+  -- guard: a worker whose last call is no number begins anew
+  if last and not string.match(last, '^%d+$') then return true end
+  return tonumber(last or 0) < tonumber(acknowledged or 0)
+end
 
 -- Ends a worker that believes something else than the server, and is about to hear so: what it holds here goes to others
 -- at once, without an attempt.

@@ -66,7 +66,8 @@ local function merge_early(agent_type, list, count)
   for _, member in ipairs(call('ZRANGE', P .. 'early:' .. agent_type, 0, count - 1)) do
     local order, ref = string.match(member, '^([^|]*)|(.*)$')
     local suffix, id = split_ref(ref)
-    list[#list + 1] = { suffix = suffix, id = id, sort = order, member = member }
+    -- What is none of ours comes first, and goes.
+    list[#list + 1] = { suffix = suffix, id = id, sort = suffix ~= '' and order or '', member = member }
   end
   -- guard: streams are merged in the order of publishing
   table.sort(list, is_before)

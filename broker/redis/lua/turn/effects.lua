@@ -61,7 +61,7 @@ end
 -- letter when no process ever said that it knows the message in this version.
 WRITERS[WAIT] = function(turn, i)
   local group, name, version = turn.commits.group[i], read(turn), read(turn)
-  local newest = tonumber(call('HGET', P .. 'accepts', name) or 0)
+  local newest = tonumber(call('HGET', P .. 'accepts', name) or 0) or 0
   if newest < tonumber(version) then
     redis.pcall('XACK', P .. group.suffix, group.type, turn.commits.id[i])
     return WRITERS[DEAD_LETTER](turn, i)

@@ -6,20 +6,21 @@
 local MOST_BYTES = 8 * 1024 * 1024 -- of bodies in one answer: what parked entries are taken beyond it waits for another turn
 local MOST_LOOKS = 200 -- agents, or entries, of a list that one turn looks at: the list may be as long as it likes
 
--- Returns whether the state can be read.
+-- Returns why the state can't be read, or nil.
 local function add_state(turn, agent_type, key)
-  local state_key = P .. 'state:' .. agent_type .. ':' .. key
-  local known = call('HMGET', state_key, 'v', 'w', 'l')
-  if #known == 0 then return false end
+  local name = 'state:' .. agent_type .. ':' .. key
+  local known = call('HMGET', P .. name, 'v', 'w', 'l')
+  if #known == 0 then return name .. ': ' .. this.unusable[name] end
   local data = ''
   if known[1] then
-    data = known[2] ~= turn.worker and call('HGET', state_key, 'd') or false
+    -- guard: a state whose version is no number is not read
+    if not string.match(known[1], '^%d+$') then return name .. ': its version is no number' end
+    data = known[2] ~= turn.worker and call('HGET', P .. name, 'd') or false
   end
   local states = turn.states
   local n = #states
   states[n + 1], states[n + 2], states[n + 3] = turn.out_n / DELIVERY, known[1] or '0', data
   states[n + 4] = known[3] or ''
-  return true
 end
 
 -- Each value of an answer costs what a small command does: what is the same from one delivery to the next is said once, and
@@ -44,11 +45,10 @@ end
 -- Gives an entry to the worker. Returns false when it became a dead letter instead: with a default state its handler would do
 -- what can't be committed.
 local function deliver(turn, agent_type, suffix, id, tries, values)
+  local unreadable = turn.persistent[agent_type] and add_state(turn, agent_type, values[KEY])
   -- guard: a handler does not run without its state
-  if turn.persistent[agent_type] and not add_state(turn, agent_type, values[KEY]) then
-    local state = 'state:' .. agent_type .. ':' .. values[KEY]
-    bury_entry(agent_type, suffix, id, values,
-      { reason = UNWRITABLE, error = state .. ': ' .. this.unusable[state], worker = turn.worker })
+  if unreadable then
+    bury_entry(agent_type, suffix, id, values, { reason = UNWRITABLE, error = unreadable, worker = turn.worker })
     return false
   end
   if turn.any_cancelled and values[HEAD] ~= '' and call('ZSCORE', P .. 'cancelled', values[ID]) then

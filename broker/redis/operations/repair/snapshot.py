@@ -38,8 +38,8 @@ class Books:
         parked: agent key -> number of parked entries, as counted.
         wait: agent key -> refs.
         ready: keys to be taken, those that are tried alone included.
-        aside: keys that are put aside: paused, or waiting for a newer worker, or for an answer.
-        suspended: those of them that wait for an answer.
+        aside: keys that are put aside: paused, or waiting for a newer worker.
+        suspended: keys that are said to wait for an answer.
         early: members.
         tries: refs.
     """
@@ -213,7 +213,6 @@ class Photographer:
         newer = await self._members(f"newer:{agent_type}")
         books.aside |= {member.partition("|")[2] for member in newer}
         books.suspended = set(await self._mapping(f"suspended:{agent_type}"))
-        books.aside |= books.suspended
         books.early = await self._members(f"early:{agent_type}")
         books.tries = list(await self._mapping(f"tries:{agent_type}"))
         return books

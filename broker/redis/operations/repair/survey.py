@@ -81,7 +81,8 @@ def _running(shot: Snapshot, agent_type: str) -> dict[str, set[str]]:
 
 def _agrees(shot: Snapshot, agent_type: str, books: Books, key: str, running: set[str]) -> bool:
     holder, parked = books.busy.get(key), len(books.wait.get(key, ()))
-    if books.parked.get(key, 0) != parked or (key in books.suspended and holder != ""):
+    # Whether what it waits for can still come only the server can tell.
+    if books.parked.get(key, 0) != parked or key in books.suspended:
         return False
     if holder:
         return running == {holder} and shot.leases.get(holder, 0) >= shot.now

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from typing import Any
 
@@ -11,17 +12,20 @@ import pytest
 from callboard import App
 from callboard.broker.errors import ServerUnavailableError
 from callboard.errors import DuplicateAgentTypeError
+from callboard.models import ModelSettings, Price, ReplayChatCompletionClient
 from callboard.roles import (
     Action,
     Context,
     Environment,
     EnvironmentStateError,
     Message,
+    NoMoneyException,
     Role,
     RoleDeclarationError,
     Team,
     UnknownRoleError,
 )
+from callboard.roles.rounds import ROUNDS
 from tests.helpers.servers import free_port
 
 
@@ -35,6 +39,14 @@ class Speaker(Role):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.set_actions([Say])
+
+
+class Echoing(Speaker):
+    """Answers what it says itself."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._watch({Say})
 
 
 def contents(env: Environment) -> list[str]:
@@ -83,7 +95,7 @@ async def test_several_may_wait_at_the_same_time_and_roles_may_come_later() -> N
 async def test_what_can_not_work_is_said() -> None:
     with pytest.raises(EnvironmentStateError, match="no roles"):
         await Environment().run()
-    with pytest.raises(RoleDeclarationError, match="max_hops"):
+    with pytest.raises(RoleDeclarationError, match="max_rounds"):
         Environment(max_rounds=0)
     with pytest.raises(RoleDeclarationError, match="<all>"):
         Environment().add_role(Role(name="<all>"))
@@ -106,3 +118,45 @@ def test_roles_are_declared_in_an_app() -> None:
     assert env.get_role("Ada Lovelace") is env.roles["Ada-x20-Lovelace"]
     assert env.role_names() == list(env.get_roles())
     assert repr(env) == "<Environment main: Ada-x20-Lovelace, Speaker>"
+
+
+@pytest.mark.parametrize("bound", [0, 1.5, math.nan, math.inf, True, "3"])
+async def test_a_bound_that_bounds_nothing_is_refused(bound: Any) -> None:
+    for options in ({"max_rounds": bound}, {"max_hops": bound}):
+        with pytest.raises(RoleDeclarationError, match=next(iter(options))):
+            Environment(**options)
+    with pytest.raises(RoleDeclarationError, match="n_round"):
+        await Team(url="memory://").run(n_round=bound)
+
+
+def test_a_budget_needs_the_price_of_the_model() -> None:
+    model = ReplayChatCompletionClient(default="x")
+    with pytest.raises(RoleDeclarationError, match="price"):
+        Team(context=Context(model)).invest(1)
+    prices = {model.model: Price(prompt=1, completion=1)}
+    Team(context=Context(model, settings=ModelSettings(prices=prices))).invest(1)
+    Team().invest(1)  # nobody is asked
+
+
+def test_what_a_dead_letter_tells_of_money_is_read() -> None:
+    error = NoMoneyException(2.25, 1.5)
+    told = NoMoneyException.told_by(f"NoMoneyException: {error}")
+    assert told is not None
+    assert (told.amount, told.limit) == (2.25, 1.5)
+    assert NoMoneyException.told_by("NoMoneyException: written by hand") is None
+
+
+async def test_who_leaves_the_rounds_as_they_are_is_told_when_they_end_a_loop(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for rounds, warnings in ((ROUNDS, 1), (2, 0)):
+        caplog.clear()
+        env = Environment(url="memory://", max_rounds=rounds)
+        env.add_role(Echoing())
+        env.publish_message(Message("go", send_to=Echoing))
+        await env.run()
+        await env.run()
+        assert [one.sent_from.rpartition(".")[2] for one in env.cut_short] == ["Echoing"]
+        assert len(env.history) == 1 + rounds
+        assert len([one for one in caplog.records if "max_rounds=3 are over" in one.message]) == warnings
+        await env.close()

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from callboard.broker.consumer.intake import PATIENCE, Load, Suspects, patience
+from callboard.broker.consumer.interfaces import ConsumedType
 from tests.helpers.eventually import eventually
 from tests.helpers.lanes import entry, working
 
@@ -34,6 +35,18 @@ async def test_what_is_asked_for_grows_while_more_comes_and_begins_again_at_one(
         work.offer(entry("a", "last"))
         await eventually(lambda: "last" in work.lane.committed)
         assert work.lane.calls[turns].wants == {"counter": 1}
+
+
+async def test_types_of_which_something_comes_share_the_room() -> None:
+    """Else the first would get all of it, and of a message for both the second hears much later."""
+    async with working(*map(ConsumedType, ("counter", "clerk", "idle")), prefetch=64) as work:
+        await work.quiet()
+        for number in range(80):
+            work.offer(entry(f"k{number}", f"a{number}"), entry(f"k{number}", f"b{number}", "clerk"))
+        await eventually(lambda: len(work.lane.committed) == 160)
+        full = [call.wants for call in work.lane.calls if call.wants.get("counter", 0) >= 8]
+        assert {"counter": 16, "clerk": 16, "idle": 16} in full
+        assert work.lane.most_held <= 64
 
 
 async def test_large_bodies_are_taken_in_smaller_numbers() -> None:

@@ -60,8 +60,21 @@ class Bare:
     items: list  # type: ignore[type-arg]
 
 
+@dataclasses.dataclass
+class Rows:
+    rows: list[list[int]]
+
+
+class ByHand(BaseModel):
+    a: list[int]
+
+    def __init__(self, a: list[int]) -> None:
+        super().__init__(a=a)
+
+
 PLAIN = Shape(
     is_nested=False,
+    is_copied=True,
     levels=1,
     has_numbers=False,
     is_open=False,
@@ -80,14 +93,22 @@ PLAIN = Shape(
         (Flat, {}),
         (NamedLikeASchema, {}),
         (Numeric, {"has_numbers": True}),
-        (Listed, {"is_nested": True, "levels": 2}),
-        (Serialized, {"is_nested": True, "has_numbers": True, "is_open": True}),
-        (Wrapped, {"has_numbers": True, "allows_nan": True}),
+        (Listed, {"levels": 2}),
+        (Serialized, {"is_nested": True, "has_numbers": True, "is_copied": False, "is_open": True}),
+        (Wrapped, {"is_copied": False, "has_numbers": True, "allows_nan": True}),
+        (Rows, {"is_nested": True, "levels": 3}),
+        (ByHand, {"is_copied": False, "levels": 2}),
         (OneStrict, {"is_strict": True}),
-        (Bare, {"is_nested": True, "levels": 2, "has_numbers": True, "is_open": True}),
-        (shapes.Tree, {"is_nested": True, "levels": 2, "has_numbers": True, "is_open": True}),
-        (shapes.Extra, {"is_nested": True, "has_numbers": True, "is_open": True}),
-        (shapes.Meta, {"is_nested": True, "levels": 2, "has_numbers": True, "is_open": True}),
+        (Bare, {"is_nested": True, "levels": 2, "has_numbers": True, "is_copied": False, "is_open": True}),
+        (
+            shapes.Tree,
+            {"is_nested": True, "levels": 2, "has_numbers": True, "is_copied": False, "is_open": True},
+        ),
+        (shapes.Extra, {"is_nested": True, "has_numbers": True, "is_copied": False, "is_open": True}),
+        (
+            shapes.Meta,
+            {"is_nested": True, "levels": 2, "has_numbers": True, "is_copied": False, "is_open": True},
+        ),
         (shapes.Aliased, {"has_aliases": True}),
         (shapes.Crossed, {"has_aliases": True, "has_crossed_aliases": True}),
         (shapes.Point, {}),
