@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from callboard import App
+from callboard.broker.redis.operations.inspect import overview
 from callboard.messages import TextMessage
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.runtime.taping import Take, Tape
@@ -102,6 +103,23 @@ async def test_a_stream_of_an_older_version_and_one_of_no_team(runtimes: Runtime
     await runtime.write_run("other", [TextMessage(content="x", source="user")])
     found = {run.run_id: (run.team, run.state) for run in await listed(runtimes)}
     assert found == {"old": ("", "working"), "ended": ("", "completed"), "other": ("", "unknown")}
+
+
+@pytest.mark.real_server("fakeredis reads such names as text")
+async def test_names_that_a_person_added_and_that_are_no_text_stop_no_list(runtimes: Runtimes) -> None:
+    client = await working(runtimes, poets())
+    await client.run(task="go", run_id="one")
+    transport, junk = client.runtime.transport, b"j\xff"
+    command, of = transport.admin.command, transport.keys.of
+    for name in ("types", "stats:poets", "schedules"):
+        await command("HSET", of(name), junk, junk)
+    await command("SADD", of("streams:poets"), junk)
+    await command("ZADD", of("workers"), 1, junk)
+    await command("ZADD", of("runs"), "+inf", junk)
+    view = await overview(transport)
+    assert {"poets", "poets.a", "poets.b"} <= {one.type for one in view.types}
+    assert [run.run_id for run in await listed(runtimes)] == ["one"]
+    assert (await find_run(client.runtime, "one")).state == "completed"
 
 
 async def test_a_run_is_found_by_the_beginning_of_its_id(runtimes: Runtimes) -> None:
