@@ -33,6 +33,7 @@ logger = logging.getLogger("callboard.broker")
 
 RUN, DELIVERY, MORE, STATE = 4, 4, 5, 4  # values of each in the answer to a turn, see lua/turn/turn.lua
 NOTHING_MORE = (b"", b"", b"", b"")  # tries, from, at, head of most deliveries
+COMMIT = 3  # values of one commit of a turn, without what its marks bring
 WIDTH = 11  # values of one delivery in the answer to a resync
 
 
@@ -332,11 +333,11 @@ def _add_commits(arguments: list[Argument], done: Sequence[Done]) -> None:
     for delivery, mode, its_extras in done:
         if delivery.stream != stream or delivery.raw_type != raw_type:
             if run:
-                arguments += (raw_type, stream, len(run) // 2, *run)
+                arguments += (raw_type, stream, len(run) // COMMIT, *run)
             raw_type, stream, run = delivery.raw_type, delivery.stream, []
-        run += (delivery.entry, mode)
+        run += (delivery.entry, delivery.raw_key, mode)
         if its_extras:
             extras += its_extras
     if run:
-        arguments += (raw_type, stream, len(run) // 2, *run)
+        arguments += (raw_type, stream, len(run) // COMMIT, *run)
     arguments += extras

@@ -52,10 +52,11 @@ local function append_at_once(suffix, id, kind, key, from, head, body)
   return added == entry_id and entry_id or nil
 end
 
--- A message, as an entry.
-local function append(suffix, id, kind, key, from, head, body)
-  return append_at_once(suffix, id, kind, key, from, head, body)
-    or append_fields(suffix, entry_fields(id, kind, key, from, now_as_text(), head, body))
+-- A message, as an entry. With `at_once` only if the stream takes it as it is: else it returns nil, and nothing was added.
+local function append(suffix, id, kind, key, from, head, body, at_once)
+  local added = append_at_once(suffix, id, kind, key, from, head, body)
+  if added or at_once then return added end
+  return append_fields(suffix, entry_fields(id, kind, key, from, now_as_text(), head, body))
 end
 
 -- The list of values, of fields as the server gives them: mostly in our order, in any other when a person added the

@@ -49,7 +49,7 @@ end
 local function try_send_now(suffix, id, kind, key, from, head, body)
   local touched = this.touched
   local count = touched[suffix]
-  if not count or this.claims or not append_at_once(suffix, id, kind, key, from, head, body) then
+  if not count or this.claims or not append(suffix, id, kind, key, from, head, body, true) then
     return try_send(suffix, 0, id, kind, key, from, head, body)
   end
   touched[suffix] = count + 1

@@ -5,7 +5,7 @@
 -- handed                                 entries that were
 -- bytes                                  of the bodies in `out`
 -- streams                                that were read
--- type_names, and by agent type: wanted (entries), persistent, rate (most a second, or nil), books (see pull.lua)
+-- type_names, and by agent type: wanted (entries), persistent, rate (most a second, or nil), books (see new.lua)
 -- any_parked                             by agent type: something is parked behind an agent, as the turn begins to take
 -- is_quiet                               there is nothing to take but new entries, see pull.lua
 -- is_bookless                            the worker's own keys can't be used

@@ -2,8 +2,8 @@
 -- nothing; then its message is a dead letter.
 --
 -- A commit is four values at the same place of four lists: `group` (a table: agent type, stream suffix, acknowledged ids),
--- `id`, `mode`, the marks, and `key`, which own:<worker> tells; `n` is how many there are. Most are plain and need nothing
--- else. `own`: their fields of own:<worker>.
+-- `id`, `key` and `mode`, the marks; `n` is how many there are. Most are plain and need nothing else. `own`: their fields
+-- of own:<worker>.
 
 local COMMIT_MORE = COMMIT .. MORE
 local COMES_BACK = { [RETRY] = true, [RELEASE] = true, [WAIT] = true, [SUSPEND] = true }
@@ -20,21 +20,21 @@ local function group_at(groups, agent_type, suffix)
 end
 
 local function read_commits(turn)
-  local groups, group, id, mode, own = {}, {}, {}, {}, {}
+  local groups, group, id, key, mode, own = {}, {}, {}, {}, {}, {}
   local n, at, i = tonumber(read(turn)), turn.at, 0
   while i < n do
     local one, behind, count = group_at(groups, ARGV[at], ARGV[at + 1]), nil, tonumber(ARGV[at + 2])
     at, behind = at + 3, i + count
     while i < behind do
       i = i + 1
-      local its_mode = ARGV[at + 1]
-      group[i], id[i], mode[i], own[i] = one, ARGV[at], its_mode, one.own .. ARGV[at]
+      local its_mode = ARGV[at + 2]
+      group[i], id[i], key[i], mode[i], own[i] = one, ARGV[at], ARGV[at + 1], its_mode, one.own .. ARGV[at]
       if its_mode ~= COMMIT and its_mode ~= COMMIT_MORE and string.find(its_mode, LOGS, 1, true) then turn.has_logs = true end
-      at = at + 2
+      at = at + 3
     end
   end
   turn.at = at
-  turn.commits = { n = n, groups = groups, group = group, id = id, mode = mode, own = own }
+  turn.commits = { n = n, groups = groups, group = group, id = id, key = key, mode = mode, own = own }
 end
 
 -- Whether the server knows of each entry that this worker holds it. A commit of another one would come on top of the
@@ -42,11 +42,10 @@ end
 local function holds_all(turn)
   local commits = turn.commits
   if commits.n == 0 then return true end
-  local held = bulk_get(P .. 'own:' .. turn.worker, commits.own)
+  local keys, held = commits.key, bulk_get(P .. 'own:' .. turn.worker, commits.own)
   for i = 1, commits.n do
-    if not held[i] then return false end
+    if held[i] ~= keys[i] then return false end
   end
-  commits.key = held
   return true
 end
 

@@ -5,7 +5,8 @@
 --   entries held besides the commits below, scan ('1': look at all streams, not only at those that are known to be fresh),
 --   accept (how many entries that are parked behind finished agents may be handed over)
 --   number of types, then for each: type, entries wanted, persistent ('1' or ''), most a second ('' for no limit)
---   number of commits; they come in runs of the same stream: type, stream suffix, count, then for each: entry id, mode
+--   number of commits; they come in runs of the same stream: type, stream suffix, count, then for each: entry id, agent key,
+--   mode
 --   then, in the same order, what the marks of each mode bring: see broker/redis/marks.py
 -- Returns {'OK', server ms, next due ms or '', flags, runs, deliveries, more, states, number of the call before} or {'STALE'},
 --   or {'FENCED'}: this worker was reaped, or the server does not know what it was answered, or does not hold what it commits.
