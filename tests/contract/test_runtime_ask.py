@@ -156,7 +156,7 @@ async def test_who_looks_at_an_agent_sees_that_it_waits(runtimes: Runtimes) -> N
 
 @REAL
 async def test_a_listener_is_told_that_a_handler_waits(runtimes: Runtimes) -> None:
-    async def work(ctx: MessageContext, text: str) -> list[str]:
+    async def work(ctx: MessageContext, text: str) -> tuple[str, str]:
         return await asyncio.gather(ctx.ask("First?"), ctx.ask("Second?"))
 
     events: list[object] = []
