@@ -92,6 +92,24 @@ class Scene:
         await eventually(lambda: len(self.ended) >= count)
 
 
+@REAL
+async def test_an_attempt_that_asks_nothing_withdraws_what_an_earlier_one_asked(runtimes: Runtimes) -> None:
+    """What a handler does may depend on its state, or on what runs: it was reset, or is another version."""
+    asks = True
+
+    async def work(ctx: MessageContext, text: str) -> object:
+        return await ctx.ask("Really?") if asks else text
+
+    scene = await Scene.begin(runtimes, work)
+    (request,) = await scene.open()
+    asks = False
+    await scene.runtime.control.reset(AgentId("worker", "a"))
+    await scene.over()
+    assert await scene.open(0) == []
+    assert (await scene.runtime.inputs.get(request.id)).status == "withdrawn"
+    assert await stored(scene.runtime, "once:") == []
+
+
 async def test_a_handler_asks_and_goes_on_with_the_answer(runtimes: Runtimes) -> None:
     steps: list[str] = []
 
