@@ -8,6 +8,7 @@ import pytest
 
 from callboard import App
 from callboard.broker.redis.operations.inspect import overview
+from callboard.errors import SettingValueError
 from callboard.messages import TextMessage
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.runtime.taping import Take, Tape
@@ -150,6 +151,20 @@ async def test_what_was_recorded_of_a_run_is_no_run_beside_it(runtimes: Runtimes
     assert [run.run_id for run in await listed(runtimes)] == ["one"]
     for name in ("one", "o"):
         assert (await find_run(runtime, name)).stream == stream
+
+
+async def test_an_id_may_be_as_long_as_is_said_and_no_longer(runtimes: Runtimes) -> None:
+    app = poets()
+    client = await working(runtimes, app)
+    for record in (False, True):
+        result = await client.run(task="go", run_id=f"{record:d}" * 100, record=record)
+        assert result.stop_reason
+        with pytest.raises(SettingValueError, match="1 to 100 characters"):
+            await client.run(task="go", run_id=f"{record:d}" * 101, record=record)
+    team = RoundRobinGroupChat([Echo("a")], name="poets", max_turns=1)
+    app.schedule("@daily", "go", team=team, name="s" * 79)
+    with pytest.raises(SettingValueError, match="1 to 100 characters"):
+        app.schedule("@daily", "go", team=team, name="s" * 80)
 
 
 async def test_a_schedule_begins_runs_of_a_team(runtimes: Runtimes) -> None:
