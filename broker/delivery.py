@@ -12,7 +12,7 @@ from .errors import DecodeError
 from .outages import waited_in
 
 Values = Sequence[bytes]
-"""A delivery as the server gives it: agent type, stream, entry id, tries, and the seven values of its entry (envelope.py)."""
+"""A delivery as the server gives it: agent type, stream, entry id, tries, and the seven values of its entry."""
 
 RECEIPT: Final = 4  # values before those of the entry
 MOST_SHARED: Final = 262_144
