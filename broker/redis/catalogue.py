@@ -234,6 +234,7 @@ OF_ONE_THING = (
         "worker:<worker>",
         "hash",
         "host, pid, types, started, accepts, held, running, runs (running by agent type), call (its last turn), "
+        "brought (its last turn that waited behind a bell), heard (its last call whose answer it got), "
         "blocked (what last blocked its event loop); without it a worker is fenced",
     ),
     KeyKind("own:<worker>", "hash", "`<type> <reference>` -> agent key: what the worker holds"),

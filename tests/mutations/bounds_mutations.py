@@ -12,6 +12,7 @@ GOES_ON = f"{WRONG_TYPES}test_what_a_broken_key_does_not_concern_goes_on[{{backe
 BOUNDS = "contract/test_bounds.py::"
 JUNK = "contract/test_junk_in_books.py::"
 BESIDE = f"{JUNK}test_work_goes_on_beside_junk_in_the_books[{{backend}}-"
+BELL_DEATHS = "contract/test_bell_deaths.py::"
 PORTION = "unit/broker/consumer/test_portion.py::"
 
 BOUNDS_MUTATIONS: Final = (
@@ -150,6 +151,20 @@ BOUNDS_MUTATIONS: Final = (
         "who is only said to wait is not taken for one that goes on",
         never,
         (f"{JUNK}test_who_is_only_said_to_wait_and_runs_is_given_to_nobody_else{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a worker that stood still before its bell is blamed for what it brought",
+        "what a bell brought is not known to have been heard",
+        never,
+        (f"{BELL_DEATHS}test_who_may_have_stood_still_since_before_its_bell_has_begun_nothing{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a suspect comes with a bell",
+        "a suspect does not come with a bell",
+        never,
+        (f"{BELL_DEATHS}test_who_may_have_stood_still_since_before_its_bell_has_begun_nothing{ON}",),
         quick=False,
     ),
 )

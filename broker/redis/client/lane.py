@@ -35,6 +35,7 @@ RUN, DELIVERY, MORE, STATE = 4, 4, 5, 4  # values of each in the answer to a tur
 NOTHING_MORE = (b"", b"", b"", b"")  # tries, from, at, head of most deliveries
 COMMIT = 3  # values of one commit of a turn, without what its marks bring
 WIDTH = 11  # values of one delivery in the answer to a resync
+SCAN, AT_BELL = 6, "b"  # place of an argument of a turn, and what it is for one that waits at a bell
 
 
 class WorkerLane:
@@ -238,7 +239,9 @@ class WorkerLane:
         command = ("BLPOP", *bells, f"{seconds:.3f}")
         within = seconds + self._bell.settings.socket_timeout
         try:
-            token, answer = await self._bell.run_behind(command, "turn", self._arguments((), pull), within)
+            arguments = self._arguments((), pull)
+            arguments[SCAN] = AT_BELL
+            token, answer = await self._bell.run_behind(command, "turn", arguments, within)
         except ServerUnavailableError:
             if not self._is_awaited(number, worker):
                 return Rung("", None)

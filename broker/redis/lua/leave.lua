@@ -21,7 +21,7 @@ local function leave()
   end
   -- guard: leaving in peace counts no attempt
   if ARGV[1] == '1' then
-    reap_dead(ending, ending)
+    reap_dead(ending, ending, true)
   else
     for i = 1, #ending do reap(ending[i]) end
   end

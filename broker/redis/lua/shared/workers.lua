@@ -1,9 +1,9 @@
 -- Workers and what they hold; the end of a worker.
 --
 -- workers          zset  worker -> when its lease ends, server ms
--- worker:<worker>  hash  host, pid, types, started (ms), accepts, held, running, call (number of its last turn), blocked
---                        (`<when> <seconds> <what>`: what last blocked its event loop). A worker
---                        without it was reaped and is fenced: nothing that it sends is written
+-- worker:<worker>  hash  host, pid, types, started (ms), accepts, held, running, call (number of its last turn), brought (of its
+--                        last one that waited behind a bell), heard (of its last call whose answer it got), blocked (`<when>
+--                        <seconds> <what>`). A worker without it was reaped and is fenced: nothing that it sends is written
 -- own:<worker>     hash  `<type> <ref>` -> agent key
 -- beats            hash  last: when a worker last beat or joined; patience: until when no lease that ended is taken for a
 --                        death; since: when that began; server ms
@@ -166,8 +166,16 @@ end
 -- The name of a worker without its number: all workers of one process die together.
 local function process_of(worker) return string.match(worker, '^(.*):%d+$') or worker end
 
--- Ends workers that died, or whose leases ended. `dead`: all workers that may have died with them, they among these.
-local function reap_dead(workers, dead)
+-- Whether the last that a worker was given waited for it behind a bell, and nothing says that it has heard of it: it may have
+-- stood still before, and begun nothing.
+local function has_not_heard(worker)
+  local call_, brought, heard = unpack(call('HMGET', P .. 'worker:' .. worker, 'call', 'brought', 'heard'))
+  return brought and brought == call_ and (tonumber(heard or 0) or 0) < (tonumber(brought) or 0)
+end
+
+-- Ends workers that died, or whose leases ended. `dead`: all workers that may have died with them, they among these;
+-- `is_known`: somebody saw them die, so that they did not only stand still.
+local function reap_dead(workers, dead, is_known)
   local held, guilt = {}, {}
   for i = 1, #dead do
     local process = process_of(dead[i])
@@ -175,7 +183,8 @@ local function reap_dead(workers, dead)
   end
   for i = 1, #workers do
     -- guard: a death is certain for an entry that was held alone
-    guilt[i] = held[process_of(workers[i])] == 1 and CERTAIN or UNCERTAIN
+    local has_begun = is_known or not has_not_heard(workers[i])
+    guilt[i] = held[process_of(workers[i])] == 1 and has_begun and CERTAIN or UNCERTAIN
   end
   for i = 1, #workers do reap(workers[i], guilt[i]) end
 end
@@ -183,8 +192,8 @@ end
 local SLOW = 3 -- leases that a worker gets at most, where there is one gap after the other
 
 -- What a worker says of itself with a beat.
-local function note_pulse(worker, held, running, runs, blocked)
-  call('HSET', P .. 'worker:' .. worker, 'held', held, 'running', running, 'runs', runs)
+local function note_pulse(worker, held, running, heard, runs, blocked)
+  call('HSET', P .. 'worker:' .. worker, 'held', held, 'running', running, 'heard', heard, 'runs', runs)
   if blocked ~= '' then call('HSET', P .. 'worker:' .. worker, 'blocked', text(now()) .. ' ' .. blocked) end
 end
 

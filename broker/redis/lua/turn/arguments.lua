@@ -25,7 +25,7 @@ local DELIVERY = 4 -- values of one delivery in `out`
 
 local function new_turn()
   return {
-    worker = ARGV[1], max_body = tonumber(ARGV[4]), held = tonumber(ARGV[6]), scan = ARGV[7] == '1',
+    worker = ARGV[1], max_body = tonumber(ARGV[4]), held = tonumber(ARGV[6]), scan = ARGV[7] == '1', is_at_bell = ARGV[7] == 'b',
     accept = tonumber(ARGV[8]), handed = 0, bytes = 0, streams = 0,
     at = 9, type_names = {}, wanted = {}, persistent = {}, rate = {}, books = {}, any_parked = {}, returned = {}, returned_order = {},
     runs = {}, run_n = 0, out = {}, out_n = 0, more_of = {}, states = {}, own_new = {}, own_n = 0,

@@ -73,6 +73,12 @@ local function pull_suspect(turn, agent_type)
   local queue, rate = P .. 'suspects:' .. agent_type, turn.rate[agent_type]
   local length = turn.is_quiet and 0 or call('LLEN', queue)
   if length == 0 or not has_books(turn, agent_type) then return false end
+  -- Whether its worker hears the bell is not known, and the death of who tries a suspect has to be the suspect's.
+  -- guard: a suspect does not come with a bell
+  if turn.is_at_bell then
+    turn.more = true
+    return true
+  end
   for _ = 1, math.min(length, MOST_LOOKS) do
     turn.suspicion = first_suspicion(agent_type, call('LINDEX', queue, 0) or '') or 0
     -- guard: a suspect waits for a worker that holds nothing

@@ -2,7 +2,8 @@
 -- The files of this folder are its parts, in the order in which scripts.py names them.
 --
 -- ARGV: worker, number of the turn, number of its last call that was answered, max payload (bytes), max_unclaimed,
---   entries held besides the commits below, scan ('1': look at all streams, not only at those that are known to be fresh),
+--   entries held besides the commits below, scan ('1': look at all streams, not only at those that are known to be fresh;
+--   'b': the turn waited behind a bell),
 --   accept (how many entries that are parked behind finished agents may be handed over)
 --   number of types, then for each: type, entries wanted, persistent ('1' or ''), most a second ('' for no limit)
 --   number of commits; they come in runs of the same stream: type, stream suffix, count, then for each: entry id, agent key,
@@ -42,6 +43,8 @@ local function take_turn()
   call('HSET', P .. 'worker:' .. worker, 'call', ARGV[2])
   this.max_unclaimed = ARGV[5]
   local turn = new_turn()
+  -- guard: what a bell brought is not known to have been heard
+  if turn.is_at_bell then call('HSET', P .. 'worker:' .. worker, 'brought', ARGV[2]) end
   read_types(turn)
   read_commits(turn)
   -- guard: only what is held is committed
