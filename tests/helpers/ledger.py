@@ -52,7 +52,7 @@ class Ledger:
 
     def effects(self) -> list[Effect]:
         """Every effect, in the order of the commits."""
-        return [_effect(fields) for _, fields in self._redis.xrange(self._prefix + "topic:effects")]
+        return [_effect(entry, fields) for entry, fields in self._redis.xrange(self._prefix + "topic:effects")]
 
     def count(self) -> int:
         """How many effects there are."""
@@ -132,6 +132,6 @@ class Ledger:
         self._redis.close()
 
 
-def _effect(fields: Mapping[bytes, bytes]) -> Effect:
+def _effect(entry: bytes, fields: Mapping[bytes, bytes]) -> Effect:
     body: dict[str, Any] = msgpack.unpackb(fields[b"body"])
-    return Effect(body["key"], body["seq"], body["count"], int(fields[b"at"]))
+    return Effect(body["key"], body["seq"], body["count"], int(fields.get(b"at") or entry.partition(b"-")[0]))

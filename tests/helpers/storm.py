@@ -194,9 +194,9 @@ class Storm:
         with redis.Redis.from_url(self._server.url) as client:
             found: Any = client.xrange(f"callboard:{{{self._namespace}}}:topic:noted")
         recorder = Recorder(self._folder / "effects.history", "effects")
-        for _, fields in found:
+        for entry, fields in found:
             body = msgpack.unpackb(fields[b"body"])
-            at = int(fields[b"at"]) / 1000
+            at = int(fields.get(b"at") or entry.partition(b"-")[0]) / 1000
             recorder.write("ok", "commit", body["key"], body["name"], at, process=body["run"])
         recorder.close()
 
