@@ -20,14 +20,13 @@ from .options import Previous, RunOptions
 from .response import AsyncRunResponse
 
 
-async def begin_on_bus(agents: Sequence[Participant], options: RunOptions, *, is_async: bool) -> BusRun:
+async def begin_on_bus(
+    runtime: RedisAgentRuntime, agents: Sequence[Participant], options: RunOptions, *, is_async: bool
+) -> BusRun:
     """Begin a run.
 
     Agents are hosted by the runtime; a team that is given is expected to run somewhere, as an App declares it.
     """
-    runtime = options.get("runtime")
-    if runtime is None:
-        raise RunDeclarationError("A run on the bus needs a runtime.")
     step = bool(options.get("step"))
     team = team_of(agents, options)
     if not (len(agents) == 1 and team is agents[0]):

@@ -39,15 +39,15 @@ from .source import RunSource, RunState, without_team
 from .steps import Steps, StepTaken
 
 # By id, as long as somebody holds them: for `previous_run`.
-_runs: WeakValueDictionary[str, LocalRun] = WeakValueDictionary()
+_runs: WeakValueDictionary[str, ProcessRun] = WeakValueDictionary()
 
 
-def run_here(run_id: str) -> LocalRun | None:
+def run_here(run_id: str) -> ProcessRun | None:
     """The run of this process with an id; None: there is none, or nobody holds it any more."""
     return _runs.get(run_id)
 
 
-class LocalRun(RunSource):
+class ProcessRun(RunSource):
     """One run of a team in this process; has to be made where its event loop runs.
 
     Args:
