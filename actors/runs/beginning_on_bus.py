@@ -55,7 +55,7 @@ async def _found(
     try:
         found = await find_run(runtime, run_id, team=team)
     except RunNotFoundError as error:
-        raise RunUnknownError(run_id, str(error)) from error
+        raise RunUnknownError(run_id, error.reason) from error
     if not found.team:
         raise RunUnknownError(run_id, "its beginning is not kept any more: name its team and conversation.")
     client = TeamClient(runtime, found.team, found.conversation)
