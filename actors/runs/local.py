@@ -34,7 +34,7 @@ from .events import (
     SystemEvent,
 )
 from .projection import Projection
-from .questions import Asked, Questions
+from .questions import ProcessQuestion, ProcessQuestions
 from .source import RunSource, RunState, without_team
 from .steps import Steps, StepTaken
 
@@ -74,7 +74,7 @@ class ProcessRun(RunSource):
     ) -> None:
         self._id = run_id
         self.team = team
-        self.questions = Questions(self._question_begins, self._question_ends)
+        self.questions = ProcessQuestions(self._question_begins, self._question_ends)
         self._projection = Projection(run_id, is_async=is_async)
         self._events: list[Event] = []
         self._grown = asyncio.Event()
@@ -174,7 +174,7 @@ class ProcessRun(RunSource):
         grown, self._grown = self._grown, asyncio.Event()
         grown.set()
 
-    def _question_begins(self, asked: Asked) -> None:
+    def _question_begins(self, asked: ProcessQuestion) -> None:
         question = asked.question
         self._add(
             self._projection.asks_as,
@@ -186,7 +186,7 @@ class ProcessRun(RunSource):
             expires=asked.expires,
         )
 
-    def _question_ends(self, asked: Asked, value: Any) -> None:
+    def _question_ends(self, asked: ProcessQuestion, value: Any) -> None:
         self._add(
             InputResponseEvent, value=value, request_id=asked.id, by=asked.by, status=asked.status.value
         )
