@@ -83,6 +83,7 @@ class Scheduling:
         """
         if team is not None and topic is None:
             to, send = f"team {team.name}", _to_team(team, what, conversation)
+            team.order(Firing(name or team.name, 1).id, what)  # what can't be ordered is said here
         elif topic is not None and team is None and conversation is None:
             goal = TopicId(topic, "default") if isinstance(topic, str) else topic
             to, send = f"topic {goal.type}", lambda firing: (what, goal)

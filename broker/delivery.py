@@ -11,9 +11,10 @@ from .envelope import Envelope, Fence, decode
 from .errors import DecodeError
 from .outages import waited_in
 
-RECEIPT: Final = 4  # values of a delivery before those of its entry: agent type, stream, entry id, tries
-NAME, KEY, AT, BODY = 0, 2, 4, 6  # places among the values of an entry
-WIDTH: Final = 11  # values of a delivery
+Values = Sequence[bytes]
+"""A delivery as the server gives it: agent type, stream, entry id, tries, and the seven values of its entry."""
+
+RECEIPT: Final = 4  # values before those of the entry
 MOST_SHARED: Final = 262_144
 """Bytes of bodies in one answer that are unpacked once for several types, and kept in the meantime. What is unpacked is
 larger: mostly three times as large, and up to seventy times."""
@@ -151,54 +152,60 @@ class Delivery(Receipt):
         return made
 
 
-def read_deliveries(flat: Sequence[bytes], limits: Limits = DEFAULT, worker: str = "") -> list[Delivery]:
+def read_deliveries(found: Sequence[Values], limits: Limits = DEFAULT, worker: str = "") -> list[Delivery]:
     """The deliveries of one answer, see `read_delivery`; what several agent types get of one message is read once.
 
     Args:
-        flat: the values of one delivery after another.
+        found: the values of each.
         limits: what a head may be.
         worker: name of the worker that they are given to.
     """
-    starts = range(0, len(flat), WIDTH)
-    if not flat or flat[0] == flat[-WIDTH]:  # all of one type, as nearly always: they come type by type
-        return [read_delivery(flat[i : i + WIDTH], limits, worker) for i in starts]
-    known: dict[bytes, tuple[Sequence[bytes], Delivery]] = {}
+    if not found or found[0][0] == found[-1][0]:  # all of one type, as nearly always: they come type by type
+        return [read_delivery(values, limits, worker) for values in found]
+    known: dict[tuple[bytes, bytes], tuple[Values, Delivery]] = {}
     deliveries, room = [], MOST_SHARED
-    for i in starts:
-        fields = flat[i + RECEIPT : i + WIDTH]
-        seen = known.get(fields[NAME])
+    for values in found:
+        raw_type, stream, entry, tries = values[:RECEIPT]
+        message = values[RECEIPT:]
+        seen = known.get((stream, entry))
         # guard: what is not the same message is read apart
-        if seen is not None and seen[0] == fields:
-            deliveries.append(seen[1].like(flat[i], flat[i + 1], flat[i + 2], flat[i + 3]))
+        if seen is not None and seen[0] == message:
+            deliveries.append(seen[1].like(raw_type, stream, entry, tries))
             continue
-        delivery = read_delivery(flat[i : i + WIDTH], limits, worker)
+        delivery = read_delivery(values, limits, worker)
         deliveries.append(delivery)
-        room -= len(fields[BODY])
-        if room >= 0 and fields[NAME] and fields[AT]:
-            known[fields[NAME]] = fields, delivery
+        room -= len(delivery.envelope.body)
+        if room >= 0:
+            known[stream, entry] = message, delivery
     return deliveries
 
 
-def read_delivery(values: Sequence[bytes], limits: Limits = DEFAULT, worker: str = "") -> Delivery:
+def read_delivery(values: Values, limits: Limits = DEFAULT, worker: str = "") -> Delivery:
     """A delivery from what the server gives. Never fails: junk becomes a delivery that is `broken`.
 
-    An entry that was added by hand may lack id and time: they are made of its stream and the entry's own id.
+    An entry that was added by hand may lack an id: it is made of its stream and the entry's own id. Most entries have no
+    time, since their own id says it.
 
     Args:
         values: agent type, stream, entry id, tries, and the seven values of the entry, see envelope.py.
         limits: what a head may be.
         worker: name of the worker that it is given to.
     """
-    raw_type, stream, entry, tries = values[:RECEIPT]
-    fields = values[RECEIPT:]
-    if not fields[NAME] or not fields[AT]:
-        fields = _completed(stream, entry, fields)
+    raw_type, stream, entry, tries, name, kind, raw_key, sender, at, head, body = values
+    fields = (
+        name or name_of(stream, entry),
+        kind,
+        raw_key,
+        sender,
+        at or entry.partition(b"-")[0],
+        head,
+        body,
+    )
     try:
         envelope = decode(fields, limits)
-        return Delivery(raw_type, stream, entry, tries, fields[KEY], envelope, None, worker)
+        return Delivery(raw_type, stream, entry, tries, raw_key, envelope, None, worker)
     except DecodeError as error:
-        salvaged = _salvaged(fields, limits)
-        return Delivery(raw_type, stream, entry, tries, fields[KEY], salvaged, error, worker)
+        return Delivery(raw_type, stream, entry, tries, raw_key, _salvaged(fields, limits), error, worker)
 
 
 def name_of(stream: bytes, entry: bytes) -> bytes:
@@ -207,12 +214,6 @@ def name_of(stream: bytes, entry: bytes) -> bytes:
     The entry's own id alone may stand in another stream as well, and two messages would share what is recorded for one.
     """
     return stream + b":" + entry
-
-
-def _completed(stream: bytes, entry: bytes, fields: Sequence[bytes]) -> Sequence[bytes]:
-    name, message_type, raw_key, sender, at, head, body = fields
-    at = at or entry.split(b"-", 1)[0]
-    return name or name_of(stream, entry), message_type, raw_key, sender, at, head, body
 
 
 def _salvaged(fields: Sequence[bytes], limits: Limits) -> Envelope:

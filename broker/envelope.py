@@ -1,7 +1,8 @@
 """A message as it travels: its body and what goes along with it, where it goes, and how the entry of a stream holds it.
 
-An entry has seven fields: id, type, key, from, at, head, body. The first five are plain text, to be read with redis-cli.
-`head` holds what is not the default, as msgpack with short names; it is empty for an ordinary event.
+An entry has up to seven fields: id, type, key, from, at, head, body. The first five are plain text, to be read with
+redis-cli. `head` holds what is not the default, as msgpack with short names. What is empty is mostly left out, and so is
+`at` where the entry's own id begins with it.
 """
 
 from __future__ import annotations

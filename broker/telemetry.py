@@ -14,6 +14,7 @@ detach()
 | Retried | it failed and will be tried again |
 | DeadLettered | it failed for good |
 | Released | it was given back unfinished and counts no attempt |
+| WaitsForAnswer | it has asked something, and was given back until there is an answer; it counts no attempt |
 | Dropped | it ended before its handler ran: it had expired, or was cancelled |
 | Fenced | this worker lost its lease; nothing of what it was doing counts |
 | Connected | a connection to the server stands, the first or a new one |
@@ -98,6 +99,15 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitsForAnswer:
+    """A handler has asked and ended: so many `questions` of it are open. It runs again when one of them is not."""
+
+    agent: str
+    message_id: str
+    questions: int
+
+
+@dataclass(frozen=True, slots=True)
 class Dropped:
     """A message ended before its handler ran; `reason` is "expired" or "cancelled"."""
 
@@ -138,6 +148,7 @@ Event: TypeAlias = (
     | Retried
     | DeadLettered
     | Released
+    | WaitsForAnswer
     | Dropped
     | Fenced
     | Connected

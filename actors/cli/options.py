@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand
 
 from .exits import bad_use
 
@@ -106,9 +107,11 @@ Fields = Annotated[
 ]
 
 
-def command(app: typer.Typer, name: str, function: Callable[..., Any]) -> None:
+def command(
+    app: typer.Typer, name: str, function: Callable[..., Any], cls: type[TyperCommand] | None = None
+) -> None:
     """Adds a command whose help is its function's docstring; indented paragraphs are shown as they are."""
-    app.command(name, help=help_of(function))(function)
+    app.command(name, cls=cls, help=help_of(function))(function)
 
 
 def help_of(function: Callable[..., Any]) -> str:

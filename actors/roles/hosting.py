@@ -14,7 +14,7 @@ from callboard.broker.subscriptions import Subscription, TypeSubscription
 from callboard.declaration import AgentClass, AgentSettings
 from callboard.runtime.runtime import RedisAgentRuntime
 
-from .actor import RoleActor, ActorSurroundings
+from .actor import ActorSurroundings, RoleActor
 from .message import Message
 from .names import topic_of
 from .role import Role

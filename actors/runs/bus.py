@@ -58,12 +58,14 @@ class BusRun(RunSource):
         """Its events; see RunSource."""
         # The entry of which some events are known may have more of them: it is read again.
         place = max(after // ROOM - 1, 0)
-        asides = await self._asides_before(place) if place else set[str]()
+        asides = None if place else set[str]()
         async with aclosing(self.team.portions(self._id, after=place)) as portions:
             async for portion in portions:
                 events: list[Event] = []
                 for entry in portion:
                     if isinstance(entry.event, Shown):
+                        if asides is None and entry.event.is_aside:
+                            asides = await self._asides_before(place)
                         events += self._shown(entry, entry.event, drafts, asides)
                     elif isinstance(entry.event, RunEnded):
                         yield _behind(after, [*events, self._last(entry, entry.event)])
@@ -79,7 +81,10 @@ class BusRun(RunSource):
         return False
 
     async def _asides_before(self, place: int) -> set[str]:
-        """Ids of what was written beside the turns up to an entry: each of them counts once, though it may come again."""
+        """Ids of what was written beside the turns up to an entry: each of them counts once, though it may come again.
+
+        All of the stream before that is read, so only who comes across one asks.
+        """
         asides: set[str] = set()
         async for entry in self._kept():
             if entry.number > place:
@@ -88,12 +93,12 @@ class BusRun(RunSource):
                 asides.update(said.id for said in entry.event.messages)
         return asides
 
-    def _shown(self, entry: RunEntry, shown: Shown, drafts: bool, asides: set[str]) -> list[Event]:
+    def _shown(self, entry: RunEntry, shown: Shown, drafts: bool, asides: set[str] | None) -> list[Event]:
         is_draft = bool(entry.tag)
         if is_draft and not drafts:
             return []
         said = shown.messages
-        if shown.is_aside:
+        if shown.is_aside and asides is not None:
             said = [one for one in said if one.id not in asides]
             asides.update(one.id for one in said)
         events: list[Event] = []

@@ -145,15 +145,23 @@ class Execution:
     @property
     def left_nothing(self) -> bool:
         """Nothing that it sent, wrote, recorded or asked has to be in its commit, or to be cleared away with it."""
-        return not (self.has_sent or self._outgoing or self._events) and self._recorder is None
+        return (
+            not (self.has_sent or self._outgoing or self._events or self._was_tried)
+            and self._recorder is None
+        )
 
     @property
     def record_of(self) -> str | None:
         """The message whose record of effects and of what left at once the commit has to clear away, if any."""
-        if self.has_sent:
-            return self.envelope.id
         recorder = self._recorder
-        return self.envelope.id if recorder is not None and recorder.used else None
+        has_recorded = self.has_sent or (recorder is not None and recorder.used)
+        return self.envelope.id if has_recorded or self._was_tried else None
+
+    @property
+    def _was_tried(self) -> bool:
+        """Whether an earlier attempt may have done what this one had no reason to do: recorded, sent, or asked."""
+        # guard: what an earlier attempt recorded and asked goes with the commit
+        return self.receipt is not None and self.receipt.tries != b""
 
     @property
     def _recorder(self) -> Recorder | None:

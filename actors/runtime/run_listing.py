@@ -17,6 +17,7 @@ from callboard.errors import SettingValueError
 
 PAGE: Final = 100  # runs that are asked for at once
 LISTED: Final = "runs listed"  # in `config`: older runs were put into the list
+LAST: Final = 253_402_300_799_000.0  # ms: the end of the year 9999, the last that there is a date of
 
 Place: TypeAlias = tuple[int, str]
 """When a run began, server ms, and its id."""
@@ -97,12 +98,23 @@ async def _page(transport: RedisTransport, place: Place | None) -> list[Place]:
 
 
 def _whole(score: bytes) -> int:
-    return int(float(score))
+    return int(min(max(float(score), 0.0), LAST))
+
+
+def _is_text(name: str) -> bool:
+    """Whether it is one of ours; what a person has added to the list may be any bytes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 async def _listed(
     transport: RedisTransport, registry: MessageRegistry, name: str, began: int
 ) -> ListedRun | None:
+    if not _is_text(name):
+        return None
     key, command = transport.keys.of(run_suffix(name)), transport.admin.command
     length, first, last = await asyncio.gather(
         command("XLEN", key),

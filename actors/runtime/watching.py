@@ -7,7 +7,16 @@ from collections.abc import Awaitable
 
 from callboard.broker.delivery import Delivery
 from callboard.broker.outcome import Commit, DeadLetter, Outcome, Release, Retry, Suspend, Wait
-from callboard.broker.telemetry import DeadLettered, Dropped, Handled, Released, Retried, Started, emit
+from callboard.broker.telemetry import (
+    DeadLettered,
+    Dropped,
+    Handled,
+    Released,
+    Retried,
+    Started,
+    WaitsForAnswer,
+    emit,
+)
 
 
 async def watched(handling: Awaitable[Outcome], delivery: Delivery) -> Outcome:
@@ -47,7 +56,7 @@ def _tell(delivery: Delivery, outcome: Outcome, seconds: float) -> None:
         case Release():
             emit(Released, agent, name, outcome.reason)
         case Suspend():
-            emit(Released, agent, name, "waits for an answer")
+            emit(WaitsForAnswer, agent, name, len(outcome.asked))
         case Wait():
             emit(Released, agent, name, f"{outcome.message} in version {outcome.version} is not known here")
 

@@ -44,6 +44,7 @@ from .orders import (
 from .output import with_output
 from .questions import open_questions
 from .reading import RunReading
+from .run_ids import check_run_id
 from .steering import Steering
 
 if TYPE_CHECKING:
@@ -250,6 +251,7 @@ class TeamClient(Steering):
         self, run_id: str, task: Task, if_busy: IfBusy, budget: RunBudget | None, record: bool
     ) -> StartRun:
         check_budget(budget)
+        check_run_id(run_id)
         outer = run_path()
         with usage_run(run_id):
             path = path_of(self._address, run_id, outer)

@@ -32,6 +32,7 @@ from .joining import introduce
 from .local import Participant
 from .loop import TeamPlan
 from .orders import BeginRun, StartRun
+from .run_ids import check_run_id
 from .selection import Member, SpeakerSelection
 
 
@@ -269,7 +270,11 @@ class BaseGroupChat(Team):
         Args:
             run_id: Id of the run.
             task: What to do.
+
+        Raises:
+            SettingValueError: The id is too long (a ValueError).
         """
+        check_run_id(run_id)
         return BeginRun(run=StartRun(run_id=run_id, task=list(task_messages(task)), if_busy="enqueue"))
 
     def _here(self) -> ConversationHere:

@@ -48,9 +48,6 @@ class Leading:
         loop: The turn loop.
         teams: Names of the members that are teams.
         settings: How long strategy and condition may take, and how far back a fork reaches.
-
-    Attributes:
-        is_undone: Whether the strategy has to be as it was before it chose: its loop is not to be used any more.
     """
 
     def __init__(
@@ -70,7 +67,10 @@ class Leading:
         self._settings = settings
         self._limiting = Limiting(manager, control)
         self._consulting = Consulting(manager, control, loop.plan.name)
-        self.is_undone = False
+        self.is_undone = (
+            False  # whether the strategy has to be as it was before it chose: its loop is useless then
+        )
+        self._before = state.context.savepoint()
         self.stage = Stage(manager.runtime, manager.id, loop.plan.name)
 
     # A run begins, goes on, ends
@@ -107,7 +107,6 @@ class Leading:
         if run is None or speaking is None or speaking.turn != spoken.turn:
             self._hear_late(spoken)
             return
-        self._loop.show = lambda event: self.stage.show(run, event)
         self.stage.turn(run, member, answer)
         self._loop.round_ended = partial(self._mark, run)
         self._state.called_off.pop(member, None)
@@ -116,16 +115,15 @@ class Leading:
 
     async def choose(self) -> None:
         """The strategy chooses anew, which had asked a person."""
-        run = self._state.run
-        if run is not None:
-            self._loop.show = lambda event: self.stage.show(run, event)
-            await self._go_on(run, self._loop.choose())
-            await reached("turn ends")
+        if self._state.run is not None:
+            await self._go_on(self._state.run, self._loop.choose())
 
     async def _mark(self, run: CurrentRun, speakers: Sequence[str]) -> None:
         """Where the conversation is after a turn, before the strategy has chosen the next one."""
         await mark_turn(self._state, self._loop, run, self._settings.fork_turns, speakers)
-        self._state.selection = dict(self._state.marks[-1].selection)
+        marks = self._state.marks
+        saved = marks[-1].selection if marks else await self._loop.selection.save_state()
+        self._state.selection, self._before = dict(saved), self._state.context.savepoint()
 
     def _hear_late(self, spoken: Spoken) -> None:
         """Who had begun to speak before the run was cancelled has heard what it was told, and is not told again."""
@@ -151,25 +149,24 @@ class Leading:
             await self.exceed(self._limiting.time_up(run))
 
     async def _go_on(self, run: CurrentRun, step: Coroutine[Any, Any, Next | None]) -> None:
+        self._loop.show = lambda event: self.stage.show(run, event)
         self._loop.choosing = partial(self._consulting.answers, run)
-        context, tape = self._state.context.savepoint(), tape_for(run.record)
+        tape, following = tape_for(run.record), None
         try:
             with in_run_path(run.path), taping(tape):
                 following = await self._in_time(step)
             await write_takes(self._manager.runtime, run.stream, tape)
         except UnansweredError as unanswered:
-            self._state.context.go_back(context)
             # guard: a strategy that asks is as it was before it chose
             self.is_undone = True
+            self._state.context.go_back(self._before)
             await write_takes(self._manager.runtime, run.stream, tape)
             await self._consulting.ask(run, unanswered)
-            return
         except Exception as error:
             # guard: an outage is waited for, and any other error ends the run
             if is_outage(error):
                 raise
             await self.fail(failure_of(error, self._loop.plan.name))
-            return
         if following is not None:
             run.answers = {}
             await self._follow(run, following)
@@ -206,7 +203,6 @@ class Leading:
                 await self._ask(run, names)
 
     def _hold(self, run: CurrentRun, names: Sequence[str]) -> None:
-        """They speak later."""
         run.held = [*run.held, *names]
         if run.is_stepping and names:
             self.stage.held(run, self._state.last_turn)

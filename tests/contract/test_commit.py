@@ -8,9 +8,10 @@ from itertools import chain
 
 from callboard.broker import BrokerSettings
 from callboard.broker.redis.client.commits import Done
+from callboard.broker.redis.client.publisher import message_values
 from callboard.broker.redis.marks import Mark
 from tests.helpers.eventually import eventually
-from tests.helpers.server_driver import LEASE, ServerDriver, bodies, topic
+from tests.helpers.server_driver import LEASE, ServerDriver, bodies, posting, topic
 
 
 async def test_everything_of_a_commit_is_there_afterwards(driver: ServerDriver) -> None:
@@ -150,10 +151,14 @@ async def test_a_reply_to_a_recorded_call_goes_to_all_who_ask(driver: ServerDriv
     """A handler that asked, died, and asks again in another process gets the answer; so do two that ask at once."""
     await driver.declare(topic("counter", "visits"))
     worker = await driver.worker("counter")
-    ask = ("inbox:counter", 0, "call-1", "p1", "call-1", "Ask", "a", "x/y", b"", b"?")
+    ask = message_values(
+        [posting("inbox:counter", "a", "?", id="call-1", idempotency_id="call-1", waiting="p1")]
+    )
     await driver.run("publish", "producer-1", 1, 1000, 1000, 0, 0, 1, 0, *ask)
     (one,) = await worker.take()
-    again = ("inbox:counter", 0, "call-1", "p2", "call-1", "Ask", "a", "x/y", b"", b"?")
+    again = message_values(
+        [posting("inbox:counter", "a", "?", id="call-1", idempotency_id="call-1", waiting="p2")]
+    )
     answer = await driver.run("publish", "producer-2", 1, 1000, 1000, 0, 0, 1, 0, *again)
     assert answer[2:] in ([b"0", b"duplicate"], [0, b"duplicate"])
     await worker.turn(
@@ -161,7 +166,9 @@ async def test_a_reply_to_a_recorded_call_goes_to_all_who_ask(driver: ServerDriv
     )
     for process in ("p1", "p2"):
         assert [entry["body"] for entry in await driver.entries(f"reply:{process}")] == [b"7"]
-    third = ("inbox:counter", 0, "call-1", "p3", "call-1", "Ask", "a", "x/y", b"", b"?")
+    third = message_values(
+        [posting("inbox:counter", "a", "?", id="call-1", idempotency_id="call-1", waiting="p3")]
+    )
     await driver.run("publish", "producer-3", 1, 1000, 1000, 0, 0, 1, 0, *third)
     for process in ("p1", "p2", "p3"):
         found = await driver.entries(f"reply:{process}")

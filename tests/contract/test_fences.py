@@ -10,6 +10,7 @@ from callboard.broker.delivery import Delivery
 from callboard.broker.encoding.claims import Claim
 from callboard.broker.errors import FencedError
 from callboard.broker.redis.client.commits import Done
+from callboard.broker.redis.client.publisher import message_values
 from callboard.broker.redis.marks import Mark
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, posting, topic
 
@@ -129,6 +130,6 @@ async def test_a_fenced_message_takes_no_room(driver: ServerDriver) -> None:
     _, delivery = await _held(driver)
     lost = posting("inbox:clerk", "a", "x", fence=delivery.fence._replace(worker="host:1:0"))
     limited = (1, 60_000, 1000, 1, 0, 2, 1)
-    flat = ("inbox:clerk", 0, "", "", "m", "Note", "a", "", b"", b"x")
-    answer = await driver.run("publish", "p", *limited, *flat, *flat, 0, *(lost.fence or ()))
+    values = message_values([lost, posting("inbox:clerk", "a", "y")])
+    answer = await driver.run("publish", "p", *limited, *values, 0, *(lost.fence or ()))
     assert [int(answer[2]), *answer[3:]] == [0, b"fenced"], "the other one found room"

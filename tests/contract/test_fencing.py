@@ -78,7 +78,9 @@ async def test_a_copy_of_an_old_turn_is_refused(driver: ServerDriver) -> None:
     before = await driver.snapshot()
     limits = (0, 1000, 1000)
     for number in (0, 1):
-        answer = await driver.run("turn", worker.name, number, *limits, 0, "1", "", 1, "counter", 9, "", 0, 0)
+        answer = await driver.run(
+            "turn", worker.name, number, *limits, 0, "1", "", 1, "counter", 9, "", "", 0
+        )
         assert answer == [b"STALE"]
     assert await driver.snapshot() == before
 
@@ -107,7 +109,7 @@ async def test_a_turn_that_was_carried_out_and_not_answered_is_found_by_resync(d
     one, _two = await worker.take(1), await worker.take(1)
     await driver.run(
         *("turn", worker.name, 3, 2, 1000, 1000, 0, "", "", 0, 1, "counter", "topic:visits", 1),
-        *(1, one[0].entry, "a", Mark.COMMIT + Mark.MORE),
+        *(one[0].entry, "a", Mark.COMMIT + Mark.MORE),
     )
     worker.lane._calls = 3
     assert bodies(await worker.lane.resync()) == ["2"]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 
 from callboard.broker.errors import CommandError, UndeliverableError
+from callboard.broker.redis.client.endpoint import Argument
+from callboard.broker.redis.client.publisher import message_values
 from callboard.broker.redis.client.transport import Declared
 from callboard.broker.redis.marks import Mark
 from tests.helpers.eventually import eventually
@@ -14,8 +18,8 @@ WINDOW = 86_400_000  # ms
 FAR = 9_000_000_000_000  # a time of the server's clock, ms
 
 
-def _values(stream: str, body: str, *, once: str = "", due: int = 0, id: str = "m") -> tuple[object, ...]:
-    return (stream, due, once, "", id, "Note", "a", "", b"", body)
+def _values(stream: str, *bodies: str, once: str = "") -> list[Argument]:
+    return message_values(posting(stream, "a", body, idempotency_id=once) for body in bodies)
 
 
 async def test_a_batch_that_is_sent_again_adds_nothing(driver: ServerDriver) -> None:
@@ -94,7 +98,7 @@ async def test_a_request_to_an_unknown_agent_type_is_refused(driver: ServerDrive
 async def test_a_topic_without_subscribers_keeps_its_newest_and_says_so(driver: ServerDriver) -> None:
     full = b""
     for number in range(30):
-        batch = [value for i in range(100) for value in _values("topic:lonely", str(i))]
+        batch = _values("topic:lonely", *map(str, range(100)))
         answer = await driver.run("publish", "p", number + 1, WINDOW, 500, 0, 0, 100, 0, *batch)
         full = full or answer[1]
     assert full == b"lonely"
@@ -278,3 +282,50 @@ async def test_a_message_held_back_by_a_retry_is_not_idle(driver: ServerDriver) 
     (one,) = await worker.take()
     await worker.turn(Done(one, Mark.RETRY, (60_000, 1, "", "no")))
     assert any((await driver.transport.idle())[:3])
+
+
+async def test_an_entry_leaves_out_what_is_empty(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"))
+    sent = posting("topic:visits", "a", "2")
+    named = sent._replace(envelope=sent.envelope._replace(sender="clerk/b", cause="m0"))
+    await driver.publish(posting("topic:visits", "a", "1"), named)
+    one, other = await driver.entries("topic:visits")
+    assert list(one) == ["id", "type", "key", "body"]
+    assert list(other) == ["id", "type", "key", "from", "head", "body"]
+    taken = await (await driver.worker("counter")).take()
+    assert [each.envelope.at for each in taken] == [int(each.entry.split(b"-")[0]) for each in taken]
+    assert taken[1].envelope == named.envelope._replace(at=taken[1].envelope.at)
+
+
+async def test_a_message_has_its_time_where_its_entry_has_another(driver: ServerDriver) -> None:
+    """Ids rise although the server's clock went back."""
+    await driver.declare(topic("counter", "visits"))
+    await driver.command("SET", "clock", f"{FAR}-0")
+    await driver.note("topic:visits", "a", "1")
+    (taken,) = await (await driver.worker("counter")).take()
+    assert taken.entry.startswith(b"%d-" % FAR)
+    assert taken.envelope.at < FAR
+
+
+async def test_an_entry_with_all_fields_is_read_alike(driver: ServerDriver) -> None:
+    """As versions before wrote it, and others do while a deployment rolls."""
+    await driver.declare(topic("counter", "visits"))
+    values = {"id": "m1", "type": "Note", "key": "a", "from": "", "at": "5", "head": "", "body": "1"}
+    await driver.add_by_hand("topic:visits", *chain.from_iterable(values.items()))
+    (taken,) = await (await driver.worker("counter")).take()
+    assert taken.envelope == posting("topic:visits", "a", "1", id="m1").envelope._replace(at=5)
+
+
+async def test_messages_of_every_form_in_one_batch_keep_their_order(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"), topic("counter", "orders"))
+    sent = posting("topic:visits", "a", "2")
+    batch = [
+        posting("topic:visits", "a", "1"),
+        sent._replace(envelope=sent.envelope._replace(cause="m0")),
+        posting("topic:visits", "a", "3", idempotency_id="once"),
+        posting("topic:orders", "a", "4"),
+        posting("topic:visits", "a", "5", idempotency_id="once"),
+        posting("topic:visits", "a", "6"),
+    ]
+    assert await driver.publish(*batch) == [True, True, True, True, False, True]
+    assert bodies(await (await driver.worker("counter")).take()) == ["1", "2", "3", "4", "6"]

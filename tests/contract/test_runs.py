@@ -25,6 +25,7 @@ from callboard.runs import (
     a_attach,
     a_run,
     ask_user,
+    attach,
     context_variables,
     is_async_input_request,
     is_error,
@@ -32,12 +33,13 @@ from callboard.runs import (
     is_stream,
     load_event,
 )
+from callboard.runs.loop_thread import loop_thread
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import TeamBusyError, TeamRunError
 from callboard.teams.orders import RunEnded, Shown, stream_of
 from tests.helpers.eventually import eventually
 from tests.helpers.run_agents import call, chatterer, speaker
-from tests.helpers.runtimes import Runtimes
+from tests.helpers.runtimes import Runtimes, quick
 
 
 @pytest.fixture
@@ -80,10 +82,14 @@ async def test_who_connects_again_every_100_events_sees_the_same(runtime: RedisA
         said: list[AnyMessage] = [TextMessage(content=f"{number}.{part}", source="a") for part in range(2)]
         shown = Shown(turn=(number,), source="a", attempt="", messages=said, is_final=True)
         await runtime.write_run(stream, [shown])
+        if number % 70 == 69:  # what is written beside the turns may be there several times, and counts once
+            aside = shown.model_copy(update={"messages": said[:1], "is_aside": True})
+            said[0].id = f"aside-{number // 140}"
+            await runtime.write_run(stream, [aside])
     await runtime.write_run(stream, [RunEnded(state="completed")])
     response = await a_attach(runtime, "long", team="team", conversation="c")
     whole = await events_of(response)
-    assert len(whole) == 2 * count + 1
+    assert len(whole) == 2 * count + 3  # of three asides two are the same
     parts: list[Event] = []
     while len(parts) < len(whole):
         begun = len(parts)
@@ -294,11 +300,11 @@ async def test_a_run_waits_before_each_turn_for_whoever_reads_it(runtime: RedisA
 
 async def test_steps_are_taken_from_anywhere_and_outlast_a_restart(runtimes: Runtimes) -> None:
     spoken = Spoken()
-    agents = (spoken.agent("a"), spoken.agent("b"))
-    options: dict[str, Any] = {"message": "Hi", "max_turns": 4, "step": True}
+    agents = spoken.agent("a"), spoken.agent("b")
+    options: dict[str, Any] = {"message": "Hi", "max_turns": 4, "step": True, "run_id": "held"}
     first = runtimes.new()
     first.start()
-    held = await a_run(*agents, runtime=first, run_id="held", **options)
+    held = await a_run(*agents, runtime=first, **options)
     assert await held.step()
     await first.stop_when_idle()
     await first.close()
@@ -306,7 +312,7 @@ async def test_steps_are_taken_from_anywhere_and_outlast_a_restart(runtimes: Run
 
     second = runtimes.new()
     second.start()
-    again = await a_run(*agents, runtime=second, run_id="held", **options)
+    again = await a_run(*agents, runtime=second, **options)
     other = await a_attach(runtimes.new(), "held")
     assert await other.pause()
     assert not await other.step()  # it is noted
@@ -317,3 +323,21 @@ async def test_steps_are_taken_from_anywhere_and_outlast_a_restart(runtimes: Run
     await eventually(lambda: spoken.names == ["a", "b"])
     assert len(await again.messages) == 5  # who waits for the end wants all steps
     assert not await other.step()
+
+
+@pytest.mark.real_server("what it is about has nothing to do with the server, and memory:// is slow")
+async def test_a_program_that_is_not_async_attaches_as_well(
+    runtime: RedisAgentRuntime, runtimes: Runtimes
+) -> None:
+    response = await a_run(chatterer("a"), message="Hi", max_turns=1, runtime=runtime)
+    other = RedisAgentRuntime(runtimes.url, settings=quick(runtimes.namespace))
+
+    def program() -> tuple[list[str], str]:
+        found = attach(other, response.run_id)
+        return [event.type for event in found.events], found.summary
+
+    try:
+        kinds, summary = await asyncio.to_thread(program)
+    finally:
+        await asyncio.to_thread(lambda: loop_thread().call(other.close(), "close"))
+    assert (kinds, summary) == ([event.type for event in await events_of(response)], "a speaks")

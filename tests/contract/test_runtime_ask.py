@@ -31,6 +31,7 @@ from callboard import (
 )
 from callboard.broker.errors import RequestTimeoutError
 from callboard.broker.redis.operations.agents import agent as seen
+from callboard.broker.telemetry import Released, WaitsForAnswer, attach
 from callboard.questions import CheckedQuestion
 from callboard.runtime.asking import PAUSE, noting
 from callboard.runtime.runs import usage_run
@@ -92,6 +93,24 @@ class Scene:
         await eventually(lambda: len(self.ended) >= count)
 
 
+@REAL
+async def test_an_attempt_that_asks_nothing_withdraws_what_an_earlier_one_asked(runtimes: Runtimes) -> None:
+    """What a handler does may depend on its state, or on what runs: it was reset, or is another version."""
+    asks = True
+
+    async def work(ctx: MessageContext, text: str) -> object:
+        return await ctx.ask("Really?") if asks else text
+
+    scene = await Scene.begin(runtimes, work)
+    (request,) = await scene.open()
+    asks = False
+    await scene.runtime.control.reset(AgentId("worker", "a"))
+    await scene.over()
+    assert await scene.open(0) == []
+    assert (await scene.runtime.inputs.get(request.id)).status == "withdrawn"
+    assert await stored(scene.runtime, "once:") == []
+
+
 async def test_a_handler_asks_and_goes_on_with_the_answer(runtimes: Runtimes) -> None:
     steps: list[str] = []
 
@@ -133,6 +152,26 @@ async def test_who_looks_at_an_agent_sees_that_it_waits(runtimes: Runtimes) -> N
     assert (await seen(scene.runtime.transport, "worker", "a")).suspended
     await scene.answer("yes")
     assert not (await seen(scene.runtime.transport, "worker", "a")).suspended
+
+
+@REAL
+async def test_a_listener_is_told_that_a_handler_waits(runtimes: Runtimes) -> None:
+    async def work(ctx: MessageContext, text: str) -> tuple[str, str]:
+        return await asyncio.gather(ctx.ask("First?"), ctx.ask("Second?"))
+
+    events: list[object] = []
+    detach = attach(events.append)
+    try:
+        scene = await Scene.begin(runtimes, work)
+        first, second = await scene.open(2)
+        await scene.runtime.inputs.answer(first.id, "yes")
+        await scene.runtime.inputs.answer(second.id, "no")
+        await scene.over()
+    finally:
+        detach()
+    waits = [event for event in events if isinstance(event, WaitsForAnswer)]
+    assert (waits[0].agent, waits[0].questions) == ("worker/a", 2)
+    assert not any(isinstance(event, Released) for event in events)
 
 
 async def test_questions_that_are_asked_at_once_are_all_there_and_answered_in_any_order(

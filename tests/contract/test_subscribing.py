@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from callboard.broker.redis.client.commits import Done
+from callboard.broker.redis.client.publisher import message_values
 from callboard.broker.redis.client.transport import Declared
 from callboard.broker.redis.marks import Mark
 from callboard.broker.redis.operations.repair import find
@@ -164,7 +165,7 @@ async def test_publishers_do_not_wait_for_a_type_that_left(driver: ServerDriver)
 
 async def _statuses(driver: ServerDriver, key: str, max_backlog: int) -> list[bytes]:
     """What a publisher with this limit is told about one message."""
-    values = ("topic:visits", 0, "", "", "m", "Note", key, "", b"", b"")
+    values = message_values([posting("topic:visits", key, b"")])
     answer = await driver.run("publish", f"p{max_backlog}", 1, 60_000, 100_000, max_backlog, 0, 1, 0, *values)
     return list(answer[3::2])
 
@@ -172,16 +173,15 @@ async def _statuses(driver: ServerDriver, key: str, max_backlog: int) -> list[by
 async def test_a_topic_that_nobody_reads_any_more_keeps_what_is_in_hand(driver: ServerDriver) -> None:
     worker = await _parked(driver)
     await _leave(driver)
-    values = [("topic:visits", 0, "", "", f"n{n}", "Note", "b", "", b"", b"new") for n in range(500)]
-    flat = [value for one in values for value in one]
-    answer = await driver.run("publish", "p", 1, 60_000, 100, 0, 0, len(values), 0, *flat)
+    notes = [posting("topic:visits", "b", b"new") for _ in range(500)]
+    answer = await driver.run("publish", "p", 1, 60_000, 100, 0, 0, len(notes), 0, *message_values(notes))
     assert answer[1] == b"visits", "its publishers are told"
     for _ in range(3):
         await worker.beat(max_unclaimed=100)
     assert await _hand_over(worker) == BODIES
     for _ in range(3):
         await worker.beat(max_unclaimed=100)
-    await driver.run("publish", "p", 2, 60_000, 100, 0, 0, 1, 0, *values[0])
+    await driver.run("publish", "p", 2, 60_000, 100, 0, 0, 1, 0, *message_values(notes[:1]))
     assert await driver.command("XLEN", "topic:visits") <= 200
     assert await _groups(driver) == set()
 
@@ -240,7 +240,7 @@ async def test_the_bytes_of_what_is_in_hand_stay(driver: ServerDriver) -> None:
     await driver.declare(topic("counter", "visits"), topic("audit", "visits"))
     worker, audit = await driver.worker("counter"), await driver.worker("audit")
     pointer = b'{"claim":"blob:large","bytes":3}'
-    values = ("topic:visits", 0, "", "", "m1", "Note", "a", "", b"", pointer, "blob:large", b"abc")
+    values = (*message_values([posting("topic:visits", "a", pointer, id="m1")]), "blob:large", b"abc")
     await driver.run("publish", "p", 1, 60_000, 1000, 0, 0, 1, 0, *values)
     await worker.take()
     await _leave(driver)

@@ -15,7 +15,8 @@ from callboard.memory.llm_messages import LLMMessage
 from callboard.models import ReplayChatCompletionClient
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import Choice, Floor, RoundRobinGroupChat, TeamForkError
-from callboard.teams.orders import Fork
+from callboard.teams.orders import Become, Fork
+from callboard.teams.parts import Part
 from callboard.teams.selections.round_robin import RoundRobinSelection
 from tests.helpers.chat import Echo, texts
 from tests.helpers.eventually import eventually
@@ -132,6 +133,21 @@ async def test_a_fork_whose_member_could_not_take_over_its_part_says_so(
         else:
             await lake.reset()
             assert (await lake.run(task="go")).messages[1].to_text() == "saw 1", "it has begun anew"
+
+
+@pytest.mark.parametrize("member", ["a", "inner"])
+async def test_a_part_that_comes_too_late_takes_nothing_from_who_has_spoken(
+    runtimes: Runtimes, member: str
+) -> None:
+    """Such as a dead letter that is replayed after the fork was begun anew."""
+    runtime = await runtimes.started(settings={"max_attempts": 1}, ignore_unhandled_exceptions=True)
+    sea = await sea_of(runtime, max_turns=2)
+    await sea.run(task="go")
+    before = await sea.save_state()
+    await runtime.tell(Become(part=Part()), AgentId(f"poets.{member}", "sea"))
+    (letter,) = await eventually(lambda: letters(runtime, f"poets.{member}"))
+    assert "it has spoken already" in letter["error"]
+    assert await sea.save_state() == before
 
 
 async def test_the_same_order_again_changes_nothing(runtime: RedisAgentRuntime) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from callboard.broker.inputs import InputStatus
 from callboard.errors import InputWithdrawnError
-from callboard.groupchat import GroupChat, GroupChatManager
+from callboard.groupchat import ConversationMessage, GroupChat, GroupChatManager
 from callboard.inputs import InputRequest
 from callboard.messages import BaseChatMessage, InputAnsweredEvent, InputRequestedEvent
 from callboard.runs import (
@@ -19,7 +19,15 @@ from callboard.runs import (
     ask_user,
     is_async_input_request,
 )
-from callboard.teams import BaseGroupChat, Choice, Floor, SpeakerSelection, TeamClient, TeamRunError
+from callboard.teams import (
+    BaseGroupChat,
+    Choice,
+    Floor,
+    RoundRobinGroupChat,
+    SpeakerSelection,
+    TeamClient,
+    TeamRunError,
+)
 from callboard.teams.consults import Consulted
 from tests.helpers.chat import Echo
 from tests.helpers.eventually import eventually
@@ -160,6 +168,27 @@ async def test_a_strategy_chooses_once_although_it_is_called_again_with_the_answ
 
 async def waiting(client: TeamClient, names: list[str]) -> bool:
     return (await client.status()).waiting == names
+
+
+async def test_a_nested_group_asks_in_the_outermost_run(runtimes: Runtimes) -> None:
+    runtime = runtimes.new()
+    runtime.start()
+    team = RoundRobinGroupChat(
+        [a_group(max_round=2).team()],
+        name="school",
+        max_turns=1,
+        runtime=runtime,
+        custom_message_types=[ConversationMessage],
+    )
+    await team.save_state()
+    client = TeamClient(runtime, "school", "monday")
+    run_id = await client.start(task="Hi")
+    question = await asked(client)
+    assert (await client.status()).state == "input_required"
+    await client.answer(question.id, "b")
+    seen = [item async for item in client.follow(run_id)]
+    assert [item.source for item in seen if isinstance(item, BaseChatMessage)] == ["user", "b"]
+    assert [item.request_id for item in seen if isinstance(item, InputRequestedEvent)] == [question.id]
 
 
 async def test_a_question_that_is_withdrawn_fails_the_run(runtimes: Runtimes) -> None:

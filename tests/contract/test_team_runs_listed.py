@@ -7,6 +7,8 @@ import asyncio
 import pytest
 
 from callboard import App
+from callboard.broker.redis.operations.inspect import overview
+from callboard.errors import SettingValueError
 from callboard.messages import TextMessage
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.runtime.taping import Take, Tape
@@ -104,6 +106,23 @@ async def test_a_stream_of_an_older_version_and_one_of_no_team(runtimes: Runtime
     assert found == {"old": ("", "working"), "ended": ("", "completed"), "other": ("", "unknown")}
 
 
+@pytest.mark.real_server("fakeredis reads such names as text")
+async def test_names_that_a_person_added_and_that_are_no_text_stop_no_list(runtimes: Runtimes) -> None:
+    client = await working(runtimes, poets())
+    await client.run(task="go", run_id="one")
+    transport, junk = client.runtime.transport, b"j\xff"
+    command, of = transport.admin.command, transport.keys.of
+    for name in ("types", "stats:poets", "schedules"):
+        await command("HSET", of(name), junk, junk)
+    await command("SADD", of("streams:poets"), junk)
+    await command("ZADD", of("workers"), 1, junk)
+    await command("ZADD", of("runs"), "+inf", junk)
+    view = await overview(transport)
+    assert {"poets", "poets.a", "poets.b"} <= {one.type for one in view.types}
+    assert [run.run_id for run in await listed(runtimes)] == ["one"]
+    assert (await find_run(client.runtime, "one")).state == "completed"
+
+
 async def test_a_run_is_found_by_the_beginning_of_its_id(runtimes: Runtimes) -> None:
     client = await working(runtimes, poets())
     for run_id in ("one", "once"):
@@ -132,6 +151,20 @@ async def test_what_was_recorded_of_a_run_is_no_run_beside_it(runtimes: Runtimes
     assert [run.run_id for run in await listed(runtimes)] == ["one"]
     for name in ("one", "o"):
         assert (await find_run(runtime, name)).stream == stream
+
+
+async def test_an_id_may_be_as_long_as_is_said_and_no_longer(runtimes: Runtimes) -> None:
+    app = poets()
+    client = await working(runtimes, app)
+    for record in (False, True):
+        result = await client.run(task="go", run_id=f"{record:d}" * 100, record=record)
+        assert result.stop_reason
+        with pytest.raises(SettingValueError, match="1 to 100 characters"):
+            await client.run(task="go", run_id=f"{record:d}" * 101, record=record)
+    team = RoundRobinGroupChat([Echo("a")], name="poets", max_turns=1)
+    app.schedule("@daily", "go", team=team, name="s" * 79)
+    with pytest.raises(SettingValueError, match="1 to 100 characters"):
+        app.schedule("@daily", "go", team=team, name="s" * 80)
 
 
 async def test_a_schedule_begins_runs_of_a_team(runtimes: Runtimes) -> None:

@@ -46,6 +46,8 @@ KEYS: dict[str, tuple[str, list[str]]] = {
     "urgent": ("urgent", NOBODY),
     "blobs": ("blobs", NOBODY),
     "inputs": ("inputs", NOBODY),
+    "inputs:<key>": ("inputs:c0", NOBODY),
+    "asking:<run>": ("asking:r1", NOBODY),
     "topic:<topic>": ("topic:visits", COUNTER),
     "inbox:<type>": ("inbox:counter", NOBODY),
     "urgent:<type>": ("urgent:counter", NOBODY),

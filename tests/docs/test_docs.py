@@ -28,6 +28,7 @@ import pytest
 from tests.helpers.openai_server import OpenAIServer
 from tests.helpers.sensible import SensibleModel
 from tests.helpers.servers import ServerProcess
+from tests.helpers.warm_commands import warm_commands
 
 from .blocks import ENTRY, LANGUAGES, WORKER, Block, Command, blocks_of, commands_of, matches
 
@@ -71,6 +72,11 @@ class RawClient:
 
     def close(self) -> None:
         self._socket.close()
+
+
+def _checked(done: subprocess.CompletedProcess[str], where: str) -> str:
+    assert done.returncode == 0, f"{where} exits with {done.returncode}:\n{done.stdout}{done.stderr}"
+    return done.stdout
 
 
 class Reader:
@@ -144,7 +150,9 @@ class Reader:
 
     def _run(self, words: list[str], where: str) -> str | None:
         if words[0] == "callboard":
-            return self._run_to_end([sys.executable, "-m", "callboard.cli", *words[1:]], where)
+            return _checked(
+                warm_commands().run(words[1:], self._folder, self._environment, "", timeout=60), where
+            )
         if words[0] == "python":
             return self._run_to_end([sys.executable, *words[1:]], where)
         assert words[0] == "redis-cli", f"{where}: a test can't run {words[0]}"
@@ -163,8 +171,7 @@ class Reader:
             timeout=60,
             check=False,
         )
-        assert done.returncode == 0, f"{where} exits with {done.returncode}:\n{done.stdout}{done.stderr}"
-        return done.stdout
+        return _checked(done, where)
 
     # Processes
 

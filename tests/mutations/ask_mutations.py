@@ -17,6 +17,13 @@ HOWEVER = f"{RUNTIME}test_however_a_handler_takes_it_nothing_is_committed_before
 
 OF_WAITING: Final = (
     Mutation(
+        "what only an earlier attempt asked stays open",
+        "what an earlier attempt recorded and asked goes with the commit",
+        becomes("return False"),
+        (f"{RUNTIME}test_an_attempt_that_asks_nothing_withdraws_what_an_earlier_one_asked{ON}",),
+        quick=False,
+    ),
+    Mutation(
         "an answer wakes nobody",
         "who waits for an answer is woken by it",
         removed,

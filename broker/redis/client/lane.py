@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from callboard.broker.consumer.interfaces import Ending, Incarnation, Pull, Rung, Turn
-from callboard.broker.delivery import Delivery, read_deliveries
+from callboard.broker.delivery import Delivery, Values, read_deliveries
 from callboard.broker.encoding.limits import Limits
 from callboard.broker.errors import (
     CommandError,
@@ -30,6 +30,11 @@ from .endpoint import Argument
 from .identity import own_name
 
 logger = logging.getLogger("callboard.broker")
+
+RUN, DELIVERY, MORE, STATE = 4, 4, 5, 4  # values of each in the answer to a turn, see lua/turn/turn.lua
+NOTHING_MORE = (b"", b"", b"", b"")  # tries, from, at, head of most deliveries
+COMMIT = 3  # values of one commit of a turn, without what its marks bring
+WIDTH = 11  # values of one delivery in the answer to a resync
 
 
 class WorkerLane:
@@ -101,7 +106,7 @@ class WorkerLane:
         self._check(answer)
         self._acknowledge(self._calls)
         turn = self._read(answer, asked)
-        return turn._replace(is_second=True) if self._was_overtaken(int(answer[6])) else turn
+        return turn._replace(is_second=True) if self._was_overtaken(int(answer[-1])) else turn
 
     def _was_overtaken(self, before: int) -> bool:
         """Whether the turn at the bell was carried out before the present call; if not, it never will be."""
@@ -146,9 +151,9 @@ class WorkerLane:
             raise ConnectionLostError(self._link.endpoint.shown, "an older call was overtaken")
 
     def _read(self, answer: Any, asked: float | None) -> Turn:
-        _, now, due, flags, flat, states, _ = answer
-        deliveries = read_deliveries(flat, self._limits, self.worker)
-        for i in range(0, len(states), 4):
+        _, now, due, flags, runs, flat, more, states, _ = answer
+        deliveries = read_deliveries(_delivered(runs, flat, more), self._limits, self.worker)
+        for i in range(0, len(states), STATE):
             delivery = deliveries[states[i]]
             delivery.state_version = int(states[i + 1])
             delivery.state = states[i + 2]
@@ -181,7 +186,7 @@ class WorkerLane:
         answer = await self._link.run("resync", (worker, self._calls, acknowledged))
         self._check(answer)
         self._acknowledge(self._calls)
-        held = read_deliveries(answer[1], self._limits, self.worker)
+        held = read_deliveries(_held(answer[1]), self._limits, self.worker)
         for delivery in held:
             delivery.state_unknown = True
         return held
@@ -303,18 +308,36 @@ def is_sendable(done: Done) -> bool:
     return True
 
 
+def _held(flat: Sequence[Any]) -> list[Values]:
+    return [flat[i : i + WIDTH] for i in range(0, len(flat), WIDTH)]
+
+
+def _delivered(runs: Sequence[Any], flat: Sequence[Any], more: Sequence[Any]) -> list[Values]:
+    """Deliveries as a turn brings them: what is the same in a run of them once, what is mostly empty where it is not."""
+    special = {more[i]: more[i + 1 : i + MORE] for i in range(0, len(more), MORE)}
+    found: list[Values] = []
+    for i in range(0, len(runs), RUN):
+        raw_type, stream, kind, count = runs[i : i + RUN]
+        for number in range(len(found), len(found) + count):
+            entry, name, key, body = flat[number * DELIVERY : (number + 1) * DELIVERY]
+            tries, sender, at, head = special.get(number, NOTHING_MORE)
+            found.append((raw_type, stream, entry, tries, name, kind, key, sender, at, head, body))
+    return found
+
+
 def _add_commits(arguments: list[Argument], done: Sequence[Done]) -> None:
-    groups: dict[tuple[bytes, bytes], int] = {}
-    commits: list[Argument] = []
+    arguments.append(len(done))
+    raw_type, stream = b"", b""
+    run: list[Argument] = []
     extras: list[Argument] = []
     for delivery, mode, its_extras in done:
-        group = groups.setdefault((delivery.raw_type, delivery.stream), len(groups) + 1)
-        commits += (group, delivery.entry, delivery.raw_key, mode)
+        if delivery.stream != stream or delivery.raw_type != raw_type:
+            if run:
+                arguments += (raw_type, stream, len(run) // COMMIT, *run)
+            raw_type, stream, run = delivery.raw_type, delivery.stream, []
+        run += (delivery.entry, delivery.raw_key, mode)
         if its_extras:
             extras += its_extras
-    arguments.append(len(groups))
-    for name in groups:
-        arguments += name
-    arguments.append(len(done))
-    arguments += commits
+    if run:
+        arguments += (raw_type, stream, len(run) // COMMIT, *run)
     arguments += extras

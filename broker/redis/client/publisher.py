@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from callboard.broker.envelope import Posting, encode
 from callboard.broker.errors import (
@@ -26,11 +26,8 @@ from .waiting_room import WaitingRoom
 
 LARGEST_BATCH = 500  # messages in one call
 LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
-FENCES, FIRST, WIDTH = (
-    7,
-    8,
-    10,
-)  # arguments of publish.lua: number of fences, the first message, values of each
+FENCES = 7  # place of the number of fences among the arguments of publish.lua
+PLAIN, HEADED, FULL = "p", "h", "f"  # forms of a message there
 
 
 class Publisher:
@@ -190,16 +187,16 @@ class Publisher:
         ]
         fences: list[Argument] = []
         claims: list[Argument] = []
-        for (envelope, stream, due, idempotency_id, waiting, claim, fence), _ in batch:
-            if fence is not None:
+        postings = [posting for posting, _ in batch]
+        for number, posting in enumerate(postings):
+            if posting.fence is not None:
                 # guard: what leaves a handler before its commit is fenced
-                fences += ((len(arguments) - FIRST) // WIDTH, *fence)
-            arguments += (stream, due, idempotency_id, waiting)
-            arguments += encode(envelope)
-            if claim is not None:
-                claims += claim
+                fences += (number, *posting.fence)
+            if posting.claim is not None:
+                claims += posting.claim
         if fences:
             arguments[FENCES] = len(fences) // 3
+        arguments += message_values(postings)
         arguments += fences
         arguments += claims
         return arguments
@@ -218,6 +215,32 @@ class Publisher:
             await asyncio.wait({self._task})
         self._waiting_room.close(ConnectionLostError(self._link.endpoint.shown, "the publisher was closed"))
         self._link.close()
+
+
+def message_values(postings: Iterable[Posting]) -> list[Argument]:
+    """Messages as publish.lua takes them: in runs of one form with the same stream and type, in order."""
+    arguments: list[Argument] = []
+    now: tuple[str, str, str] = ("", "", "")
+    run: list[Argument] = []
+    count = 0
+    for envelope, stream, due, idempotency_id, waiting, _, _ in postings:
+        name, kind, key, sender, head, body = encode(envelope)
+        is_simple = not (due or idempotency_id or waiting)
+        form = (HEADED if head or sender else PLAIN) if is_simple else FULL
+        if now != (form, stream, kind):
+            if count:
+                arguments += (*now, count, *run)
+            now, run, count = (form, stream, kind), [], 0
+        count += 1
+        if form is PLAIN:
+            run += (name, key, body)
+        elif form is HEADED:
+            run += (name, key, sender, head, body)
+        else:
+            run += (name, key, sender, head, body, due, idempotency_id, waiting)
+    if count:
+        arguments += (*now, count, *run)
+    return arguments
 
 
 def _end(posting: Posting, future: asyncio.Future[bool], status: bytes | None) -> None:

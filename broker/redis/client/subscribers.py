@@ -16,7 +16,7 @@ async def subscribers_of(link: Link, topic: str) -> frozenset[str]:
     """
     line = await link.command("HGET", link.keys.of("topics"), topic)
     if line is not None:
-        return frozenset(line.decode().split())
+        return frozenset(line.decode(errors="replace").split())
     prefixes = [topic[:length] for length in range(min(len(topic), LONGEST_PREFIX) + 1)]
     found = await link.command("HMGET", link.keys.of("prefixes"), *prefixes)
-    return frozenset(name for types in found if types for name in types.decode().split())
+    return frozenset(name for types in found if types for name in types.decode(errors="replace").split())

@@ -4,8 +4,11 @@
 -- call:<id>, reply:<process>  see replies.lua
 --
 -- ARGV: producer, batch number, dedupe window (ms), max_unclaimed, max_backlog, max_backlog_per_key (0: no limit), count,
---   number of fences, then for each message ten values:
---   stream suffix, due (see sending.lua), idempotency id or '', waiting process or '', id, type, key, from, head, body
+--   number of fences, then the messages, in runs of one form with the same stream and type: form, stream suffix, type, count,
+--   then for each message the values of the form:
+--   'p' (plain)  id, key, body
+--   'h'          id, key, from, head, body
+--   'f' (full)   id, key, from, head, body, due (see sending.lua), idempotency id or '', waiting process or ''
 --   then for each fence, which a message has that leaves a handler before its commit, three values:
 --   number of the message from 0, worker, what it has to hold (see workers.lua)
 --   and at the end two values for each body that points to its bytes: blob, bytes
@@ -13,7 +16,8 @@
 --   'duplicate', 'undeliverable', 'fenced', 'full': too much of its stream or agent is not handled yet, or 'unwritable': the key
 --   holds something else, or its last possible id was used
 
-local FIRST, WIDTH = 9, 10
+local FIRST, PLAIN, HEADED = 9, 'p', 'h'
+local WIDTH = { p = 3, h = 5, f = 8 }
 
 -- What belongs to one batch. deliverable: by stream suffix, whether its agent type is declared; room: messages that a
 -- stream still takes; counted: whether they were counted exactly.
@@ -74,28 +78,69 @@ local function is_full(batch, suffix, key)
   return false
 end
 
--- The message at this place of ARGV. Returns why it was not added, or nil.
-local function publish_one(batch, at)
-  local suffix, due, idem, process = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
+-- A message that leaves now, and of which nothing has to be remembered. Returns why it was not added, or nil.
+local function publish_simple(batch, suffix, kind, id, key, from, head, body)
+  if not batch.deliverable[suffix] and not is_deliverable(batch, suffix) then return 'undeliverable' end
+  if batch.is_limited and is_full(batch, suffix, key) then return 'full' end
+  return try_send_now(suffix, id, kind, key, from, head, body) and 'unwritable'
+end
+
+-- Any other message: its values are at this place of ARGV.
+local function publish_full(batch, suffix, kind, at)
+  local id, key, due, idem, process = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 5]), ARGV[at + 6], ARGV[at + 7]
   if not batch.deliverable[suffix] and not is_deliverable(batch, suffix) then return 'undeliverable' end
   local is_known, was_seen = true, false
   if idem ~= '' then is_known, was_seen = pcall(seen, idem, batch.window) end
   -- guard: what may have been added is not added
   if not is_known then return 'unwritable' end
   if was_seen then
-    if process ~= '' then wait_again(ARGV[at + 4], process, batch.window) end
+    if process ~= '' then wait_again(id, process, batch.window) end
     -- guard: a duplicate is not added
     return 'duplicate'
   end
-  if batch.is_limited and due == 0 and is_full(batch, suffix, ARGV[at + 6]) then
+  if batch.is_limited and due == 0 and is_full(batch, suffix, key) then
     if idem ~= '' then unsee(idem) end
     return 'full'
   end
-  if try_send(suffix, due, ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7], ARGV[at + 8], ARGV[at + 9]) then
+  if try_send(suffix, due, id, kind, key, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]) then
     if idem ~= '' then unsee(idem) end
     return 'unwritable'
   end
-  if process ~= '' then begin_call(ARGV[at + 4], process, batch.window) end
+  if process ~= '' then begin_call(id, process, batch.window) end
+end
+
+local function publish_one(batch, form, suffix, kind, at)
+  if form == PLAIN then return publish_simple(batch, suffix, kind, ARGV[at], ARGV[at + 1], '', '', ARGV[at + 2]) end
+  if form == HEADED then
+    return publish_simple(batch, suffix, kind, ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
+  end
+  return publish_full(batch, suffix, kind, at)
+end
+
+-- The messages of a batch, in order; what was not added is noted in the result.
+local function publish_all(batch, count, fenced, result)
+  local number, at = 0, FIRST
+  while number < count do
+    local form, suffix, kind, behind = ARGV[at], ARGV[at + 1], ARGV[at + 2], number + tonumber(ARGV[at + 3])
+    at = at + 4
+    while number < behind do
+      local status = fenced[number] and 'fenced' or publish_one(batch, form, suffix, kind, at)
+      if status then
+        result[#result + 1] = number
+        result[#result + 1] = status
+      end
+      number, at = number + 1, at + WIDTH[form]
+    end
+  end
+end
+
+local function behind_messages(count)
+  local number, at = 0, FIRST
+  while number < count do
+    local n = tonumber(ARGV[at + 3])
+    number, at = number + n, at + 4 + n * WIDTH[ARGV[at]]
+  end
+  return at
 end
 
 -- By the number of the message: whether it comes from a handler whose worker lost the message that it handles.
@@ -121,16 +166,10 @@ local function publish()
   if known then return { now_as_text(), '', unpack(known) } end
   this.max_unclaimed = ARGV[4]
   local batch, result = new_batch(), { now_as_text(), '' }
-  local behind = FIRST + count * WIDTH
+  local behind = behind_messages(count)
   local fenced = read_fences(behind, fences)
   read_claims(behind + 3 * fences)
-  for i = 0, count - 1 do
-    local status = fenced[i] and 'fenced' or publish_one(batch, FIRST + i * WIDTH)
-    if status then
-      result[#result + 1] = i
-      result[#result + 1] = status
-    end
-  end
+  publish_all(batch, count, fenced, result)
   result[2] = announce(max_unclaimed) or ''
   save_clock()
   keep_answer(producer, number, table.concat(result, ' ', 3))

@@ -163,7 +163,7 @@ async def discard(transport: RedisTransport, agent_type: str, ids: Iterable[str]
 
 async def _agent_types(transport: RedisTransport) -> list[str]:
     names = await transport.admin.command("HKEYS", transport.keys.of("types"))
-    return sorted(name.decode() for name in names)
+    return sorted(name.decode(errors="replace") for name in names)
 
 
 def _stream(transport: RedisTransport, agent_type: str) -> str:

@@ -256,7 +256,7 @@ class EntryReader:
 
     async def _known_topics(self) -> list[str]:
         names = await self._link.command("HKEYS", self._keys.of("topics"))
-        return sorted(name.decode() for name in names)
+        return sorted(name.decode(errors="replace") for name in names)
 
     async def _look_for_topics(self) -> None:
         for topic in await self._known_topics():

@@ -94,16 +94,16 @@ async def overview(transport: RedisTransport, *, ages: bool = False) -> Overview
     """
     at, timer_count, due, types, workers = await transport.admin.run("census", ())
     topics, pauses = await pages(transport, "HSCAN", "topics"), await pages(transport, "HSCAN", "paused")
-    subscribers = {name: tuple(value.decode().split()) for name, value in fields_of(topics).items()}
+    subscribers = {name: tuple(_text(value).split()) for name, value in fields_of(topics).items()}
     leaving = fields_of(await pages(transport, "HSCAN", "leaving"))
     types = [await _counted(transport, facts) for facts in types]
-    suffixes = {suffix.decode() for facts in types for suffix in facts[STREAMS]}
+    suffixes = {_text(suffix) for facts in types for suffix in facts[STREAMS]}
     suffixes.update(leaving, map(topic_suffix, subscribers))
     streams = await _measure(transport, sorted(suffixes))
     worker_views = sorted((_worker(facts, int(at)) for facts in workers), key=lambda view: view.name)
     running = await in_hand(transport, worker_views) if ages else []
     type_views: list[AgentTypeView] = []
-    for facts in sorted(types, key=lambda facts: facts[0].decode()):
+    for facts in sorted(types, key=lambda facts: _text(facts[0])):
         groups = _groups_of(facts, streams, leaving)
         view = _agent_type(facts, groups, worker_views)
         if ages:
@@ -133,16 +133,16 @@ def _groups_of(
     facts: Sequence[Any], streams: Mapping[str, _Measured], leaving: Mapping[str, bytes]
 ) -> dict[str, GroupView]:
     """The groups of a type by stream, also where it has ended its subscription and has still something in hand."""
-    name = facts[0].decode()
-    suffixes = {suffix.decode() for suffix in facts[STREAMS]}
-    suffixes.update(suffix for suffix, types in leaving.items() if name in types.decode().split())
+    name = _text(facts[0])
+    suffixes = {_text(suffix) for suffix in facts[STREAMS]}
+    suffixes.update(suffix for suffix, types in leaving.items() if name in _text(types).split())
     return {suffix: streams[suffix].groups[name] for suffix in suffixes if name in streams[suffix].groups}
 
 
 async def _counted(transport: RedisTransport, facts: Sequence[Any]) -> list[Any]:
     """The facts of a type with its streams at the end, and with what was too much to be counted in one call."""
     name, settings, parked, resets, held, waits, *rest = facts
-    of_type = name.decode()
+    of_type = _text(name)
     if held < 0:
         busy = (await pages(transport, "HSCAN", f"busy:{of_type}"))[1::2]
         shelved = await transport.admin.command("HLEN", transport.keys.of(f"shelved:{of_type}"))
@@ -164,8 +164,8 @@ async def types_with_worker(transport: RedisTransport) -> frozenset[str]:
     admin, of = transport.admin, transport.keys.of
     found: set[str] = set()
     for worker in await admin.command("ZRANGE", of("workers"), 0, -1):
-        types = await admin.command("HGET", of(f"worker:{worker.decode()}"), "types")
-        found.update((types or b"").decode().split())
+        types = await admin.command("HGET", of(f"worker:{_text(worker)}"), "types")
+        found.update(_text(types or b"").split())
     return frozenset(found)
 
 
@@ -174,7 +174,7 @@ def paused(flat: Sequence[bytes]) -> tuple[Pause, ...]:
     found = []
     for target, line in fields_of(flat).items():
         kind, _, name = target.partition(" ")
-        since, _, by = line.decode(errors="replace").partition(" ")
+        since, _, by = _text(line).partition(" ")
         found.append(Pause(kind=kind, name=name, since=int(since), by=by))
     return tuple(sorted(found, key=lambda pause: pause.since))
 
@@ -184,7 +184,7 @@ class _Measured:
 
     def __init__(self, raw: Sequence[Any]) -> None:
         _, self.length, last_id, flat = raw
-        self.last_id: str = last_id.decode()
+        self.last_id: str = _text(last_id)
         views = (_group(flat[i : i + 6]) for i in range(0, len(flat), 6))
         self.groups = {view.type: view for view in views}
 
@@ -192,12 +192,12 @@ class _Measured:
 def _group(raw: Sequence[Any]) -> GroupView:
     name, pending, position, unread, first_unread, first_pending = raw
     return GroupView(
-        type=name.decode(),
+        type=_text(name),
         pending=pending,
-        position=position.decode(),
+        position=_text(position),
         unread=None if unread < 0 else unread,
-        first_unread=first_unread.decode(),
-        first_pending=first_pending.decode(),
+        first_unread=_text(first_unread),
+        first_pending=_text(first_pending),
     )
 
 
@@ -205,7 +205,7 @@ async def _measure(transport: RedisTransport, suffixes: Sequence[str]) -> dict[s
     measured: dict[str, _Measured] = {}
     for start in range(0, len(suffixes), AT_ONCE):
         for raw in await transport.admin.run("measure", suffixes[start : start + AT_ONCE]):
-            measured[raw[0].decode()] = _Measured(raw)
+            measured[_text(raw[0])] = _Measured(raw)
     return measured
 
 
@@ -222,10 +222,10 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
 def _agent_type(
     facts: Sequence[Any], groups: Mapping[str, GroupView], workers: Sequence[WorkerView]
 ) -> AgentTypeView:
-    name = facts[0].decode()
+    name = _text(facts[0])
     parked, resets, held, waits, ready, suspects, letters = facts[2:9]
     newer, suspended = facts[10:12]
-    stats = {field: int(value) for field, value in fields_of(facts[9]).items()}
+    stats = {field: int(value) for field, value in fields_of(facts[9]).items() if value.isdigit()}
     unfinished = outstanding(groups)
     # A heartbeat is up to a second old: what has ended since does not run.
     running = running_of(workers, name)
@@ -248,14 +248,14 @@ def _agent_type(
         released=stats.get("released", 0),
         reaped=stats.get("reaped", 0),
         workers=sum(name in worker.types for worker in workers),
-        streams=tuple(sorted(suffix.decode() for suffix in facts[STREAMS])),
+        streams=tuple(sorted(_text(suffix) for suffix in facts[STREAMS])),
     )
 
 
 def _worker(facts: Sequence[Any], now: int) -> WorkerView:
     name, deadline, flat, held = facts
-    fields = {field: value.decode(errors="replace") for field, value in fields_of(flat).items()}
-    worker: str = name.decode()
+    fields = {field: _text(value) for field, value in fields_of(flat).items()}
+    worker: str = _text(name)
     host, pid, _ = f"{worker}::".split(":", 2)
     return WorkerView(
         name=worker,
@@ -321,7 +321,7 @@ async def waiting(transport: RedisTransport, agent_type: str, key: str, n: int |
     return Waiting(
         type=agent_type,
         key=key,
-        holder=holder.decode() if holder else None,
+        holder=_text(holder) if holder else None,
         resumes=None if due is None else int(float(due)),
         entries=tuple(entries),
     )
@@ -338,7 +338,7 @@ async def attempts_at(transport: RedisTransport, agent_type: str, refs: Sequence
 
 
 def _parked(ref: bytes, tried: bytes | None) -> ParkedEntry:
-    stream, _, entry = ref.decode().rpartition(" ")
+    stream, _, entry = _text(ref).rpartition(" ")
     found = _TRIED.fullmatch((tried or b"").decode(errors="replace"))
     attempts, deaths, reason = found.groups() if found else ("0", "0", "")
     return ParkedEntry(
@@ -361,7 +361,7 @@ async def timers(transport: RedisTransport, n: int = 20) -> tuple[Timer, ...]:
         flat = await transport.admin.command(
             "ZRANGE", transport.keys.of("timers"), len(found), last, "WITHSCORES"
         )
-        named = [(flat[i].decode(errors="replace"), int(float(flat[i + 1]))) for i in range(0, len(flat), 2)]
+        named = [(_text(flat[i]), int(float(flat[i + 1]))) for i in range(0, len(flat), 2)]
         found += await asyncio.gather(*[_timer(transport, name, due) for name, due in named])
         if len(named) < TIMERS_AT_ONCE:
             break
@@ -375,7 +375,10 @@ async def _timer(transport: RedisTransport, timer: str, due: int) -> Timer:
         return Timer(due=due, stream=None, message_type="", message_id="", agent=agent)
     suffix = transport.keys.of(f"timer:{name}")
     values = await transport.admin.command("HMGET", suffix, "stream", "type", "id", "key")
-    stream, message_type, message_id, key = (
-        value.decode(errors="replace") if value else "" for value in values
-    )
+    stream, message_type, message_id, key = (_text(value) if value else "" for value in values)
     return Timer(due=due, stream=stream, message_type=message_type, message_id=message_id, agent=key)
+
+
+def _text(value: bytes) -> str:
+    """A name; what a person has added by hand may be any bytes."""
+    return value.decode(errors="replace")

@@ -65,7 +65,7 @@ async def look_at_parked(transport: RedisTransport, agent_type: str, key: str, l
     """Notes since when the first of what is parked behind an agent waits."""
     first = await transport.admin.command("LINDEX", transport.keys.of(f"wait:{agent_type}:{key}"), 0)
     if first:
-        load.note(key, first.decode().rpartition(" ")[2])
+        load.note(key, first.decode(errors="replace").rpartition(" ")[2])
 
 
 async def _add_held(transport: RedisTransport, load: Load, view: Overview, agent_type: str) -> None:
@@ -94,8 +94,8 @@ async def _tally(
     counted = 0
     while start and counted < most:
         at, *found = await transport.admin.run("tally", (kind, what, start))
-        start = at.decode()
+        start = at.decode(errors="replace")
         for i in range(0, len(found), 3):
-            load.add(found[i].decode(errors="replace"), found[i + 1], found[i + 2].decode())
+            load.add(found[i].decode(errors="replace"), found[i + 1], found[i + 2].decode(errors="replace"))
             counted += found[i + 1]
     return counted

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from callboard.broker import BrokerSettings
 from callboard.broker.consumer.interfaces import Incarnation
-from callboard.broker.envelope import Posting, encode
+from callboard.broker.envelope import Posting
 from callboard.broker.errors import CommandError
 from callboard.broker.redis.client.blocking import BlockingConnection, connect
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.endpoint import Endpoint
 from callboard.broker.redis.client.lane import WorkerLane
+from callboard.broker.redis.client.publisher import message_values
 from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.scripts import is_missing, is_there_already, library
 from tests.helpers.tails import keeping, putting_back
@@ -223,8 +224,7 @@ def publish_arguments(
         len(postings),
         sum(one.fence is not None for one in postings),
     ]
-    for one in postings:
-        arguments += (one.stream, one.due, one.idempotency_id, one.waiting, *encode(one.envelope))
+    arguments += message_values(postings)
     for number, one in enumerate(postings):
         if one.fence is not None:
             arguments += (number, *one.fence)

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from tests.helpers.warm_commands import warm_commands
+
 ROOT = Path(__file__).parents[3]
 
 APP = """
@@ -100,17 +102,7 @@ class ShopFolder:
 
     def run(self, *arguments: str, stdin: str = "", timeout: float = 30) -> subprocess.CompletedProcess[str]:
         """Runs a command to its end."""
-        return subprocess.run(
-            self.command(*arguments),
-            cwd=self.folder,
-            env=self.environ,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-            check=False,
-        )
+        return warm_commands().run(arguments, self.folder, self.environ, stdin, timeout)
 
     def run_each(self, *commands: Sequence[str]) -> list[subprocess.CompletedProcess[str]]:
         """Runs commands one after the other in one process: starting one takes longer than most of them do."""

@@ -75,8 +75,8 @@ def for_type(agent_type: bytes, *fields: bytes) -> tuple[bytes, ...]:
 
 
 def test_what_two_types_get_of_one_message_is_read_once() -> None:
-    flat = (*for_type(b"counter"), *for_type(b"clerk")[:3], b"1 5 0 no", *VALUES[4:])
-    first, second = read_deliveries(flat, worker="w")
+    found = [for_type(b"counter"), (*for_type(b"clerk")[:3], b"1 5 0 no", *VALUES[4:])]
+    first, second = read_deliveries(found, worker="w")
     assert first.envelope is second.envelope
     assert first.shared is not None
     assert first.shared is second.shared
@@ -94,29 +94,29 @@ def test_what_two_types_get_of_one_message_is_read_once() -> None:
     ids=["another body", "another key", "another id"],
 )
 def test_what_is_not_the_same_message_is_read_apart(other: tuple[bytes, ...]) -> None:
-    flat = (*for_type(b"counter"), *for_type(b"clerk", *other))
-    assert [one.envelope for one in read_deliveries(flat)] == [
+    found = [for_type(b"counter"), for_type(b"clerk", *other)]
+    assert [one.envelope for one in read_deliveries(found)] == [
         read_delivery(for_type(b"counter")).envelope,
         read_delivery(for_type(b"clerk", *other)).envelope,
     ]
-    assert [one.shared for one in read_deliveries(flat)] == [None, None]
+    assert [one.shared for one in read_deliveries(found)] == [None, None]
 
 
 def test_entries_without_an_id_are_not_taken_for_each_other() -> None:
     """What a person adds without one is known by its stream and place, which are not among its values."""
     nameless = (b"", *VALUES[5:])
-    flat = (*for_type(b"counter", *nameless), b"clerk", b"topic:others", b"18-0", b"", *nameless)
-    assert [one.envelope.id for one in read_deliveries(flat)] == ["topic:visits:17-0", "topic:others:18-0"]
+    found = [for_type(b"counter", *nameless), (b"clerk", b"topic:others", b"18-0", b"", *nameless)]
+    assert [one.envelope.id for one in read_deliveries(found)] == ["topic:visits:17-0", "topic:others:18-0"]
 
 
 def test_a_broken_message_is_broken_for_each() -> None:
     broken = (*VALUES[4:8], b"no time", *VALUES[9:])
-    first, second = read_deliveries((*for_type(b"counter", *broken), *for_type(b"clerk", *broken)))
+    first, second = read_deliveries([for_type(b"counter", *broken), for_type(b"clerk", *broken)])
     assert first.broken is not None
     assert second.broken is first.broken
 
 
 def test_large_bodies_are_not_kept_for_others() -> None:
     large = (*VALUES[4:-1], bytes(MOST_SHARED + 1))
-    flat = (*for_type(b"counter", *large), *for_type(b"clerk", *large))
-    assert [one.shared for one in read_deliveries(flat)] == [None, None]
+    found = [for_type(b"counter", *large), for_type(b"clerk", *large)]
+    assert [one.shared for one in read_deliveries(found)] == [None, None]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typer
 
+from callboard.cli.numbers import NumberCommand
 from callboard.cli.options import command
 
 from .answer import answer
@@ -29,7 +30,7 @@ runs = typer.Typer(
 command(runs, "list", list_them)
 command(runs, "show", show)
 command(runs, "follow", follow)
-command(runs, "answer", answer)
+command(runs, "answer", answer, NumberCommand)
 command(runs, "cancel", cancel)
 command(runs, "pause", pause)
 command(runs, "resume", resume)

@@ -9,6 +9,7 @@ import typer
 
 from callboard.cli.asking_teams import user_name
 from callboard.cli.exits import FAILED, CommandFailed, bad_use
+from callboard.cli.numbers import unmarked
 from callboard.cli.options import AsJson, Namespace, Url, split_names
 from callboard.cli.output import duration, print_json, say, say_facts, say_table, to_json
 from callboard.cli.sessions import run, runs_at
@@ -40,7 +41,7 @@ def answer(
 
     For a call of a tool that has to be allowed the answer is yes, no, "no: the reason", or other arguments as a JSON object;
     where there are choices, one of them or its number; where a text is asked for, the text; else JSON. The first answer
-    counts.
+    counts. What begins with a dash and is no number comes behind `--`.
 
       callboard runs answer shop:app
       callboard runs answer shop:app 8d0f yes
@@ -50,7 +51,7 @@ def answer(
     Exit codes: 0 answered, or shown; 1 there is no such question, it was answered before, has expired, was put to somebody
     else, or this is no answer to it; 2 wrong use, 3 no server.
     """
-    target, rest = split_names(names or [])
+    target, rest = split_names(unmarked(names))
     if len(rest) > 2:
         bad_use("give the answer as one word, or in quotes")
 

@@ -31,7 +31,8 @@ local function set_clock(id)
   id_ms, id_n, id_head = tonumber(ms or 0), tonumber(n or 0), (ms or '0') .. '-'
 end
 
--- The server's time may go back, and a replica that took over may be behind: ids rise all the same.
+-- The server's time may go back, and a replica that took over may be behind: ids rise all the same. Also whether the id says
+-- what time it is.
 local function next_id()
   if not id_ms then set_clock(call('GET', P .. 'clock') or '') end
   if now() > id_ms then
@@ -40,7 +41,7 @@ local function next_id()
     id_n = id_n + 1
   end
   last_id = id_head .. digits(id_n)
-  return last_id
+  return last_id, id_ms == now_ms
 end
 
 -- A stream has a higher last id than the clock: ids go on above it.

@@ -63,6 +63,7 @@ end
 -- `values` of an entry become a dead letter; `letter` has the reason, and what else is known. An error where it can't be kept.
 local function bury(agent_type, suffix, id, values, letter)
   if values[ID] == '' then values[ID] = name_of(suffix, id) end
+  if values[AT] == '' then values[AT] = string.match(id, '^%d+') or '' end
   local fields = { entry_fields(unpack(values)) }
   local function add(name, value) fields[#fields + 1], fields[#fields + 2] = name, value end
   add('reason', letter.reason)
@@ -125,7 +126,12 @@ end
 
 -- A message that leaves with something else.
 function send_or_bury(agent_type, suffix, due, id, kind, key, from, head, body)
-  local wrong = try_send(suffix, due, id, kind, key, from, head, body)
+  local wrong
+  if due == 0 then
+    wrong = try_send_now(suffix, id, kind, key, from, head, body)
+  else
+    wrong = try_send(suffix, due, id, kind, key, from, head, body)
+  end
   if wrong then bury_message(wrong, agent_type, suffix, id, kind, key, from, head, body) end
 end
 

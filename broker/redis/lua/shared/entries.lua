@@ -1,5 +1,8 @@
--- Entries of streams: the only place that writes and reads their seven fields. In between, an entry is a list of seven
--- values. A reference, `<stream suffix> <entry id>`, names an entry in other keys.
+-- Entries of streams: the only place that writes and reads their fields: id, type, key, from, at, head, body. In between, an
+-- entry is a list of these seven values. A reference, `<stream suffix> <entry id>`, names an entry in other keys.
+--
+-- Each field costs what a small command does, to be written and again to be read. So a message leaves out `from` and `head`
+-- where both are empty, and `at` where the id of the entry says it. Versions before that read it as what a person adds by hand.
 
 local ID, TYPE, KEY, FROM, AT, HEAD, BODY = 1, 2, 3, 4, 5, 6, 7 -- places in the list
 
@@ -22,14 +25,14 @@ end
 -- server chooses the next one, and the clock goes on from there. (It is not asked for the last one: what tells it shows
 -- messages as well.)
 local function append_fields(suffix, ...)
-  local entry_id, added = next_id(), nil
+  local entry_id, added = (next_id()), nil
   -- To hand on so many values once more costs what a command does.
   if this.unclaimed[suffix] then
     added = xadd(redis.pcall, suffix, entry_id, ...)
   else
     added = redis.pcall('XADD', P .. suffix, entry_id, ...)
   end
-  if type(added) == 'string' then return entry_id end
+  if added == entry_id then return entry_id end
   local wrong = failure(added)
   if not string.find(wrong, 'equal or smaller', 1, true) then return xadd(must, suffix, entry_id, ...) end
   entry_id = xadd(call, suffix, '*', ...)
@@ -37,15 +40,37 @@ local function append_fields(suffix, ...)
   return entry_id
 end
 
--- A message, as an entry.
-local function append(suffix, id, kind, key, from, head, body)
+-- A message, as an entry of a stream that takes it as it is, and nobody has to cut; else nil, and nothing was added.
+local function append_at_once(suffix, id, kind, key, from, head, body)
+  local entry_id, is_now, added = next_id()
+  if not is_now or this.unclaimed[suffix] then return nil end
+  if from == '' and head == '' then
+    added = redis.pcall('XADD', P .. suffix, entry_id, 'id', id, 'type', kind, 'key', key, 'body', body)
+  else
+    added = redis.pcall('XADD', P .. suffix, entry_id, 'id', id, 'type', kind, 'key', key, 'from', from, 'head', head, 'body', body)
+  end
+  return added == entry_id and entry_id or nil
+end
+
+-- A message, as an entry. With `at_once` only if the stream takes it as it is: else it returns nil, and nothing was added.
+local function append(suffix, id, kind, key, from, head, body, at_once)
+  local added = append_at_once(suffix, id, kind, key, from, head, body)
+  if added or at_once then return added end
   return append_fields(suffix, entry_fields(id, kind, key, from, now_as_text(), head, body))
 end
 
 -- The list of values, of fields as the server gives them: mostly in our order, in any other when a person added the
 -- entry. Without a type it is no message: then nil, and why.
 local function entry_values(flat)
-  if #flat == 14 and flat[1] == 'id' and flat[3] == 'type' and flat[5] == 'key' and flat[7] == 'from'
+  local n = #flat
+  if n == 8 and flat[1] == 'id' and flat[3] == 'type' and flat[5] == 'key' and flat[7] == 'body' then
+    return { flat[2], flat[4], flat[6], '', '', '', flat[8] }
+  end
+  if n == 12 and flat[1] == 'id' and flat[3] == 'type' and flat[5] == 'key' and flat[7] == 'from'
+    and flat[9] == 'head' and flat[11] == 'body' then
+    return { flat[2], flat[4], flat[6], flat[8], '', flat[10], flat[12] }
+  end
+  if n == 14 and flat[1] == 'id' and flat[3] == 'type' and flat[5] == 'key' and flat[7] == 'from'
     and flat[9] == 'at' and flat[11] == 'head' and flat[13] == 'body' then
     return { flat[2], flat[4], flat[6], flat[8], flat[10], flat[12], flat[14] }
   end

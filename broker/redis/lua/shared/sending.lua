@@ -26,7 +26,7 @@ local function send(suffix, due, id, kind, key, from, head, body)
     -- By the clock of the namespace, not by the message: its id may come again, once it is forgotten. What is due at the
     -- same time leaves in the order of these names.
     -- guard: a delayed message takes the place of no other
-    local name = sortable(next_id())
+    local name = sortable((next_id()))
     remember_timer(name, due, suffix, entry_fields(id, kind, key, from, now_as_text(), head, body))
     if this.claims then keep_claim(body, 'timer:' .. name) end
     return
@@ -43,6 +43,16 @@ local function try_send(suffix, ...)
   if sent then return nil end
   this.touched[suffix] = nil
   return failure(wrong) or tostring(wrong)
+end
+
+-- The same for a message that leaves now: mostly to a stream of which the call knows already that it takes messages.
+local function try_send_now(suffix, id, kind, key, from, head, body)
+  local touched = this.touched
+  local count = touched[suffix]
+  if not count or this.claims or not append(suffix, id, kind, key, from, head, body, true) then
+    return try_send(suffix, 0, id, kind, key, from, head, body)
+  end
+  touched[suffix] = count + 1
 end
 
 local FORGOTTEN = 4 -- ids whose time is over that go with each new one: more than come, and few enough for a call

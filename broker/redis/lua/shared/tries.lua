@@ -43,14 +43,6 @@ local function first_suspicion(agent_type, key)
   return first and suspicion(agent_type, call('HGET', P .. 'tries:' .. agent_type, first))
 end
 
--- How many of these lines come before the first that has to be tried alone.
-local function before_suspects(agent_type, lines, count)
-  for i = 1, count do
-    if lines[i] and suspicion(agent_type, lines[i]) then return i - 1 end
-  end
-  return count
-end
-
 -- The agent waits for a worker that holds nothing else.
 local function make_suspect(agent_type, key)
   call('HSET', P .. 'busy:' .. agent_type, key, '')

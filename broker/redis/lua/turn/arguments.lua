@@ -5,7 +5,7 @@
 -- handed                                 entries that were
 -- bytes                                  of the bodies in `out`
 -- streams                                that were read
--- type_names, and by agent type: wanted (entries), persistent, rate (most a second, or nil), books (see pull.lua)
+-- type_names, and by agent type: wanted (entries), persistent, rate (most a second, or nil), books (see new.lua)
 -- any_parked                             by agent type: something is parked behind an agent, as the turn begins to take
 -- is_quiet                               there is nothing to take but new entries, see pull.lua
 -- is_bookless                            the worker's own keys can't be used
@@ -15,19 +15,20 @@
 -- void                                   the request of the commit that is being written was cancelled
 -- own_claim                              blob that the message of the commit came with, or ''
 -- returned, returned_order               agents that go back: by `<type> <key>` and in order, see effects.lua
--- out, out_n, states                     deliveries and states of the result, and the number of values in `out`
+-- runs, out, out_n, more_of, states      deliveries and states of the result, see turn.lua, and the number of values in `out`
+-- run_n                                  the number of values in `runs`
 -- own_new, own_n                         field, value, ... for own:<worker>, and their number
 -- more, suspicion                        flags of the result
 -- next_token                             when a type's rate limit lets the next entry pass, ms
 
-local DELIVERY = 11 -- values of one delivery
+local DELIVERY = 4 -- values of one delivery in `out`
 
 local function new_turn()
   return {
     worker = ARGV[1], max_body = tonumber(ARGV[4]), held = tonumber(ARGV[6]), scan = ARGV[7] == '1',
     accept = tonumber(ARGV[8]), handed = 0, bytes = 0, streams = 0,
     at = 9, type_names = {}, wanted = {}, persistent = {}, rate = {}, books = {}, any_parked = {}, returned = {}, returned_order = {},
-    out = {}, out_n = 0, states = {}, own_new = {}, own_n = 0,
+    runs = {}, run_n = 0, out = {}, out_n = 0, more_of = {}, states = {}, own_new = {}, own_n = 0,
   }
 end
 

@@ -1,36 +1,40 @@
 -- Commits: each writes all of what it says or, because the turn was refused before or one of its keys is of the wrong type,
 -- nothing; then its message is a dead letter.
 --
--- A commit is four values at the same place of four lists: `group` (a table: agent type, stream suffix, what the fields of
--- own:<worker> begin with, acknowledged ids),
+-- A commit is four values at the same place of four lists: `group` (a table: agent type, stream suffix, acknowledged ids),
 -- `id`, `key` and `mode`, the marks; `n` is how many there are. Most are plain and need nothing else. `own`: their fields
 -- of own:<worker>.
 
 local COMMIT_MORE = COMMIT .. MORE
 local COMES_BACK = { [RETRY] = true, [RELEASE] = true, [WAIT] = true, [SUSPEND] = true }
 
-local function own_fields(groups, ids, n)
-  local fields = {}
-  for i = 1, n do fields[i] = groups[i].own .. ids[i] end
-  return fields
+-- Of the stream and the type; one that came before is found again.
+local function group_at(groups, agent_type, suffix)
+  local own = agent_type .. ' ' .. suffix .. ' '
+  local group = groups[own]
+  if not group then
+    group = { type = agent_type, suffix = suffix, own = own, acked = {} }
+    groups[own], groups[#groups + 1] = group, group
+  end
+  return group
 end
 
 local function read_commits(turn)
-  local groups, group, id, key, mode = {}, {}, {}, {}, {}
-  for g = 1, tonumber(read(turn)) do
-    local agent_type, suffix = read(turn), read(turn)
-    groups[g] = { type = agent_type, suffix = suffix, own = agent_type .. ' ' .. suffix .. ' ', acked = {} }
-  end
-  local n, at = tonumber(read(turn)), turn.at
-  for i = 1, n do
-    group[i], id[i], key[i], mode[i] = groups[tonumber(ARGV[at])], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
-    at = at + 4
+  local groups, group, id, key, mode, own = {}, {}, {}, {}, {}, {}
+  local n, at, i = tonumber(read(turn)), turn.at, 0
+  while i < n do
+    local one, behind, count = group_at(groups, ARGV[at], ARGV[at + 1]), nil, tonumber(ARGV[at + 2])
+    at, behind = at + 3, i + count
+    while i < behind do
+      i = i + 1
+      local its_mode = ARGV[at + 2]
+      group[i], id[i], key[i], mode[i], own[i] = one, ARGV[at], ARGV[at + 1], its_mode, one.own .. ARGV[at]
+      if its_mode ~= COMMIT and its_mode ~= COMMIT_MORE and string.find(its_mode, LOGS, 1, true) then turn.has_logs = true end
+      at = at + 3
+    end
   end
   turn.at = at
-  for i = 1, n do
-    if mode[i] ~= COMMIT and mode[i] ~= COMMIT_MORE and string.find(mode[i], LOGS, 1, true) then turn.has_logs = true end
-  end
-  turn.commits = { n = n, groups = groups, group = group, id = id, key = key, mode = mode, own = own_fields(group, id, n) }
+  turn.commits = { n = n, groups = groups, group = group, id = id, key = key, mode = mode, own = own }
 end
 
 -- Whether the server knows of each entry that this worker holds it. A commit of another one would come on top of the

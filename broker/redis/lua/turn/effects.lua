@@ -38,7 +38,9 @@ end
 -- One message that leaves with the commit: eight values from the reading position on.
 local function write_message(turn, agent_type)
   local at = turn.at
-  send_or_bury(agent_type, ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5],
+  local due = ARGV[at + 1]
+  -- A number is read from a text in the time that a value of an answer takes.
+  send_or_bury(agent_type, ARGV[at], due == '0' and 0 or tonumber(due), ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5],
     ARGV[at + 6], ARGV[at + 7])
 end
 

@@ -65,7 +65,7 @@ local function add_part(all, known, stream)
   whole.is_cut = stream.is_cut
   for _, entry in ipairs(stream[2]) do
     table.insert(whole[2], entry)
-    bytes = bytes + #(entry[2][14] or '')
+    bytes = bytes + #entry[2][#entry[2]] -- mostly the body
   end
   return bytes
 end

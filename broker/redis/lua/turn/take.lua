@@ -23,6 +23,25 @@ local function add_state(turn, agent_type, key)
   states[n + 4] = known[3] or ''
 end
 
+-- Each value of an answer costs what a small command does: what is the same from one delivery to the next is said once, and
+-- what is mostly empty only where it is not.
+local function add_delivery(turn, agent_type, suffix, id, tries, values)
+  local runs, n, kind = turn.runs, turn.run_n, values[TYPE]
+  if n > 0 and runs[n - 1] == kind and runs[n - 2] == suffix and runs[n - 3] == agent_type then
+    runs[n] = runs[n] + 1
+  else
+    runs[n + 1], runs[n + 2], runs[n + 3], runs[n + 4] = agent_type, suffix, kind, 1
+    turn.run_n = n + 4
+  end
+  local out, at, from, head = turn.out, turn.out_n, values[FROM], values[HEAD]
+  if from ~= '' or head ~= '' or tries ~= '' or values[AT] ~= '' then
+    local more, m = turn.more_of, #turn.more_of
+    more[m + 1], more[m + 2], more[m + 3], more[m + 4], more[m + 5] = at / DELIVERY, tries, from, values[AT], head
+  end
+  out[at + 1], out[at + 2], out[at + 3], out[at + 4] = id, values[ID], values[KEY], values[BODY]
+  turn.out_n = at + DELIVERY
+end
+
 -- Gives an entry to the worker. Returns false when it became a dead letter instead: with a default state its handler would do
 -- what can't be committed.
 local function deliver(turn, agent_type, suffix, id, tries, values)
@@ -36,12 +55,10 @@ local function deliver(turn, agent_type, suffix, id, tries, values)
     -- In front, where no reason of an earlier attempt can say the same.
     tries = '+' .. (tries == '' and '0 ' .. now_as_text() .. ' 0' or tries)
   end
-  local out, n, own, own_n = turn.out, turn.out_n, turn.own_new, turn.own_n
-  out[n + 1], out[n + 2], out[n + 3], out[n + 4] = agent_type, suffix, id, tries
-  out[n + 5], out[n + 6], out[n + 7], out[n + 8] = values[1], values[2], values[3], values[4] -- all seven, in their order
-  out[n + 9], out[n + 10], out[n + 11] = values[5], values[6], values[7]
+  local own, own_n = turn.own_new, turn.own_n
   own[own_n + 1], own[own_n + 2] = agent_type .. ' ' .. suffix .. ' ' .. id, values[KEY]
-  turn.out_n, turn.own_n, turn.bytes = n + DELIVERY, own_n + 2, turn.bytes + #values[BODY]
+  turn.own_n, turn.bytes = own_n + 2, turn.bytes + #values[BODY]
+  add_delivery(turn, agent_type, suffix, id, tries, values)
   return true
 end
 
@@ -64,6 +81,14 @@ local function take_one(turn, agent_type, key, ref, tries)
   redis.pcall('XCLAIM', P .. suffix, agent_type, turn.worker, '0', id, 'FORCE', 'JUSTID')
   values[KEY] = key
   return deliver(turn, agent_type, suffix, id, tries or '', values) and 1 or 0
+end
+
+-- How many of these lines come before the first that has to be tried alone.
+local function before_suspects(agent_type, lines, count)
+  for i = 1, count do
+    if lines[i] and suspicion(agent_type, lines[i]) then return i - 1 end
+  end
+  return count
 end
 
 -- Takes up to `most` of what is parked behind an agent, as far as the answer carries it: at least one. Returns how many, and

@@ -5,15 +5,17 @@
 --   entries held besides the commits below, scan ('1': look at all streams, not only at those that are known to be fresh),
 --   accept (how many entries that are parked behind finished agents may be handed over)
 --   number of types, then for each: type, entries wanted, persistent ('1' or ''), most a second ('' for no limit)
---   number of groups, then for each: type, stream suffix
---   number of commits, then for each four values: group, entry id, agent key, mode
+--   number of commits; they come in runs of the same stream: type, stream suffix, count, then for each: entry id, agent key,
+--   mode
 --   then, in the same order, what the marks of each mode bring: see broker/redis/marks.py
--- Returns {'OK', server ms, next due ms or '', flags, deliveries, states, number of the call before} or {'STALE'}, or {'FENCED'}: this worker was
---   reaped, or the server does not know what it was answered, or does not hold what it commits.
+-- Returns {'OK', server ms, next due ms or '', flags, runs, deliveries, more, states, number of the call before} or {'STALE'},
+--   or {'FENCED'}: this worker was reaped, or the server does not know what it was answered, or does not hold what it commits.
 --   flags: 'm' a stream holds more, 's<deaths>' a suspect was given, or waits for a worker that holds nothing: take nothing
 --     else until it is handled (deaths: beyond those after which it is tried alone), 'f<topic>' no agent type takes that topic
---   deliveries: eleven values each: type, suffix, entry id, tries or '', id, type, key, from, at, head, body; tries begins
---     with '+' when the request was cancelled
+--   runs: type, suffix, message type, count: what so many deliveries have, one after the other
+--   deliveries: four values each: entry id, id, key, body
+--   more: of those that have some of it: number of the delivery from 0, tries or '', from, at or '' (the time of the entry's
+--     id), head; tries begins with '+' when the request was cancelled
 --   states: four values each: number of the delivery, version, data or nil when this worker was the last to write it, and
 --     what the state says of its logs or '', see shared/logs.lua; their items are read apart
 
@@ -21,7 +23,7 @@
 local function result_of(turn, due, full, last)
   if turn.next_token and (due == '' or turn.next_token < tonumber(due)) then due = text(turn.next_token) end
   local flags = (turn.more and 'm' or '') .. (turn.suspicion and 's' .. turn.suspicion or '') .. (full and 'f' .. full or '')
-  return { 'OK', now_as_text(), due, flags, turn.out, turn.states, last }
+  return { 'OK', now_as_text(), due, flags, turn.runs, turn.out, turn.more_of, turn.states, last }
 end
 
 local function take_turn()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from datetime import UTC, datetime
+from typing import Literal
 
 import pytest
 
@@ -12,6 +13,7 @@ from callboard.agents.task import Said
 from callboard.groupchat.message import ConversationMessage
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
 from callboard.messages import (
+    BaseTextChatMessage,
     HandoffMessage,
     SelectSpeakerEvent,
     StopMessage,
@@ -40,8 +42,10 @@ SAID: tuple[Said, ...] = (
 )
 
 
-class Loud(TextMessage):
+class Loud(BaseTextChatMessage):
     """A text of a type of the user's own."""
+
+    type: Literal["tests.Loud"] = "tests.Loud"
 
     def to_text(self) -> str:
         """In capitals."""
@@ -71,7 +75,8 @@ def test_numbers_and_drafts_have_their_own_ids() -> None:
 
 
 def test_a_text_says_what_any_message_says() -> None:
-    for said in (TextMessage(content="Hello", source="ada"), Loud(content="Hello", source="ada")):
+    texts = (TextMessage(content="Hello", source="ada"), Loud(content="Hello", source="ada"))
+    for said in texts:
         (event,) = Projection("run").of(said, 1, AT)
         assert isinstance(event, AgentMessageEvent)
         assert event.message == message_of(said)

@@ -12,6 +12,7 @@ from callboard.broker import BrokerSettings
 from callboard.broker.consumer.interfaces import ConsumedType, Pull
 from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.client.lane import WorkerLane
+from callboard.broker.redis.client.publisher import FULL
 from callboard.broker.redis.client.transport import Declared, RedisTransport
 from callboard.broker.redis.marks import Mark
 from tests.helpers.servers import Kind, ServerProcess, missing
@@ -57,9 +58,9 @@ class WorkerDriver:
         self, stream: str, key: str, *, body: bytes = b"{}", due: int = 0, id: str = "", head: bytes = b""
     ) -> None:
         """Publishes one message; any head, also one that no envelope has."""
-        values = (id or f"m{os.urandom(4).hex()}", "Visit", key, "", head, body)
+        values = (id or f"m{os.urandom(4).hex()}", key, "", head, body, due, "", "")
         once = (os.urandom(8).hex(), 1, 60_000, 1_000, 0, 0, 1, 0)
-        await self.transport.admin.run("publish", (*once, stream, due, "", "", *values))
+        await self.transport.admin.run("publish", (*once, FULL, stream, "Visit", 1, *values))
 
     async def take(self, agent_type: str, count: int = 10, *done: Done) -> list[Done]:
         """Takes entries; returns them as if they were handled."""

@@ -21,18 +21,30 @@ from callboard.broker.errors import (
 )
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.endpoint import Argument, Endpoint
-from callboard.broker.redis.client.publisher import LARGEST_BATCH, Publisher
+from callboard.broker.redis.client.publisher import FULL, HEADED, LARGEST_BATCH, PLAIN, Publisher
 from callboard.broker.redis.client.transport import Declared, RedisTransport
 from callboard.broker.redis.keys import Keys
 from tests.helpers.eventually import eventually
 from tests.helpers.servers import ServerProcess
 
-FIRST_VALUE, WIDTH = 8, 10
+FIRST_VALUE, WIDTHS = 8, {PLAIN: 3, HEADED: 5, FULL: 8}
 
 
 def note(number: object, stream: str = "topic:visits", **rest: Any) -> Posting:
     key, body = rest.pop("key", "k"), rest.pop("body", b"{}")
     return Posting(Envelope(f"m{number}", "Note", key, None, 0, body), stream, **rest)
+
+
+def _ids(arguments: Sequence[Any]) -> list[str]:
+    """The ids of the messages in a call of publish.lua."""
+    ids: list[str] = []
+    at = FIRST_VALUE
+    while len(ids) < arguments[6]:
+        form, count = arguments[at], arguments[at + 3]
+        behind = at + 4 + count * WIDTHS[form]
+        ids += arguments[at + 4 : behind : WIDTHS[form]]
+        at = behind
+    return ids
 
 
 class WatchedLink(Link):
@@ -52,8 +64,7 @@ class WatchedLink(Link):
         self.answering.set()
 
     async def run(self, name: str, arguments: Sequence[Argument], timeout: float | None = None) -> Any:
-        ids = [str(value) for value in arguments[FIRST_VALUE + 4 :: WIDTH]]
-        self.batches.append((int(arguments[1]), ids))
+        self.batches.append((int(arguments[1]), _ids(arguments)))
         await self.answering.wait()
         loss = self.losses.popleft() if self.losses else None
         if loss is False:
