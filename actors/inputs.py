@@ -24,7 +24,7 @@ class InputRequest:
         question: What is asked.
         agent: The agent whose handler asks.
         message_id: The message that it handles.
-        run_id: The run that the message belongs to; None: to none.
+        run_id: Path of the run that the message belongs to, from the outermost run inwards, with separators; None: to none.
         name: Tells the questions of one handler apart.
         choices: The answers there are; () for any.
         schema: JSON schema of an answer.

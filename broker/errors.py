@@ -322,7 +322,7 @@ class RequestTimeoutError(BrokerError, TimeoutError):
 
     template = (
         "{recipient} did not answer within {seconds:g} s: is a worker for it running? "
-        "A longer time is timeout, or for all requests the setting request_timeout"
+        "Give it longer with timeout= (--timeout), or all requests with the setting request_timeout"
     )
 
     recipient: str

@@ -21,7 +21,7 @@ from .role import Role
 from .routing import Routing, check_hops, merged, rounds_of
 
 
-class Stage(Protocol):
+class ActorSurroundings(Protocol):
     """The environment, as far as its actors need it."""
 
     @property
@@ -56,13 +56,13 @@ class RoleActor(RoutedAgent[RoleState]):
     """One agent of a role, for one subtask.
 
     Args:
-        stage: The environment.
+        surroundings: The environment.
         role: The role; the agent works with a copy.
     """
 
-    def __init__(self, stage: Stage, role: Role) -> None:
+    def __init__(self, surroundings: ActorSurroundings, role: Role) -> None:
         super().__init__(role.desc or role.goal or role.profile or type(role).__name__)
-        self._stage = stage
+        self._surroundings = surroundings
         self._role = copy_of(role)
         self._fields = dump_fields(self._role)
         self._memory: Memory | None = None
@@ -70,8 +70,8 @@ class RoleActor(RoutedAgent[RoleState]):
     @event
     async def on_news(self, message: Message, ctx: MessageContext) -> None:
         """Answer to a message, and say what follows from it, in one commit."""
-        self._stage.stir()
-        post = self._stage.routing[self.type]
+        self._surroundings.stir()
+        post = self._surroundings.routing[self.type]
         if not post.may_act(message) or self._has_answered(message):
             return
         news = self._complete(message)
@@ -85,12 +85,12 @@ class RoleActor(RoutedAgent[RoleState]):
         # What it said is checked here, so that nothing leaves when a part of it can't.
         messages = acting.messages()
         for one in messages:
-            self._stage.routing.check(one)
-        await say_all(self.runtime, self._stage.routing, messages, self.id)
+            self._surroundings.routing.check(one)
+        await say_all(self.runtime, self._surroundings.routing, messages, self.id)
         fields = dump_fields(role)
         if fields != self.state.fields:
             self.state.fields = fields
-        self._stage.stir()
+        self._surroundings.stir()
 
     def _has_answered(self, message: Message) -> bool:
         """Whether a message of somebody else came before, by another way: to all and by name, for example."""
@@ -101,7 +101,7 @@ class RoleActor(RoutedAgent[RoleState]):
     def _prepared(self, news: list[Message]) -> Role:
         """The role as the last commit left it, and how often it has acted before."""
         role, acts = self._role, merged(news)
-        check_hops(acts, self._stage.max_hops, self.type)
+        check_hops(acts, self._surroundings.max_hops, self.type)
         # guard: what a failed attempt left in the role is gone
         load_fields(role, self.state.fields or self._fields)
         role.rc.memory = self._memory or Memory(self.state.memory)
@@ -126,5 +126,5 @@ class RoleActor(RoutedAgent[RoleState]):
 
     def _group_of(self, message: Message) -> tuple[str, str, int]:
         """What goes together: the same split, the same action, the same round of who did it."""
-        sender = self._stage.routing.type_called(message.sent_from)
+        sender = self._surroundings.routing.type_called(message.sent_from)
         return message.subtask[-1].split, message.cause_by, message.acts.get(sender, 0)

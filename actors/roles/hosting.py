@@ -14,7 +14,7 @@ from callboard.broker.subscriptions import Subscription, TypeSubscription
 from callboard.declaration import AgentClass, AgentSettings
 from callboard.runtime.runtime import RedisAgentRuntime
 
-from .actor import RoleActor, Stage
+from .actor import ActorSurroundings, RoleActor
 from .message import Message
 from .names import topic_of
 from .role import Role
@@ -44,13 +44,17 @@ def topics_of(role: Role) -> list[str]:
 
 
 def declare_roles(
-    app: Declaring, stage: Stage, roles: Iterable[Role], processes: Mapping[str, int], settings: AgentSettings
+    app: Declaring,
+    surroundings: ActorSurroundings,
+    roles: Iterable[Role],
+    processes: Mapping[str, int],
+    settings: AgentSettings,
 ) -> None:
     """Declare the agent types of roles in an App."""
     for role in roles:
         app.register(
             role.agent_type,
-            partial(RoleActor, stage, role),
+            partial(RoleActor, surroundings, role),
             expected_class=RoleActor,
             subscriptions=topics_of(role),
             processes=processes.get(role.agent_type, 1),
@@ -58,11 +62,11 @@ def declare_roles(
         )
 
 
-async def register_role(runtime: RedisAgentRuntime, stage: Stage, role: Role) -> None:
+async def register_role(runtime: RedisAgentRuntime, surroundings: ActorSurroundings, role: Role) -> None:
     """Register the agent type of a role with a runtime."""
     runtime.add_message_types([Message])
     name = role.agent_type
-    await runtime.register_factory(name, partial(RoleActor, stage, role), expected_class=RoleActor)
+    await runtime.register_factory(name, partial(RoleActor, surroundings, role), expected_class=RoleActor)
     for topic in topics_of(role):
         await runtime.add_subscription(TypeSubscription(topic, name))
 

@@ -9,7 +9,7 @@ from callboard.broker import AgentId, TopicId
 from callboard.protocol import AgentRuntime
 
 from .message import Message
-from .routing import Delivery, Routing
+from .routing import Destination, Routing
 
 SEPARATOR = "/"
 
@@ -32,10 +32,10 @@ async def say_all(
     if messages:
         await runtime.write_run(project, messages)
     for message in messages:
-        for delivery in routing.deliveries(message, sender.type):
+        for destination in routing.destinations(message, sender.type):
             # A role that watches its own action wants to hear itself, and the bus leaves that out where it knows the sender.
-            is_own = delivery.topic and message.cause_by in routing[sender.type].watch
-            await _deliver(runtime, delivery, message, project, None if is_own else sender, None)
+            is_own = destination.topic and message.cause_by in routing[sender.type].watch
+            await _send(runtime, destination, message, project, None if is_own else sender, None)
 
 
 async def bring_in(
@@ -46,26 +46,28 @@ async def bring_in(
     await runtime.write_run(project, messages)
     await asyncio.gather(
         *(
-            _deliver(
+            _send(
                 runtime, one, message, project, None, f"{project}:{message.id}:{one.topic or one.agent_type}"
             )
             for message in messages
-            for one in routing.deliveries(message)
+            for one in routing.destinations(message)
         )
     )
 
 
-async def _deliver(
+async def _send(
     runtime: AgentRuntime,
-    delivery: Delivery,
+    destination: Destination,
     message: Message,
     project: str,
     sender: AgentId | None,
     message_id: str | None,
 ) -> None:
-    key = key_of(project, delivery.part)
-    if delivery.topic:
-        topic = TopicId(delivery.topic, key)
+    key = key_of(project, destination.part)
+    if destination.topic:
+        topic = TopicId(destination.topic, key)
         await runtime.publish_message(message, topic, sender=sender, message_id=message_id, strict=False)
     else:
-        await runtime.tell(message, AgentId(delivery.agent_type, key), sender=sender, message_id=message_id)
+        await runtime.tell(
+            message, AgentId(destination.agent_type, key), sender=sender, message_id=message_id
+        )

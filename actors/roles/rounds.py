@@ -29,8 +29,8 @@ class Rounds:
             return
         self._told.update(one.id for one in new)
         logger.warning(
-            "project %s: %d messages are not answered, such as one of %s, since max_rounds=%d are over; `cut_short` of the "
-            "Environment has them. For longer loops give it another max_rounds, or Team.run another n_round",
+            "project %s: %d messages were not answered, such as one of %s: each role has acted its max_rounds=%d times. "
+            "`cut_short` of the Environment has them; for more give it max_rounds, or Team.run n_round",
             project,
             len(new),
             new[0].sent_from or "a user",

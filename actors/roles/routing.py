@@ -41,7 +41,7 @@ class Post:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class Destination:
     """Where a message goes: to a topic, or to one role.
 
     Attributes:
@@ -110,25 +110,25 @@ class Routing:
         recipients = list(self._recipients(message, sender))
         return bool(recipients) and not any(post.may_act(message) for post in recipients)
 
-    def deliveries(self, message: Message, sender: str = "") -> Sequence[Delivery]:
+    def destinations(self, message: Message, sender: str = "") -> Sequence[Destination]:
         """Where a message goes; nowhere, when it is a result.
 
         Args:
             message: As it is sent: with its acts, its rounds and its subtask.
             sender: Agent type of the role that sends it; "": it comes from outside.
         """
-        return list(dict.fromkeys(self._deliveries(message, sender)))
+        return list(dict.fromkeys(self._destinations(message, sender)))
 
-    def _deliveries(self, message: Message, sender: str) -> Iterator[Delivery]:
+    def _destinations(self, message: Message, sender: str) -> Iterator[Destination]:
         for post in self._recipients(message, sender):
             if not post.may_act(message):
                 continue
             part = part_of(post.subtask_of(message))
             if MESSAGE_ROUTE_TO_ALL in message.send_to and message.cause_by in post.watch:
                 topic = topic_of(message.cause_by, joined=message.cause_by in post.joined)
-                yield Delivery(topic, "", part)
+                yield Destination(topic, "", part)
             else:
-                yield Delivery("", post.agent_type, part)
+                yield Destination("", post.agent_type, part)
 
     def _recipients(self, message: Message, sender: str) -> Iterator[Post]:
         if MESSAGE_ROUTE_TO_NONE in message.send_to:

@@ -20,14 +20,13 @@ from .options import Previous, RunOptions
 from .response import AsyncRunResponse
 
 
-async def begin_on_bus(agents: Sequence[Participant], options: RunOptions, *, is_async: bool) -> BusRun:
+async def begin_on_bus(
+    runtime: RedisAgentRuntime, agents: Sequence[Participant], options: RunOptions, *, is_async: bool
+) -> BusRun:
     """Begin a run.
 
     Agents are hosted by the runtime; a team that is given is expected to run somewhere, as an App declares it.
     """
-    runtime = options.get("runtime")
-    if runtime is None:
-        raise RunDeclarationError("A run on the bus needs a runtime.")
     step = bool(options.get("step"))
     team = team_of(agents, options)
     if not (len(agents) == 1 and team is agents[0]):
@@ -56,7 +55,7 @@ async def _found(
     try:
         found = await find_run(runtime, run_id, team=team)
     except RunNotFoundError as error:
-        raise RunUnknownError(run_id, str(error)) from error
+        raise RunUnknownError(run_id, error.reason) from error
     if not found.team:
         raise RunUnknownError(run_id, "its beginning is not kept any more: name its team and conversation.")
     client = TeamClient(runtime, found.team, found.conversation)

@@ -6,13 +6,13 @@ from typing import Final
 
 from callboard.teams.group_chat import BaseGroupChat
 
-from .local import LocalRun
+from .local import ProcessRun
 
 COMMON: Final = ("message_thread", "current_turn", "callboard")
 """What a saved conversation has, whatever strategy chose its speakers."""
 
 
-async def continued(team: BaseGroupChat, previous: LocalRun) -> None:
+async def continued(team: BaseGroupChat, previous: ProcessRun) -> None:
     """Let a team know what was said in an earlier run of this process.
 
     Members of both remember what they remembered; others hear all that was said.

@@ -34,20 +34,20 @@ from .events import (
     SystemEvent,
 )
 from .projection import Projection
-from .questions import Asked, Questions
+from .questions import ProcessQuestion, ProcessQuestions
 from .source import RunSource, RunState, without_team
 from .steps import Steps, StepTaken
 
 # By id, as long as somebody holds them: for `previous_run`.
-_runs: WeakValueDictionary[str, LocalRun] = WeakValueDictionary()
+_runs: WeakValueDictionary[str, ProcessRun] = WeakValueDictionary()
 
 
-def run_here(run_id: str) -> LocalRun | None:
+def run_here(run_id: str) -> ProcessRun | None:
     """The run of this process with an id; None: there is none, or nobody holds it any more."""
     return _runs.get(run_id)
 
 
-class LocalRun(RunSource):
+class ProcessRun(RunSource):
     """One run of a team in this process; has to be made where its event loop runs.
 
     Args:
@@ -74,7 +74,7 @@ class LocalRun(RunSource):
     ) -> None:
         self._id = run_id
         self.team = team
-        self.questions = Questions(self._question_begins, self._question_ends)
+        self.questions = ProcessQuestions(self._question_begins, self._question_ends)
         self._projection = Projection(run_id, is_async=is_async)
         self._events: list[Event] = []
         self._grown = asyncio.Event()
@@ -174,7 +174,7 @@ class LocalRun(RunSource):
         grown, self._grown = self._grown, asyncio.Event()
         grown.set()
 
-    def _question_begins(self, asked: Asked) -> None:
+    def _question_begins(self, asked: ProcessQuestion) -> None:
         question = asked.question
         self._add(
             self._projection.asks_as,
@@ -186,7 +186,7 @@ class LocalRun(RunSource):
             expires=asked.expires,
         )
 
-    def _question_ends(self, asked: Asked, value: Any) -> None:
+    def _question_ends(self, asked: ProcessQuestion, value: Any) -> None:
         self._add(
             InputResponseEvent, value=value, request_id=asked.id, by=asked.by, status=asked.status.value
         )

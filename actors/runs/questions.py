@@ -26,7 +26,7 @@ from callboard.runtime.steps import running_context
 
 
 @dataclass(slots=True)
-class Asked:
+class ProcessQuestion:
     """A question of a run.
 
     Attributes:
@@ -54,7 +54,7 @@ class Asked:
         return shown
 
 
-class Questions:
+class ProcessQuestions:
     """The questions of one run. What is asked, and what is an answer, is as on the bus.
 
     Args:
@@ -62,10 +62,12 @@ class Questions:
         ended: Called when it is over, with the answer as plain data.
     """
 
-    def __init__(self, begun: Callable[[Asked], None], ended: Callable[[Asked, Any], None]) -> None:
+    def __init__(
+        self, begun: Callable[[ProcessQuestion], None], ended: Callable[[ProcessQuestion, Any], None]
+    ) -> None:
         self._begun = begun
         self._ended = ended
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, ProcessQuestion] = {}
 
     @property
     def is_waiting(self) -> bool:
@@ -82,7 +84,7 @@ class Questions:
         asked_for, timeout = checked(question), question.timeout
         expires = None if timeout is None else datetime.now(UTC) + timedelta(seconds=timeout)
         await asyncio.sleep(0)  # what was shown before comes before it
-        asked = Asked(uuid4().hex, asked_for, expires, asyncio.get_running_loop().create_future())
+        asked = ProcessQuestion(uuid4().hex, asked_for, expires, asyncio.get_running_loop().create_future())
         self._asked[asked.id] = asked
         self._begun(asked)
         try:
@@ -121,13 +123,13 @@ class Questions:
         self._end(asked, InputStatus.ANSWERED, json.loads(text), by)
         asked.answer.set_result(read)
 
-    def _end(self, asked: Asked, status: InputStatus, value: Any = None, by: str = "") -> None:
+    def _end(self, asked: ProcessQuestion, status: InputStatus, value: Any = None, by: str = "") -> None:
         if asked.status is InputStatus.OPEN:
             asked.status, asked.by, asked.ended = status, by, time.time()
             self._ended(asked, value)
 
 
-def _over(asked: Asked) -> InputError:
+def _over(asked: ProcessQuestion) -> InputError:
     if asked.status is InputStatus.ANSWERED:
         return InputAnsweredError(asked.id, asked.by, asked.ended)
     return (InputExpiredError if asked.status is InputStatus.EXPIRED else InputWithdrawnError)(asked.id)

@@ -15,7 +15,7 @@ from .beginning_on_bus import attached, begin_on_bus
 from .checking import check
 from .continuing import continued
 from .errors import RunDeclarationError, RunUnknownError
-from .local import LocalRun, run_here
+from .local import ProcessRun, run_here
 from .loop_thread import loop_thread
 from .options import Previous, RunOptions
 from .response import AsyncRunResponse
@@ -50,7 +50,7 @@ def run(*agents: Participant, **options: Unpack[RunOptions]) -> RunResponse:
     if runtime is not None:
         take_in(runtime, thread)
     response = thread.call(_begin(agents, options, is_async=False), "run()")
-    return RunResponse(response, thread, is_here=isinstance(response.source, LocalRun))
+    return RunResponse(response, thread, is_here=isinstance(response.source, ProcessRun))
 
 
 async def a_run(*agents: Participant, **options: Unpack[RunOptions]) -> AsyncRunResponse:
@@ -88,15 +88,16 @@ async def a_attach(
 
 
 async def _begin(agents: tuple[Participant, ...], options: RunOptions, *, is_async: bool) -> AsyncRunResponse:
-    if options.get("runtime") is not None:
-        return AsyncRunResponse(await begin_on_bus(agents, options, is_async=is_async))
+    runtime = options.get("runtime")
+    if runtime is not None:
+        return AsyncRunResponse(await begin_on_bus(runtime, agents, options, is_async=is_async))
     for key in ON_BUS:
         if options.get(key) is not None:
             raise RunDeclarationError(f"{key!r} is for runs on the bus: give run() a runtime as well.")
     return AsyncRunResponse(await _here(agents, options, is_async))
 
 
-async def _here(agents: tuple[Participant, ...], options: RunOptions, is_async: bool) -> LocalRun:
+async def _here(agents: tuple[Participant, ...], options: RunOptions, is_async: bool) -> ProcessRun:
     run_id = options.get("run_id")
     known_run = run_here(run_id) if run_id else None
     # With the same id, again, the task is not carried out again, as on the bus.
@@ -113,10 +114,10 @@ async def _here(agents: tuple[Participant, ...], options: RunOptions, is_async: 
         stepped(team, steps)
     task = task_with(options.get("message"), known, options.get("context_variables"))
     budget = options.get("budget")
-    return LocalRun(run_id or uuid.uuid4().hex, team, task, steps=steps, is_async=is_async, budget=budget)
+    return ProcessRun(run_id or uuid.uuid4().hex, team, task, steps=steps, is_async=is_async, budget=budget)
 
 
-def _of_this_loop(found: LocalRun) -> LocalRun:
+def _of_this_loop(found: ProcessRun) -> ProcessRun:
     if found.loop is not asyncio.get_running_loop():
         raise RunDeclarationError(
             f"The run {found.run_id!r} of this process lives in another event loop, as one of run() does where this is "
@@ -125,7 +126,7 @@ def _of_this_loop(found: LocalRun) -> LocalRun:
     return found
 
 
-def _previous(given: Previous | None) -> LocalRun | None:
+def _previous(given: Previous | None) -> ProcessRun | None:
     if given is None:
         return None
     if isinstance(given, str):
@@ -136,7 +137,7 @@ def _previous(given: Previous | None) -> LocalRun | None:
             )
         return _of_this_loop(found)
     source = given.response.source if isinstance(given, RunResponse) else given.source
-    if not isinstance(source, LocalRun):
+    if not isinstance(source, ProcessRun):
         raise RunDeclarationError(
             "The previous run was on the bus: give run() the runtime, so that it goes on there."
         )

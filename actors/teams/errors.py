@@ -127,13 +127,13 @@ class RunNotFoundError(TeamError, LookupError):
 
     Attributes:
         name: What was asked for.
-        advice: What is near.
+        reason: Whether there is none, or how many there are, and what is near.
     """
 
-    template = "There is no run {name!r}, or not one only. {advice}"
+    template = "The run {name!r} can't be found: {reason}"
 
     name: str
-    advice: str
+    reason: str
 
 
 class TeamRunError(TeamError, RuntimeError):

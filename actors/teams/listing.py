@@ -135,18 +135,19 @@ async def find_run(runtime: RedisAgentRuntime, name: str, *, team: str | None = 
     exact = [listed for listed in near if _names(listed)[2] == name] or near
     if len(exact) == 1:
         return await _summary(runtime, exact[0], await waiting_conversations(runtime))
-    raise RunNotFoundError(name, _advice(exact, known, name))
+    raise RunNotFoundError(name, _reason(exact, known, name))
 
 
-def _advice(near: list[ListedRun], known: list[str], name: str) -> str:
+def _reason(near: list[ListedRun], known: list[str], name: str) -> str:
     if near:
         more = f" and {len(near) - NAMED} more" if len(near) > NAMED else ""
         named = ", ".join(listed.id for listed in near[:NAMED])
         return f"{len(near)} begin like this, so write more of one: {named}{more}."
     close = difflib.get_close_matches(name, known, n=1)
     if close:
-        return f"Did you mean {close[0]!r}?"
-    return f"The newest are: {', '.join(known[:NAMED])}." if known else "None is kept."
+        return f"there is none. Did you mean {close[0]!r}?"
+    newest = f"The newest are: {', '.join(known[:NAMED])}." if known else "No other is kept."
+    return f"there is none. {newest}"
 
 
 def _is_run(listed: ListedRun, team: str | None) -> bool:

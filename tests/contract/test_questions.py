@@ -24,7 +24,7 @@ from callboard import (
 )
 from callboard.asking import ask_person
 from callboard.errors import QuestionError
-from callboard.runs.questions import Asked, Questions
+from callboard.runs.questions import ProcessQuestion, ProcessQuestions
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Note, Runtimes, closure, stored
 
@@ -64,8 +64,8 @@ class Here(Asker):
 
     def __init__(self) -> None:
         super().__init__()
-        self._asked: list[Asked] = []
-        self._questions = Questions(self._asked.append, lambda asked, value: None)
+        self._asked: list[ProcessQuestion] = []
+        self._questions = ProcessQuestions(self._asked.append, lambda asked, value: None)
         self._waiting: asyncio.Task[None] | None = None
 
     async def ask(self, **fields: Any) -> str:

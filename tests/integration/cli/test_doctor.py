@@ -129,9 +129,7 @@ def test_a_user_with_too_few_rights_is_told_which_role_it_needs(
         assert done.stderr.count("\n") == 1
     assert (asked.returncode, asked.stderr.count("\n")) == (4, 1)  # who works it may not see
     assert "did not answer within 0.2 s" in asked.stderr
-    assert "A longer time is timeout, or for all requests the setting request_timeout" in " ".join(
-        asked.stderr.split()
-    )
+    assert "Give it longer with timeout= (--timeout)" in " ".join(asked.stderr.split())
 
 
 def test_a_publisher_that_comes_before_the_workers_is_told_to_wait_for_one(

@@ -78,7 +78,7 @@ def test_runs_are_listed_shown_followed_and_given_orders(press: ShopFolder) -> N
     assert cancelled.stdout == f"{slow} is cancelled\n"
     assert (late.returncode, "has ended: it is cancelled" in late.stderr) == (1, True)
     assert (export.returncode, "start it with record=True" in export.stderr) == (1, True)
-    assert (none.returncode, "There is no run 'none'" in none.stderr) == (1, True)
+    assert (none.returncode, "The run 'none' can't be found: there is none." in none.stderr) == (1, True)
 
 
 def test_schedules_are_listed_and_given_orders(press: ShopFolder) -> None:

@@ -114,6 +114,7 @@ def _row(question: InputRequest) -> tuple[object, ...]:
 
 
 def _show(question: InputRequest, as_json: bool) -> None:
+    from callboard.runtime.run_paths import id_in
     from callboard.tools.answers import how_to_answer
 
     if as_json:
@@ -128,7 +129,7 @@ def _show(question: InputRequest, as_json: bool) -> None:
         {
             "id": question.id,
             "agent": str(question.agent),
-            "run": question.run_id or "-",
+            "run": id_in(question.run_id or "") or "-",
             "status": question.status.value,
             "to": ", ".join(question.to) or "anybody",
             **details,

@@ -158,5 +158,5 @@ async def test_who_leaves_the_rounds_as_they_are_is_told_when_they_end_a_loop(
         await env.run()
         assert [one.sent_from.rpartition(".")[2] for one in env.cut_short] == ["Echoing"]
         assert len(env.history) == 1 + rounds
-        assert len([one for one in caplog.records if "max_rounds=3 are over" in one.message]) == warnings
+        assert len([one for one in caplog.records if "its max_rounds=3 times" in one.message]) == warnings
         await env.close()

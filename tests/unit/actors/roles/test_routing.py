@@ -8,7 +8,7 @@ from callboard.roles import Message, Part, UnknownRoleError
 from callboard.roles.acting import Acting
 from callboard.roles.errors import DuplicateRoleError, HopLimitError
 from callboard.roles.names import bus_name, topic_of
-from callboard.roles.routing import Delivery, Post, Routing, check_hops, merged, rounds_of
+from callboard.roles.routing import Destination, Post, Routing, check_hops, merged, rounds_of
 
 
 def post(name: str, *watch: str, joined: tuple[str, ...] = ()) -> Post:
@@ -20,7 +20,7 @@ SPLIT = (Part("s", 3, 10), Part("t", 1, 2))
 
 
 def where(message: Message, sender: str = "") -> list[tuple[str, str, str]]:
-    return [(one.topic, one.agent_type, one.part) for one in ROUTING.deliveries(message, sender)]
+    return [(one.topic, one.agent_type, one.part) for one in ROUTING.destinations(message, sender)]
 
 
 def test_a_message_goes_to_the_topic_of_its_action_once() -> None:
@@ -103,4 +103,4 @@ def test_several_of_one_action_are_subtasks() -> None:
 def test_names_on_the_bus() -> None:
     assert bus_name("Ada Lovelace") == "Ada-x20-Lovelace"
     assert topic_of("m.Write", joined=True) == "m.Write:join"
-    assert Delivery("x", "", "1") == Delivery("x", "", "1")
+    assert Destination("x", "", "1") == Destination("x", "", "1")
