@@ -155,10 +155,16 @@ OF_THE_NAMESPACE = (
 
 OF_STREAMS = (
     KeyKind(
-        "topic:<topic>", "stream", "messages of a topic", publisher="xadd xgroup|create xinfo|groups xlen"
+        "topic:<topic>",
+        "stream",
+        "messages of a topic: id, type, key, body; from and head where there is one; at (ms) where the entry's id is not its time",
+        publisher="xadd xgroup|create xinfo|groups xlen",
     ),
     KeyKind(
-        "inbox:<type>", "stream", "direct messages to agents of a type", publisher="xadd xinfo|groups xlen"
+        "inbox:<type>",
+        "stream",
+        "direct messages to agents of a type, with the same fields",
+        publisher="xadd xinfo|groups xlen",
     ),
     KeyKind("urgent:<type>", "stream", "resets; no group reads it"),
     KeyKind("dead:<type>", "stream", "dead letters: the entry, and why"),

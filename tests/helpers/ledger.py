@@ -52,7 +52,9 @@ class Ledger:
 
     def effects(self) -> list[Effect]:
         """Every effect, in the order of the commits."""
-        return [_effect(entry, fields) for entry, fields in self._redis.xrange(self._prefix + "topic:effects")]
+        return [
+            _effect(entry, fields) for entry, fields in self._redis.xrange(self._prefix + "topic:effects")
+        ]
 
     def count(self) -> int:
         """How many effects there are."""
