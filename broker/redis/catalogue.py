@@ -157,7 +157,7 @@ OF_STREAMS = (
     KeyKind(
         "topic:<topic>",
         "stream",
-        "messages of a topic: id, type, key, body; from and head where there is one; at (ms) where the entry's id is not its time",
+        "messages of a topic: id, type, key, body; from and head where it has them; at (ms) where the entry's id is no time",
         publisher="xadd xgroup|create xinfo|groups xlen",
     ),
     KeyKind(
