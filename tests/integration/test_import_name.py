@@ -111,7 +111,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built")
     sdist = folder / _build("sdist", ROOT, folder)
     with tarfile.open(sdist) as archive:
-        archive.extractall(folder / "unpacked", filter="data")
+        # An argument for it is not in every Python 3.11.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(folder / "unpacked")
     [source] = (folder / "unpacked").iterdir()
     _build("wheel", source, folder)
     _build("wheel", ROOT, folder / "direct")
