@@ -166,10 +166,13 @@ def _pattern(validator: Any, asked: Any, instance: Any, schema: Any) -> Iterator
 
 def _looks_like(pattern: str, text: str) -> bool:
     validator = _compiled(pattern)
+    if validator is None:
+        return True
     try:
-        return validator is None or bool(validator.validate_python(text) or True)
+        validator.validate_python(text)
     except ValidationError:
         return False
+    return True
 
 
 @functools.lru_cache(PATTERNS)

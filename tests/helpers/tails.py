@@ -18,9 +18,18 @@ for _, name in ipairs(redis.call('KEYS', ARGV[1])) do
 end
 return kept
 """
+NUMBERS = """
+local numbers = {}
+for _, name in ipairs(redis.call('KEYS', ARGV[2])) do numbers[name] = redis.call('HGET', name, 'call') end
+"""
+NUMBERS_AGAIN = """
+for name, number in pairs(numbers) do
+  if redis.call('EXISTS', name) == 1 then redis.call('HSET', name, 'call', number) end
+end
+"""
 PUT_BACK = """
 for _, name in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', name) end
-for i = 2, #ARGV, 3 do redis.call('RESTORE', ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
+for i = 3, #ARGV, 3 do redis.call('RESTORE', ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
 """
 
 
@@ -29,9 +38,16 @@ def keeping(prefix: str) -> tuple[Any, ...]:
     return ("EVAL", KEEP, 0, _pattern(prefix))
 
 
-def putting_back(prefix: str, kept: list[Any]) -> tuple[Any, ...]:
-    """A command that makes the namespace what it was when that was answered."""
-    return ("EVAL", PUT_BACK, 0, _pattern(prefix), *kept)
+def putting_back(prefix: str, kept: list[Any], *, but_calls: bool = False) -> tuple[Any, ...]:
+    """A command that makes the namespace what it was when that was answered.
+
+    Args:
+        prefix: of the namespace.
+        kept: what was answered.
+        but_calls: the server still knows the last call of each worker.
+    """
+    script = NUMBERS + PUT_BACK + NUMBERS_AGAIN if but_calls else PUT_BACK
+    return ("EVAL", script, 0, _pattern(prefix), _pattern(f"{prefix}worker:"), *kept)
 
 
 def _pattern(prefix: str) -> str:
@@ -55,6 +71,6 @@ class Tail:
         """What happens from here on will be lost."""
         self._kept = await self._command(*keeping(self._prefix))
 
-    async def is_lost(self) -> None:
-        """The server has forgotten it."""
-        await self._command(*putting_back(self._prefix, self._kept))
+    async def is_lost(self, *, but_calls: bool = False) -> None:
+        """The server has forgotten it; `but_calls`: not the numbers of the workers' calls, so that none begins anew."""
+        await self._command(*putting_back(self._prefix, self._kept, but_calls=but_calls))

@@ -231,7 +231,7 @@ local function beat()
   if is_behind(call('HGET', P .. 'worker:' .. worker, 'call'), ARGV[7]) then return disown(worker, 'the server lost a tail') end
   -- guard: a beat renews the lease
   call('ZADD', P .. 'workers', text(now() + lease), worker)
-  note_pulse(worker, ARGV[5], ARGV[6], ARGV[7], ARGV[9] or '', ARGV[10] or '')
+  note_pulse(worker, ARGV[5], ARGV[6], ARGV[7] or '0', ARGV[9] or '', ARGV[10] or '')
   this.max_unclaimed = ARGV[4]
   local reaped, more = reap_expired(lease, sign_of_life(lease))
   fire_due()

@@ -99,7 +99,6 @@ def test_a_server_that_was_killed_is_started_again(own: ShopFolder) -> None:
         running.shows("| ends before")
         wait_for(lambda: "1 done" in own.out("status", "shop:app") or done_in(own) == 1)
         os.kill(json.loads(own.out("server", "status", "--json"))["pid"], signal.SIGKILL)
-        running.shows("trying again")
         wait_for(lambda: own.run("publish", "shop:app", "jobs", "Job", "name=after").returncode == 0)
         running.shows("| ends after")
         running.signal(signal.SIGTERM)
