@@ -48,7 +48,7 @@ def run(*agents: Participant, **options: Unpack[RunOptions]) -> RunResponse:
     check(agents, options)
     runtime = options.get("runtime")
     if runtime is not None:
-        take_in(runtime, thread)
+        take_in(runtime, thread, "run")
     response = thread.call(_begin(agents, options, is_async=False), "run()")
     return RunResponse(response, thread, is_here=isinstance(response.source, ProcessRun))
 
@@ -75,7 +75,7 @@ def attach(
         LoopError: An agent of such a run calls it, or the runtime belongs to a program that is async (a RuntimeError).
     """
     thread = loop_thread()
-    take_in(runtime, thread)
+    take_in(runtime, thread, "attach")
     found = thread.call(attached(runtime, run_id, team, conversation, is_async=False), "attach()")
     return RunResponse(AsyncRunResponse(found), thread, is_here=False)
 

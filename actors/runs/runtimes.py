@@ -12,15 +12,20 @@ from .errors import LoopError
 from .loop_thread import LoopThread
 
 ELSEWHERE: Final = (
-    "the runtime is open in another event loop; use `await a_run(...)` there, "
-    "or give run() one that is not open yet"
+    "the runtime is open in another event loop; use `await a_{name}(...)` there, "
+    "or give {name}() one that is not open yet"
 )
 
 _taken: WeakSet[RedisAgentRuntime] = WeakSet()
 
 
-def take_in(runtime: RedisAgentRuntime, thread: LoopThread) -> None:
+def take_in(runtime: RedisAgentRuntime, thread: LoopThread, name: str) -> None:
     """Open and start a runtime in the thread, which closes it at its end.
+
+    Args:
+        runtime: The runtime.
+        thread: The thread of the runs.
+        name: The function that needs it, for an error.
 
     Raises:
         LoopError: It is open somewhere else (a RuntimeError).
@@ -28,8 +33,8 @@ def take_in(runtime: RedisAgentRuntime, thread: LoopThread) -> None:
     if runtime in _taken:
         return
     if _is_open(runtime):
-        raise LoopError("run()", ELSEWHERE)
-    thread.call(_start(runtime), "run()")
+        raise LoopError(f"{name}()", ELSEWHERE.format(name=name))
+    thread.call(_start(runtime), f"{name}()")
     thread.at_end(runtime.close)
     _taken.add(runtime)
 

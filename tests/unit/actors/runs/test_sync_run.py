@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from callboard import RedisAgentRuntime
 from callboard.runs import (
     ConsoleProcessor,
     LoopError,
     RunCancelledError,
     a_process_run_response,
     a_run,
+    attach,
     is_input_request,
     process_run_response,
     run,
@@ -101,6 +103,14 @@ def test_an_agent_of_a_run_can_not_wait_for_another_one() -> None:
     agent = speaker("a", call("ask_another"), "done", function_map={"ask_another": ask_another})
     assert run(agent, message="Hi").summary == "done"
     assert "a_run" in str(caught[0])
+
+
+async def test_who_is_async_is_told_what_is_for_async_programs() -> None:
+    async with RedisAgentRuntime("memory://who-is-async") as runtime:
+        with pytest.raises(LoopError, match=r"await a_attach\(\.\.\.\)"):
+            attach(runtime, "some run")
+        with pytest.raises(LoopError, match=r"await a_run\(\.\.\.\)"):
+            run(chatterer("a"), message="Hi", runtime=runtime)
 
 
 def program(body: str) -> subprocess.Popen[str]:
