@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from callboard.broker.consumer.portion import MOST_RECORDS
 from callboard.broker.delivery import Delivery
 from callboard.broker.inputs import Inquiry
 from callboard.broker.outcome import Commit, Outcome, Suspend
@@ -51,7 +52,8 @@ class Waiting:
 
     async def _end(self, got: Sequence[Delivery], outcomes: Sequence[Outcome]) -> None:
         done: list[Done] = [as_done(one, how, True, KEPT) for one, how in zip(got, outcomes, strict=True)]
-        await self._worker.turn(*done)
+        for start in range(0, len(done), MOST_RECORDS):
+            await self._worker.turn(*done[start : start + MOST_RECORDS])
 
     async def measure(self) -> None:
         """Everything that is done with questions."""

@@ -83,6 +83,13 @@ BOUNDS_MUTATIONS: Final = (
         (f"{PORTION}test_what_does_not_pass_in_time_passes_in_smaller_portions",),
     ),
     Mutation(
+        "a turn ends whatever was recorded",
+        "a turn keeps the server from others for a few ms only",
+        never,
+        (f"{PORTION}test_a_turn_ends_what_was_recorded_for_a_few_messages_only",),
+        quick=False,
+    ),
+    Mutation(
         "what did not pass is sent again as it was",
         "after a lost turn less is sent",
         removed,
