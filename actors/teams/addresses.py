@@ -48,6 +48,14 @@ def member_name(manager: AgentId, address: AgentId | None) -> str:
 
 def asking_id(manager: AgentId, run_id: str, turn: int) -> str:
     """Id of the message that asks for a turn: by it the turn is cancelled, wherever it is, and known when it is buried."""
+    return _id_of(manager, run_id, turn)
+
+
+def consulting_id(manager: AgentId, run_id: str, number: int) -> str:
+    """Id of the message by which a manager has a person asked: the question of this number in its run."""
+    return _id_of(manager, run_id, "asks", number)
+
+
+def _id_of(*parts: object) -> str:
     # A hash: ids of conversations and runs may be long.
-    named = f"{manager}\0{run_id}\0{turn}".encode("utf-8", "surrogatepass")
-    return hashlib.sha256(named).hexdigest()[:32]
+    return hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "surrogatepass")).hexdigest()[:32]

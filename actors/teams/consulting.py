@@ -6,12 +6,9 @@ its own, and tells it what came of the question; then the strategy chooses anew,
 
 from __future__ import annotations
 
-import hashlib
 import json
 from functools import partial
 from typing import Any
-
-from pydantic import TypeAdapter
 
 from callboard.asking import OnInput, Question, asking_by, checked
 from callboard.broker.inputs import InputStatus
@@ -22,7 +19,7 @@ from callboard.questions import CheckedQuestion
 from callboard.runtime.control import Control
 from callboard.runtime.runs import in_run_path
 
-from .addresses import asking_address
+from .addresses import asking_address, consulting_id
 from .consults import Consult, Consulted
 from .manager_state import CurrentRun
 from .sizes import tell_all_of
@@ -66,9 +63,7 @@ class Consulting:
         """Has somebody ask; `Consulted` says what came of it."""
         asked = unanswered.question
         run.consulted += 1
-        # A hash: ids of conversations and runs may be long.
-        named = f"{self._manager.id}\0{run.run_id}\0asks\0{run.consulted}".encode("utf-8", "surrogatepass")
-        run.asking = hashlib.sha256(named).hexdigest()[:32]
+        run.asking = consulting_id(self._manager.id, run.run_id, run.consulted)
         consult = Consult(
             id=run.asking,
             run=run.stream,
@@ -109,5 +104,5 @@ async def _answer(run: CurrentRun, question: Question) -> Any:
     if told is None:
         raise UnansweredError(question.name, checked(question))
     if told.status is InputStatus.ANSWERED:
-        return TypeAdapter(question.answer_type).validate_json(told.answer)
+        return checked(question).read(told.input_id, told.answer)
     raise (InputExpiredError if told.status is InputStatus.EXPIRED else InputWithdrawnError)(told.input_id)

@@ -48,6 +48,9 @@ class Leading:
         loop: The turn loop.
         teams: Names of the members that are teams.
         settings: How long strategy and condition may take, and how far back a fork reaches.
+
+    Attributes:
+        is_undone: Whether the strategy has to be as it was before it chose: its loop is not to be used any more.
     """
 
     def __init__(
@@ -67,9 +70,7 @@ class Leading:
         self._settings = settings
         self._limiting = Limiting(manager, control)
         self._consulting = Consulting(manager, control, loop.plan.name)
-        self.is_undone = (
-            False  # whether the strategy has to be as it was before it chose: its loop is useless then
-        )
+        self.is_undone = False
         self._before = state.context.savepoint()
         self.stage = Stage(manager.runtime, manager.id, loop.plan.name)
 
@@ -374,9 +375,8 @@ class Leading:
             else:
                 await self._control.cancel(asking_id(self._manager.id, run.run_id, speaking.turn))
         if run.asking and self._loop.termination is not None:
-            await (
-                self._loop.termination.reset()
-            )  # the turn loop does so where somebody has spoken, or is to speak
+            # The turn loop does so where somebody has spoken, or is to speak.
+            await self._loop.termination.reset()
         await self._consulting.withdraw(run)
         await self._let_go_on(run)
 

@@ -112,7 +112,7 @@ class Mailboxes:
         endings: list[Ending] = []
         back: list[Delivery] = []
         for mailbox, delivery, outcome in finished:
-            mailbox.unsent -= 1
+            self.sent(mailbox)
             is_free = not mailbox.queue and mailbox.task is None and not mailbox.unsent
             if is_free:  # as `close_if_done` would find, for most
                 self._by_key.pop(mailbox.key, None)
@@ -120,7 +120,6 @@ class Mailboxes:
                 is_free, rest = self.close_if_done(mailbox)
                 back += rest
             endings.append((delivery, outcome, is_free))
-        self.held -= len(finished)
         if self.is_draining or self._steps_back:
             self._steps_back = False
             for mailbox in self:

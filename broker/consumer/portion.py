@@ -82,7 +82,7 @@ class Portion:
 
 
 def _has_record(outcome: Outcome) -> bool:
-    return isinstance(outcome, Suspend) or (isinstance(outcome, Commit) and outcome.once_of is not None)
+    return outcome.once_of is not None if isinstance(outcome, Commit) else isinstance(outcome, Suspend)
 
 
 def weight(outcome: Outcome) -> int:

@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from callboard.groupchat import ChatEvent, ConversableAgent, GroupChat, GroupChatManager, IOStream
 from callboard.models import ReplayChatCompletionClient
+
+CLEARINGS: Final = (
+    ("clear history", "", [0, 0, 0, 0]),
+    ("clear history bob", "", [6, 6, 0, 6]),
+    ("clear history 2", "", [2, 2, 2, 2]),
+    ("clear history bob 2", "", [6, 6, 2, 6]),
+    ("clear history 2 bob", "", [6, 6, 2, 6]),
+    ("clear history bob. ok", "ok", [6, 6, 0, 6]),
+    ("clear history 3.", "", [3, 3, 3, 3]),
+    ("clear history 0", "", [0, 0, 0, 0]),
+    ("please CLEAR HISTORY now", "please now", [0, 0, 0, 0]),
+    ("a clear b clear history 1 tail", "a clear b tail", [1, 1, 1, 1]),
+    ("clear history 100", "", [6, 6, 6, 6]),
+    # An error: nothing is cleared, and nothing is cut.
+    ("clear history nobody 1", "clear history nobody 1", [6, 6, 6, 6]),
+    ("the unclear history", "the unclear history", [6, 6, 6, 6]),
+)
+"""What alice, bob or carol says to clear histories of six messages; what is left of it, and how many messages are left of
+the group's history and of theirs."""
 
 
 class Scripted(IOStream):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from callboard.groupchat import ConversableAgent, GroupChat, GroupChatManager
-from tests.helpers.group_chats import Scripted, a_manager, agents, an_agent
+from tests.helpers.group_chats import CLEARINGS, Scripted, a_manager, agents, an_agent
 
 NAMES = ("alice", "bob", "carol")
 
@@ -32,23 +32,10 @@ def left(manager: GroupChatManager) -> list[int]:
 @pytest.mark.parametrize(
     ("said", "text", "kept"),
     [
-        ("clear history", "", [0, 0, 0, 0]),
-        ("clear history bob", "", [6, 6, 0, 6]),
-        ("clear history 2", "", [2, 2, 2, 2]),
-        ("clear history bob 2", "", [6, 6, 2, 6]),
-        ("clear history 2 bob", "", [6, 6, 2, 6]),
-        ("clear history bob. ok", "ok", [6, 6, 0, 6]),
-        ("clear history 3.", "", [3, 3, 3, 3]),
-        ("clear history 0", "", [0, 0, 0, 0]),
-        ("please CLEAR HISTORY now", "please now", [0, 0, 0, 0]),
-        ("a clear b clear history 1 tail", "a clear b tail", [1, 1, 1, 1]),
+        *CLEARINGS,
         ("clear something 1", "", [1, 1, 1, 1]),
         ("history clear", "history", [0, 0, 0, 0]),
-        ("clear history 100", "", [6, 6, 6, 6]),
-        # An error: nothing is cleared, and nothing is cut.
-        ("clear history nobody 1", "clear history nobody 1", [6, 6, 6, 6]),
         ("clear history for bob", "clear history for bob", [6, 6, 6, 6]),
-        ("the unclear history", "the unclear history", [6, 6, 6, 6]),
     ],
 )
 def test_what_is_cleared(said: str, text: str, kept: list[int]) -> None:

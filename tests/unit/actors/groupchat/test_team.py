@@ -15,7 +15,7 @@ from callboard.agents import TaskResult
 from callboard.groupchat import ConversableAgent, GroupChat, GroupChatManager
 from callboard.memory.llm_messages import LLMMessage
 from callboard.models import ReplayChatCompletionClient
-from tests.helpers.group_chats import Scripted
+from tests.helpers.group_chats import CLEARINGS, Scripted
 
 NAMES = ("alice", "bob", "carol")
 
@@ -58,21 +58,8 @@ def texts(result: TaskResult) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "text", "kept"),
     [
-        ("clear history", "", [0, 0, 0, 0]),
-        ("clear history bob", "", [6, 6, 0, 6]),
-        ("clear history 2", "", [2, 2, 2, 2]),
-        ("clear history bob 2", "", [6, 6, 2, 6]),
-        ("clear history 2 bob", "", [6, 6, 2, 6]),
-        ("clear history bob. ok", "ok", [6, 6, 0, 6]),
-        ("clear history 3.", "", [3, 3, 3, 3]),
-        ("clear history 0", "", [0, 0, 0, 0]),
-        ("please CLEAR HISTORY now", "please now", [0, 0, 0, 0]),
-        ("a clear b clear history 1 tail", "a clear b tail", [1, 1, 1, 1]),
+        *CLEARINGS,
         ("history clear", "history clear", [6, 6, 6, 6]),
-        ("clear history 100", "", [6, 6, 6, 6]),
-        # An error: nothing is cleared, and nothing is cut.
-        ("clear history nobody 1", "clear history nobody 1", [6, 6, 6, 6]),
-        ("the unclear history", "the unclear history", [6, 6, 6, 6]),
     ],
 )
 async def test_what_is_cleared(words: str, text: str, kept: list[int]) -> None:
