@@ -16,6 +16,7 @@ from callboard.broker.errors import (
     NotReplicatedError,
     UndeliverableError,
 )
+from callboard.broker.settings import BrokerSettings
 from callboard.broker.telemetry import Published, emit, is_watched
 
 from .batches import new_producer, send_batch
@@ -26,7 +27,7 @@ from .waiting_room import WaitingRoom
 
 LARGEST_BATCH = 500  # messages in one call
 LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
-FENCES = 7  # place of the number of fences among the arguments of publish.lua
+FENCES = 4  # place of the number of fences among the arguments of publish.lua
 PLAIN, HEADED, FULL = "p", "h", "f"  # forms of a message there
 
 
@@ -178,12 +179,9 @@ class Publisher:
         arguments: list[Argument] = [
             self._producer,
             number,
-            int(settings.dedupe_window * 1000),
-            settings.max_unclaimed,
-            settings.max_backlog,
-            settings.max_backlog_per_key,
+            limits_of(settings),
             len(batch),
-            0,
+            "",
         ]
         fences: list[Argument] = []
         claims: list[Argument] = []
@@ -194,7 +192,7 @@ class Publisher:
                 fences += (number, *posting.fence)
             if posting.claim is not None:
                 claims += posting.claim
-        if fences:
+        if fences or claims:
             arguments[FENCES] = len(fences) // 3
         arguments += message_values(postings)
         arguments += fences
@@ -215,6 +213,12 @@ class Publisher:
             await asyncio.wait({self._task})
         self._waiting_room.close(ConnectionLostError(self._link.endpoint.shown, "the publisher was closed"))
         self._link.close()
+
+
+def limits_of(settings: BrokerSettings) -> str:
+    """What is the same from batch to batch, as one text: see lua/publish.lua."""
+    window = int(settings.dedupe_window * 1000)
+    return f"{window} {settings.max_unclaimed} {settings.max_backlog} {settings.max_backlog_per_key}"
 
 
 def message_values(postings: Iterable[Posting]) -> list[Argument]:

@@ -6,8 +6,8 @@
 -- waits: then there are none.
 local function answer_again(producer, number)
   local last, answer = string.match(call('GET', P .. 'sent:' .. producer) or '', '^(%d+) ?(.*)$')
-  if not last or tonumber(number) > tonumber(last) then return nil end
-  return tonumber(number) == tonumber(last) and words(answer) or {}
+  if not last or number - last > 0 then return nil end
+  return number - last == 0 and words(answer) or {}
 end
 
 local function keep_answer(producer, number, answer)

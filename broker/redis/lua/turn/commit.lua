@@ -175,7 +175,15 @@ local function release_keys(turn, agent_type, keys)
   bulk('HDEL', keys_for(turn, agent_type).busy, free)
 end
 
+-- The same for one commit as below for many.
+local function finish_key(turn, agent_type, key, mode)
+  -- guard: an agent stays with the worker that holds more of it, after a single commit
+  if mode.is_last and turn.returned == NONE then release_keys(turn, agent_type, { key }) end
+  if mode.is_commit then call('HINCRBY', keys_for(turn, agent_type).stats, 'done', '1') end
+end
+
 local function finish_keys(turn, commits)
+  if commits.n == 1 then return finish_key(turn, commits.group[1].type, commits.key[1], commits.mode[1]) end
   local ending, done = {}, {}
   local any_returned = #turn.returned_order > 0
   local groups, commit_keys, modes = commits.group, commits.key, commits.mode
