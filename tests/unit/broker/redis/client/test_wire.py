@@ -37,6 +37,13 @@ async def echo(client: Client) -> None:
         await client.say(b"$%d\r\n%s\r\n" % (len(text), text))
 
 
+async def echo_but_pings(client: Client) -> None:
+    """Answers everything but PING."""
+    while (command := await client.command()) is not None:
+        if command[0] != b"PING":
+            await client.say(b"+%s\r\n" % command[-1])
+
+
 def once(*said: bytes, then: Talk = silent) -> Talk:
     """Says these after the first command, each as a packet of its own."""
 
@@ -275,6 +282,22 @@ async def test_a_server_that_never_answers_is_noticed() -> None:
             await other
         with pytest.raises(ConnectionLostError, match=r"no answer within 0\.05 s"):
             await wire.call(("Z",))
+
+
+async def test_each_call_has_its_own_time() -> None:
+    """There is one timer for all: what has more time does not lend it to what has less, nor the other way round."""
+    async with peer(echo_but_pings) as server:
+        wire = await opened(server.url)
+        assert await wire.call_within(("ECHO", "a"), 0.03) == b"a"
+        long = asyncio.ensure_future(wire.call_within(("PING",), 30))
+        given_up = asyncio.ensure_future(wire.call_within(("PING",), 0.04))
+        given_up.cancel()
+        await asyncio.sleep(0.08)
+        assert wire.is_open, "nobody waits for an answer that is late"
+        with pytest.raises(ConnectionLostError, match=r"no answer within 0\.05 s"):
+            await wire.call_within(("PING",), 0.05)
+        with pytest.raises(ConnectionLostError, match=r"no answer within 0\.05 s"):
+            await long
 
 
 async def test_an_answer_that_stops_half_way_is_noticed() -> None:
