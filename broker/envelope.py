@@ -384,7 +384,7 @@ def _read_head(head: bytes, limits: Limits) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=1024)
 def _around_deadline(start: bytes) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
-    """What stands before and behind the deadline in all heads of requests that begin so; None: they end with something else."""
+    """What stands before and behind the deadline in all heads that begin so; None: they end with something else."""
     try:
         values = _read_fields(start + bytes(DEADLINE), DEFAULT)
     except DecodeError:

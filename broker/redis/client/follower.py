@@ -11,6 +11,7 @@ from typing import Any
 
 from callboard.broker.errors import CommandError, ConnectionLostError, ServerUnavailableError
 
+from .commands import Beginning
 from .connection import Link
 
 logger = logging.getLogger("callboard.broker")
@@ -37,6 +38,7 @@ class StreamFollower:
     ) -> None:
         self._link = link
         self._key = link.keys.of(suffix)
+        self._reading = Beginning.of("XREAD", "COUNT", READ, "BLOCK", BLOCK, "STREAMS", self._key)
         self._on_entry = on_entry
         self._is_own = is_own
         self._last = START
@@ -99,8 +101,7 @@ class StreamFollower:
 
     def _read(self) -> Coroutine[Any, Any, Any]:
         wait = self._link.settings.socket_timeout
-        command = ("XREAD", "COUNT", READ, "BLOCK", BLOCK, "STREAMS", self._key, self._last)
-        return self._link.command(*command, timeout=BLOCK / 1000 + wait)
+        return self._link.command(self._last, timeout=BLOCK / 1000 + wait, beginning=self._reading)
 
     def _take(self, answer: Any) -> None:
         self._in_doubt = not answer

@@ -23,7 +23,7 @@ from callboard.broker.redis import keys
 from callboard.broker.redis.scripts import is_missing
 
 from .clock import steady_ms
-from .commands import pack
+from .commands import Beginning, pack
 from .commits import Done, as_done
 from .connection import Link
 from .endpoint import Argument
@@ -55,6 +55,7 @@ class WorkerLane:
         self._bell = bell_link
         self._limits = Limits.of(link.settings)
         self._bells: dict[str, str] = {}
+        self._waiting = Beginning.of("BLPOP")
         self._calls = 0
         self._at_bell: int | None = None  # number of the turn that waits there and may still be carried out
         self._in_turn = False
@@ -157,10 +158,9 @@ class WorkerLane:
 
     def _read(self, answer: Any, asked: float | None) -> Turn:
         _, now, due, flags, runs, flat, more, states, _ = answer
+        deliveries = []
         if runs:
             deliveries = read_deliveries(_delivered(runs, flat, more), self._limits, self.worker)
-        else:
-            deliveries = []
         for i in range(0, len(states), STATE):
             delivery = deliveries[states[i]]
             delivery.state_version = int(states[i + 1])
@@ -251,12 +251,12 @@ class WorkerLane:
         number, worker = self._calls, self.worker
         self._at_bell = number
         bells = self._bells_of(agent_types)
-        command = ("BLPOP", *bells, f"{seconds:.3f}")
+        waiting = self._waiting_at(bells, f"{seconds:.3f}")
         within = seconds + self._bell.settings.socket_timeout
         try:
             arguments = self._arguments((), pull)
             arguments[SCAN] = AT_BELL
-            token, answer = await self._bell.run_behind(command, "turn", arguments, within)
+            token, answer = await self._bell.run_behind(waiting, "turn", arguments, within)
         except ServerUnavailableError:
             if not self._is_awaited(number, worker):
                 return Rung("", None)
@@ -283,6 +283,12 @@ class WorkerLane:
         self._check(answer)
         self._acknowledge(number)
         return self._read(answer, None)
+
+    def _waiting_at(self, bells: Mapping[str, str], seconds: str) -> Beginning:
+        """The command that waits at these bells for so long. It is the same nearly always, so it is kept."""
+        if self._waiting.words != (words := ("BLPOP", *bells, seconds)):
+            self._waiting = Beginning.of(*words)
+        return self._waiting
 
     async def ring(self, agent_type: str) -> None:
         """Passes a token on to another worker, or wakes this one. When that fails, they look by themselves soon."""

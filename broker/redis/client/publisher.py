@@ -43,7 +43,9 @@ class Publisher:
         self._batch = 0
         self._queue: deque[tuple[Posting, asyncio.Future[bool]]] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._rest: asyncio.Future[None] | None = None  # what the task waits for while there is nothing to send
+        self._rest: asyncio.Future[None] | None = (
+            None  # what the task waits for while there is nothing to send
+        )
         self._sending = 0
         self._watchers: list[asyncio.Future[None]] = []  # wait for the end of a batch
         self._settings_of_batch = _settings_of_batch(link)

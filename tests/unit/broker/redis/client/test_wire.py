@@ -18,12 +18,14 @@ from callboard.broker.errors import (
     ServerUnavailableError,
 )
 from callboard.broker.redis.client.blocking import BlockingWire
-from callboard.broker.redis.client.commands import pack, translate
+from callboard.broker.redis.client.commands import Beginning, pack, pack_behind, translate
 from callboard.broker.redis.client.endpoint import Endpoint
 from callboard.broker.redis.client.wire import Wire
 from tests.helpers.eventually import eventually
 from tests.helpers.peers import Client, Talk, peer, silent
 from tests.helpers.servers import ServerProcess
+
+X, ECHO = Beginning.of("X"), Beginning.of("ECHO")
 
 
 async def opened(url: str, connect_timeout: float = 5.0) -> Wire:
@@ -136,14 +138,14 @@ async def test_two_commands_leave_in_one_piece(wire: Wire, monkeypatch: pytest.M
     assert wire._transport is not None
     counted = Counted(wire._transport)
     monkeypatch.setattr(wire, "_transport", counted)
-    assert await wire.call_both(("ECHO", "a"), ("ECHO", "b"), 5) == [b"a", b"b"]
+    assert await wire.call_both(Beginning.of("ECHO", "a"), ECHO, ("b",), 5) == [b"a", b"b"]
     assert counted.written == [pack(("ECHO", "a")) + pack(("ECHO", "b"))]
 
 
 async def test_of_two_commands_one_may_fail() -> None:
     async with peer(once(b"-ERR no\r\n", then=echo)) as server:
         wire = await opened(server.url)
-        first, second = await wire.call_both(("X",), ("ECHO", "two"), 5)
+        first, second = await wire.call_both(X, ECHO, ("two",), 5)
         assert isinstance(first, CommandError)
         assert second == b"two"
         wire.close()
@@ -152,7 +154,7 @@ async def test_of_two_commands_one_may_fail() -> None:
 async def test_of_two_commands_the_answers_may_be_waited_for_no_more() -> None:
     async with peer(once(b"+one\r\n", then=echo)) as server:
         wire = await opened(server.url)
-        waiting = asyncio.ensure_future(wire.call_both(("X",), ("ECHO", "two"), 5))
+        waiting = asyncio.ensure_future(wire.call_both(X, ECHO, ("two",), 5))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait([waiting])
@@ -164,7 +166,7 @@ async def test_a_broken_connection_fails_both_commands() -> None:
     async with peer(cut) as server:
         wire = await opened(server.url)
         for _ in range(2):
-            answers = await wire.call_both(("X",), ("X",), 5)
+            answers = await wire.call_both(X, X, (), 5)
             assert [type(answer) for answer in answers] == [ConnectionLostError] * 2
 
 
@@ -245,6 +247,17 @@ def test_numbers_and_texts_become_bytes() -> None:
         pack(("A", b"\xff", 7, 1.5, "é"))
         == b"*5\r\n$1\r\nA\r\n$1\r\n\xff\r\n$1\r\n7\r\n$3\r\n1.5\r\n$2\r\n\xc3\xa9\r\n"
     )
+
+
+@pytest.mark.parametrize("rest", [(), ("b",), (b"\n", 7, "\u00e9" * 200), tuple(range(20))], ids=len)
+def test_a_beginning_is_packed_as_if_it_were_not(rest: tuple[bytes | str | int, ...]) -> None:
+    assert pack_behind(Beginning.of("A", "one\n", 2), rest) == pack(("A", "one\n", 2, *rest))
+
+
+async def test_what_cannot_be_sent_behind_a_beginning_fails_alone(wire: Wire) -> None:
+    with pytest.raises(EncodeError):
+        await wire.call_within(("half \ud800",), 5, ECHO)
+    assert await wire.call_within(("after",), 5, ECHO) == b"after"
 
 
 async def test_a_caller_that_gave_up_does_not_shift_the_answers() -> None:
