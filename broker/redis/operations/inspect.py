@@ -263,7 +263,7 @@ def _worker(facts: Sequence[Any], now: int) -> WorkerView:
     return WorkerView(
         name=worker,
         host=fields.get("host", host),
-        pid=number(fields.get("pid", pid)),
+        pid=number(fields.get("pid")) or number(pid),
         types=tuple(fields.get("types", "").split()),
         lease_ms_left=time_of(lease_end) - now,
         held=held,

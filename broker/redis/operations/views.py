@@ -73,7 +73,7 @@ class WorkerView:
     Attributes:
         name: `<host>:<pid>:<token>:<number>`: the token is random, one for each process; the number is its fencing token.
         host: machine.
-        pid: process; None: somebody has changed it by hand, and so below.
+        pid: process; None: unknown, as below, where somebody has written something else there.
         types: agent types that it runs.
         lease_ms_left: ms until the others take over what it holds; below 0 it is about to be reaped.
         held: entries that it holds.

