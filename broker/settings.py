@@ -7,22 +7,63 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, fields
-from typing import Any, Final, Literal, NamedTuple
+from dataclasses import dataclass as plain_dataclass, fields
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic.dataclasses import dataclass
 
 from .errors import SettingsError
-from .setting_rules import SWITCH, TEXT, Rule, checked, choice, count, did_you_mean, seconds, setting, size
+from .settings_errors import did_you_mean, explained, sentence_about
 
 logger = logging.getLogger("callboard.broker")
 
 PREFIX: Final = "CALLBOARD_"
 _NO_SETTINGS: Final = frozenset({"CALLBOARD_PROCESS_TOKEN"})  # a supervisor gives it to each of its children
 DEFAULT_NAMESPACE: Final = "main"
+UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
-@checked
-@dataclass(frozen=True, slots=True, kw_only=True)
+def parse_size(text: str) -> int:
+    """Bytes from a number with or without a unit: 500MB (10^6 bytes), 64MiB (2^20 bytes), 1.5G, 1048576.
+
+    Raises:
+        SettingsError: it is something else.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?)?b?", text.strip().lower())
+    if found is None:
+        raise SettingsError(
+            f"{text!r} is no size: write a number of bytes, or one with a unit such as 500MB or 2GiB"
+        )
+    return int(float(found[1]) * UNITS[found[2] or ""])
+
+
+def _bytes_of(value: Any) -> Any:
+    return parse_size(value) if isinstance(value, str) else value
+
+
+@plain_dataclass(frozen=True, slots=True)
+class Unit:
+    """The unit that the number of a setting counts; for its documentation."""
+
+    name: str
+
+
+Text = Annotated[str, Field(min_length=1)]
+Seconds = Annotated[float, Field(gt=0), Unit("seconds")]
+SecondsOrZero = Annotated[float, Field(ge=0), Unit("seconds")]
+Count = Annotated[int, Field(gt=0)]
+CountOrZero = Annotated[int, Field(ge=0)]
+Bytes = Annotated[int, BeforeValidator(_bytes_of), Field(gt=0), Unit("bytes")]
+BytesOrZero = Annotated[int, BeforeValidator(_bytes_of), Field(ge=0), Unit("bytes")]
+
+
+@explained
+@dataclass(
+    frozen=True, slots=True, kw_only=True, config=ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+)
 class BrokerSettings:
     """How this process uses the server. Each setting is described where it is declared, and in docs/settings.md.
 
@@ -30,151 +71,143 @@ class BrokerSettings:
         SettingsError: a value that can't work, or a setting that does not exist.
     """
 
-    url: str | None = setting(
-        None, TEXT, "The server: redis://, rediss://, unix:// or memory://. None: the embedded server."
+    url: Text | None = Field(
+        default=None,
+        description="The server: redis://, rediss://, unix:// or memory://. None: the embedded server.",
     )
-    namespace: str | None = setting(
-        None,
-        TEXT,
-        "What keeps applications on one server apart: the part in braces of every key. None: the name of the "
+    namespace: Text | None = Field(
+        default=None,
+        description="What keeps applications on one server apart: the part in braces of every key. None: the name of the "
         "App; without one a throw-away namespace for a runtime, `main` for anything else.",
     )
-    lease: float = setting(5.0, seconds(), "How long a silent worker keeps what it holds.")
-    beat_every: float = setting(
-        1.0, seconds(), "Between two heartbeats of a worker, which beats at least twice in a lease."
+    lease: Seconds = Field(default=5.0, description="How long a silent worker keeps what it holds.")
+    beat_every: Seconds = Field(
+        default=1.0, description="Between two heartbeats of a worker, which beats at least twice in a lease."
     )
-    keeper: bool = setting(
-        True,
-        SWITCH,
-        "Beside each worker runs a tiny process that extends its lease while a call into C holds "
+    keeper: bool = Field(
+        default=True,
+        description="Beside each worker runs a tiny process that extends its lease while a call into C holds "
         "Python's lock (GIL), and ends a worker process that does so past a handler's `max_runtime`. Not for memory://.",
     )
-    max_silence: float = setting(
-        60.0,
-        seconds(),
-        "How long the keeper extends the lease of a silent worker none of whose handlers has a `max_runtime`.",
+    max_silence: Seconds = Field(
+        default=60.0,
+        description="How long the keeper extends the lease of a silent worker none of whose handlers has a `max_runtime`.",
     )
-    prefetch: int = setting(512, count("entries"), "What a worker may hold.")
-    concurrency: int = setting(100, count("handlers"), "What runs at once in one process.")
-    max_attempts: int = setting(
-        3, count("attempts"), "How often a message is tried before it becomes a dead letter."
+    prefetch: Annotated[Count, Unit("entries")] = Field(default=512, description="What a worker may hold.")
+    concurrency: Annotated[Count, Unit("handlers")] = Field(
+        default=100, description="What runs at once in one process."
     )
-    retry_base: float = setting(
-        0.1, seconds(or_zero=True), "Pause before the second attempt; it doubles with each further one."
+    max_attempts: Annotated[Count, Unit("attempts")] = Field(
+        default=3, description="How often a message is tried before it becomes a dead letter."
     )
-    retry_cap: float = setting(30.0, seconds(), "Longest pause between attempts.")
-    retry_outage: float = setting(
-        600.0,
-        seconds(or_zero=True),
-        "How long, in pauses all together, a message is tried again without using up an attempt while its "
+    retry_base: SecondsOrZero = Field(
+        default=0.1, description="Pause before the second attempt; it doubles with each further one."
+    )
+    retry_cap: Seconds = Field(default=30.0, description="Longest pause between attempts.")
+    retry_outage: SecondsOrZero = Field(
+        default=600.0,
+        description="How long, in pauses all together, a message is tried again without using up an attempt while its "
         "handler's errors are outages, such as a server that can't be reached. 0: an outage is an error like any other.",
     )
-    request_timeout: float = setting(30.0, seconds(), "How long a request waits for its reply.")
-    max_payload: int = setting(1_048_576, size(), "Largest body of a message.")
-    claim_check: bool = setting(
-        False,
-        SWITCH,
-        "Larger bodies are kept beside their stream instead of being refused, as with claim_check=True.",
+    request_timeout: Seconds = Field(default=30.0, description="How long a request waits for its reply.")
+    max_payload: Bytes = Field(default=1_048_576, description="Largest body of a message.")
+    claim_check: bool = Field(
+        default=False,
+        description="Larger bodies are kept beside their stream instead of being refused, as with claim_check=True.",
     )
-    max_claim: int = setting(134_217_728, size(), "Largest body that is kept beside its stream.")
-    max_depth: int = setting(32, count("levels"), "Deepest nesting of a body.")
-    max_elements: int = setting(100_000, count("values"), "Most values in a body, all levels together.")
-    retain: int = setting(
-        1_000, count("entries", or_zero=True), "Handled entries that stay in a stream, to be looked at."
+    max_claim: Bytes = Field(default=134_217_728, description="Largest body that is kept beside its stream.")
+    max_depth: Annotated[Count, Unit("levels")] = Field(default=32, description="Deepest nesting of a body.")
+    max_elements: Annotated[Count, Unit("values")] = Field(
+        default=100_000, description="Most values in a body, all levels together."
     )
-    max_unclaimed: int = setting(
-        100_000, count("entries", or_zero=True), "What is kept in a topic that no agent type subscribes to."
+    retain: Annotated[CountOrZero, Unit("entries")] = Field(
+        default=1_000, description="Handled entries that stay in a stream, to be looked at."
     )
-    forget_topics_after: float = setting(
-        604_800.0,
-        seconds(or_zero=True),
-        "After which a topic is forgotten that only a prefix subscription made known, when all of it is "
+    max_unclaimed: Annotated[CountOrZero, Unit("entries")] = Field(
+        default=100_000, description="What is kept in a topic that no agent type subscribes to."
+    )
+    forget_topics_after: SecondsOrZero = Field(
+        default=604_800.0,
+        description="After which a topic is forgotten that only a prefix subscription made known, when all of it is "
         "handled and nothing came since. 0: never.",
     )
-    run_events: int = setting(
-        100_000, count("entries"), "About how many events the stream of a run keeps: the newest."
+    run_events: Annotated[Count, Unit("entries")] = Field(
+        default=100_000, description="About how many events the stream of a run keeps: the newest."
     )
-    run_retention: float = setting(
-        604_800.0, seconds(), "How long the stream of a run is kept after the last event was written to it."
+    run_retention: Seconds = Field(
+        default=604_800.0,
+        description="How long the stream of a run is kept after the last event was written to it.",
     )
-    choice_timeout: float = setting(
-        1800.0,
-        seconds(),
-        "How long a team on the bus may take to choose who speaks next, and to see whether its run ends; then "
+    choice_timeout: Seconds = Field(
+        default=1800.0,
+        description="How long a team on the bus may take to choose who speaks next, and to see whether its run ends; then "
         "the run fails.",
     )
-    fork_turns: int = setting(
-        10_000,
-        count("turns"),
-        "After how many of its last turns a conversation of a team can be forked. A turn takes some 150 bytes.",
+    fork_turns: Annotated[Count, Unit("turns")] = Field(
+        default=10_000,
+        description="After how many of its last turns a conversation of a team can be forked. A turn takes some 150 bytes.",
     )
-    dedupe_window: float = setting(86_400.0, seconds(), "How long an idempotency id is remembered.")
-    drain_grace: float = setting(
-        30.0, seconds(or_zero=True), "What running handlers get when a worker stops."
+    dedupe_window: Seconds = Field(default=86_400.0, description="How long an idempotency id is remembered.")
+    drain_grace: SecondsOrZero = Field(
+        default=30.0, description="What running handlers get when a worker stops."
     )
-    idle_poll: float = setting(
-        0.5, seconds(), "After which an idle worker looks by itself for entries that were added by hand."
+    idle_poll: Seconds = Field(
+        default=0.5,
+        description="After which an idle worker looks by itself for entries that were added by hand.",
     )
-    passivate_after: float = setting(
-        300.0, seconds(), "After which an idle persistent agent leaves the memory."
+    passivate_after: Seconds = Field(
+        default=300.0, description="After which an idle persistent agent leaves the memory."
     )
-    max_idle_agents: int = setting(
-        10_000,
-        count("agents"),
-        "Idle agents without State that one process keeps of each type. Beyond, those that were idle longest "
+    max_idle_agents: Annotated[Count, Unit("agents")] = Field(
+        default=10_000,
+        description="Idle agents without State that one process keeps of each type. Beyond, those that were idle longest "
         "leave the memory, with all that a handler left in their attributes.",
     )
-    log_error_texts: bool = setting(
-        True,
-        SWITCH,
-        "The log shows the first 200 characters of what a handler's error says, which may hold data of "
+    log_error_texts: bool = Field(
+        default=True,
+        description="The log shows the first 200 characters of what a handler's error says, which may hold data of "
         "messages. False: its class and its place only; the dead letter has all of it in any case.",
     )
-    max_memory: int = setting(
-        0,
-        size(or_zero=True),
-        "Resident memory after which a worker process drains and is replaced. 0: no limit.",
+    max_memory: BytesOrZero = Field(
+        default=0,
+        description="Resident memory after which a worker process drains and is replaced. 0: no limit.",
     )
-    max_messages: int = setting(
-        0,
-        count("messages", or_zero=True),
-        "After which a worker process drains and is replaced. 0: no limit.",
+    max_messages: Annotated[CountOrZero, Unit("messages")] = Field(
+        default=0, description="After which a worker process drains and is replaced. 0: no limit."
     )
-    health_file: str | None = setting(
-        None,
-        TEXT,
-        "A file that a worker renews with each heartbeat that the server answered, and removes when it stops, "
+    health_file: Text | None = Field(
+        default=None,
+        description="A file that a worker renews with each heartbeat that the server answered, and removes when it stops, "
         "for `callboard health`. One for each worker process.",
     )
-    connect_timeout: float = setting(5.0, seconds(), "How long to wait for a connection.")
-    socket_timeout: float = setting(10.0, seconds(), "How long to wait for an answer of the server.")
-    max_backlog: int = setting(
-        0,
-        count("messages", or_zero=True),
-        "What may wait to be handled in a topic, or in the inbox of an agent type. 0: no limit.",
+    connect_timeout: Seconds = Field(default=5.0, description="How long to wait for a connection.")
+    socket_timeout: Seconds = Field(default=10.0, description="How long to wait for an answer of the server.")
+    max_backlog: Annotated[CountOrZero, Unit("messages")] = Field(
+        default=0,
+        description="What may wait to be handled in a topic, or in the inbox of an agent type. 0: no limit.",
     )
-    max_backlog_per_key: int = setting(
-        0, count("messages", or_zero=True), "What may wait behind one busy agent. 0: no limit."
+    max_backlog_per_key: Annotated[CountOrZero, Unit("messages")] = Field(
+        default=0, description="What may wait behind one busy agent. 0: no limit."
     )
-    when_full: Literal["wait", "reject"] = setting(
-        "wait",
-        choice("wait", "reject"),
-        'What a publish does then: "wait", at most `publish_timeout`, or "reject" (OverloadedError at once).',
+    when_full: Literal["wait", "reject"] = Field(
+        default="wait",
+        description='What a publish does then: "wait", at most `publish_timeout`, or "reject" (OverloadedError at once).',
     )
-    publish_timeout: float = setting(10.0, seconds(), "How long a publish waits for room.")
-    durability: Literal["server", "replica"] = setting(
-        "server",
-        choice("server", "replica"),
-        'When a publish counts as done: "server", as durable as the settings of the server make it; '
+    publish_timeout: Seconds = Field(default=10.0, description="How long a publish waits for room.")
+    durability: Literal["server", "replica"] = Field(
+        default="server",
+        description='When a publish counts as done: "server", as durable as the settings of the server make it; '
         '"replica", when a replica has it as well (WAIT 1).',
     )
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check_lease(self) -> BrokerSettings:
         if self.beat_every * 2 > self.lease:
-            raise SettingsError(
+            raise ValueError(
                 f"beat_every={self.beat_every:g} s is too long for lease={self.lease:g} s: "
                 "a worker has to beat at least twice in a lease"
             )
+        return self
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> BrokerSettings:
@@ -188,10 +221,18 @@ class BrokerSettings:
         source = os.environ if environ is None else environ
         warn_of_unknown(source)
         given = {name: value for name, value in overrides.items() if value is not None}
-        for spec in fields(cls):
-            if spec.name not in given and (text := variable(spec.name, source)):
-                given[spec.name] = _rule_of(spec).apply(PREFIX + spec.name.upper(), text, is_text=True)
-        return cls(**given)
+        texts = {
+            spec.name: text
+            for spec in fields(cls)
+            if spec.name not in given and (text := variable(spec.name, source))
+        }
+        try:
+            return _ADAPTER.validate_python(
+                texts | given, strict=False
+            )  # only text that is a number becomes one
+        except ValidationError as error:
+            variables = {name: PREFIX + name.upper() for name in texts}
+            raise SettingsError(sentence_about(error, cls, variables)) from None
 
 
 def variable(setting: str, environ: Mapping[str, str] | None = None) -> str | None:
@@ -213,7 +254,8 @@ def warn_of_unknown(environ: Mapping[str, str] | None = None) -> None:
             logger.warning("there is no setting %s; it is ignored%s", name, hint)
 
 
-class SettingDescription(NamedTuple):
+@plain_dataclass(frozen=True, slots=True)
+class SettingDescription:
     """One setting, for its documentation.
 
     Attributes:
@@ -231,16 +273,14 @@ class SettingDescription(NamedTuple):
 
 def described_fields(settings: type[Any]) -> list[SettingDescription]:
     """The settings of a class whose fields are described, in their order."""
-    return [
-        SettingDescription(spec.name, spec.default, _rule_of(spec).unit, spec.metadata["meaning"])
-        for spec in fields(settings)
-    ]
-
-
-def _rule_of(spec: Field[Any]) -> Rule:
-    rule: Rule = spec.metadata["rule"]
-    return rule
+    described = []
+    for name, spec in settings.__pydantic_fields__.items():
+        units = [item.name for item in spec.metadata if isinstance(item, Unit)]
+        default = spec.get_default(call_default_factory=True)
+        described.append(SettingDescription(name, default, "".join(units), spec.description or ""))
+    return described
 
 
 _warned: set[str] = set()
+_ADAPTER: Final = TypeAdapter(BrokerSettings)
 DEFAULTS: Final = BrokerSettings()

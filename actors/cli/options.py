@@ -200,7 +200,7 @@ def with_limits(settings: BrokerSettings, max_memory: str | None, max_messages: 
     """The settings with the limits of a worker process that the command line gives."""
     from dataclasses import replace
 
-    from callboard.broker.setting_rules import parse_size
+    from callboard.broker.settings import parse_size
 
     memory = settings.max_memory if max_memory is None else parse_size(max_memory)
     messages = settings.max_messages if max_messages is None else max_messages
