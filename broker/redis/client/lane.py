@@ -158,9 +158,7 @@ class WorkerLane:
 
     def _read(self, answer: Any, asked: float | None) -> Turn:
         _, now, due, flags, runs, flat, more, states, _ = answer
-        deliveries = []
-        if runs:
-            deliveries = read_deliveries(_delivered(runs, flat, more), self._limits, self.worker)
+        deliveries = read_deliveries(_delivered(runs, flat, more), self._limits, self.worker) if runs else []
         for i in range(0, len(states), STATE):
             delivery = deliveries[states[i]]
             delivery.state_version = int(states[i + 1])
