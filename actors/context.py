@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from .errors import CannotAskError, MisuseError, OutsideContextError
-from .questions import UNSET, Asking, CheckedQuestion, Unset
+from .suspension import UNSET, Asking, Unset
 
 if TYPE_CHECKING:
     from callboard.broker.ids import AgentId, TopicId
@@ -172,6 +172,8 @@ class MessageContext:
         """
         if not isinstance(self.recorder, Asking):
             raise CannotAskError("there is no handler that could run again; ask in a handler of an agent")
+        from .questions import CheckedQuestion
+
         asked = CheckedQuestion.of(
             question,
             name=name,

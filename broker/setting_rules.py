@@ -10,8 +10,8 @@ import functools
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from typing import Any, Final, TypeVar, cast
+from dataclasses import field, fields
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from .errors import SettingsError
 
@@ -28,8 +28,7 @@ class RuleError(ValueError):
     """A value does not fit; the text says what it has to be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """What the value of a setting may be.
 
     Attributes:
