@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from pydantic import PydanticInvalidForJsonSchema, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
@@ -107,6 +107,15 @@ class CheckedQuestion(Generic[T]):
             return self.answer.validate_json(answer)
         except ValidationError as error:
             raise InputValueError(input_id, f"{error.errors()[0]['msg']}") from None
+
+
+@runtime_checkable
+class Asking(Protocol):
+    """Asks for a handler, and lets it wait without a process."""
+
+    async def ask(self, question: CheckedQuestion[T], prefix: str = "") -> T:
+        """The answer; while there is none, this does not return: the handler ends. `prefix` comes before the name."""
+        ...
 
 
 _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
-
-if TYPE_CHECKING:
-    from .questions import CheckedQuestion
-
-T = TypeVar("T")
+from typing import Final
 
 
 class Unset(Enum):
@@ -33,12 +28,3 @@ def suspends(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(Suspended) is not None
     return isinstance(error, Suspended)
-
-
-@runtime_checkable
-class Asking(Protocol):
-    """Asks for a handler, and lets it wait without a process."""
-
-    async def ask(self, question: CheckedQuestion[T], prefix: str = "") -> T:
-        """The answer; while there is none, this does not return: the handler ends. `prefix` comes before the name."""
-        ...
