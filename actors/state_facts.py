@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin
 from weakref import WeakKeyDictionary
 
 from .log import Log
@@ -51,8 +50,7 @@ class Items:
         return self._adapter.validate_json(b"[" + b",".join(items) + b"]")
 
 
-@dataclass(frozen=True, slots=True)
-class StateFacts:
+class StateFacts(NamedTuple):
     """What was found of one model.
 
     Attributes:

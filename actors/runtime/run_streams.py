@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from callboard.broker.redis.keys import RUNS, run as run_suffix
 from callboard.errors import SettingValueError
 
 from .messages import RuntimeMessages
-from .run_listing import ListedRun, listed_runs
-from .run_reading import RunReading
 from .run_writing import Drafts, RunWriting, check_run
+
+if TYPE_CHECKING:
+    from .run_listing import ListedRun
+    from .run_reading import RunReading
 
 
 class RuntimeRuns(RuntimeMessages):
@@ -54,6 +56,8 @@ class RuntimeRuns(RuntimeMessages):
         given: object = after
         if isinstance(given, bool) or not isinstance(given, int) or given < 0:
             raise SettingValueError("after", repr(after), "a whole number, 0 or more")
+        from .run_reading import RunReading
+
         reading = RunReading(self._connected, self.registry, check_run(run_id), after, live)
         self._followings.add(reading)
         return reading
@@ -96,6 +100,8 @@ class RuntimeRuns(RuntimeMessages):
             SettingValueError: `before` is not in the list (a ValueError).
             ServerUnavailableError: No server answers.
         """
+        from .run_listing import listed_runs
+
         await self.open()
         return await listed_runs(self.transport, self.registry, limit, before, begins_with)
 
