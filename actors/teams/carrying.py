@@ -1,4 +1,4 @@
-"""What carries things that were said writes itself: a turn of a team writes three such messages, and nothing else as dear."""
+"""What carries things that were said writes itself: a turn writes three such messages, and nothing else as dear."""
 
 from __future__ import annotations
 

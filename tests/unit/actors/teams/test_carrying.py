@@ -24,7 +24,7 @@ from callboard.models.types import RequestUsage
 from callboard.teams.orders import Answer, RunBegan, Shown, Speak
 
 
-class Review(BaseModel):
+class Remark(BaseModel):
     """A content of a user's own."""
 
     notes: dict[int, Any]
@@ -46,7 +46,7 @@ SAID: list[Said] = [
     HandoffMessage(content="yours", source="ann", target="bob"),
     MultiModalMessage(content=["a picture"], source="ann"),
     ToolCallRequestEvent(content=[FunctionCall(id="1", name="f", arguments="{}")], source="ann"),
-    StructuredMessage[Review](content=Review(notes={1: ["a", {2: None}]}), source="ann"),
+    StructuredMessage[Remark](content=Remark(notes={1: ["a", {2: None}]}), source="ann"),
     LoudMessage(content="so it is", source="ann"),
 ]
 CARRYING = [
@@ -77,7 +77,7 @@ def test_what_no_reader_would_take_is_refused() -> None:
     deep: Any = []
     for _ in range(10):
         deep = [deep]
-    said = StructuredMessage[Review](content=Review(notes={1: deep}), source="ann")
+    said = StructuredMessage[Remark](content=Remark(notes={1: deep}), source="ann")
     entry = MessageRegistry().entry_for(Answer(turn=1, attempt="a", messages=[]))
     answer = Answer(turn=1, attempt="a", messages=[said])
     assert entry.encode(answer, Limits(max_depth=16))
