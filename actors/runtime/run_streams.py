@@ -9,7 +9,7 @@ from callboard.broker.redis.keys import RUNS, run as run_suffix
 from callboard.errors import SettingValueError
 
 from .messages import RuntimeMessages
-from .run_writing import Drafts, RunWriting, check_run
+from .run_writing import NO_DRAFTS, Drafts, RunWriting, check_run
 
 if TYPE_CHECKING:
     from .run_listing import ListedRun
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 class RuntimeRuns(RuntimeMessages):
     """A runtime as those see it who follow a piece of work."""
+
+    _writing: RunWriting | None = None
 
     async def write_run(
         self,
@@ -30,9 +32,12 @@ class RuntimeRuns(RuntimeMessages):
         now: bool = False,
     ) -> int:
         """Adds events to the stream of a run; see AgentRuntime.write_run."""
-        await self.open()
-        writing = RunWriting(self.transport, self.registry)
-        return await writing.write(run_id, events, Drafts(tag, settles, since), now)
+        writing = self._writing
+        if writing is None or not writing.is_for(self._transport):
+            await self.open()
+            writing = self._writing = RunWriting(self.transport, self.registry)
+        drafts = Drafts(tag, settles, since) if tag or settles or since else NO_DRAFTS
+        return await writing.write(run_id, events, drafts, now)
 
     def read_run(self, run_id: str, *, after: int = 0, live: bool = True) -> RunReading:
         """Reads the events of a run, from the first, or from a number on.
