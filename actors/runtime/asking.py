@@ -150,6 +150,7 @@ class Questions:
         self.cut_off.update(steps)
         self.without_answer[input_id] = asked.expires
         self.look()
+        _let_end_quietly(asyncio.current_task())
         raise Suspended
 
     def _inquiry(self, question: CheckedQuestion[T], prefix: str) -> Inquiry:
@@ -228,6 +229,18 @@ class Questions:
     @property
     def _at_rest(self) -> set[str | None]:
         return set(self._resting.values())
+
+
+def _let_end_quietly(task: asyncio.Task[Any] | None) -> None:
+    """A task that asks may be one that nobody waits for: that the attempt is over is no error which asyncio should log."""
+    if task is not None:
+        task.remove_done_callback(_look_at_end)  # a runner asks for one handler after the other
+        task.add_done_callback(_look_at_end)
+
+
+def _look_at_end(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 def _lists(question: CheckedQuestion[T]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from callboard.broker.errors import (
 )
 from callboard.broker.telemetry import Published, emit, is_watched
 
-from .batches import new_producer, send_batch
+from .batches import Producer, send_batch
 from .clock import ServerClock
 from .connection import Link
 from .endpoint import Argument
@@ -39,8 +39,7 @@ class Publisher:
         self._clock = clock or ServerClock()
         self._link = link
         self._on_full_topic = on_full_topic
-        self._producer = new_producer()
-        self._batch = 0
+        self._producer = Producer()
         self._queue: deque[tuple[Posting, asyncio.Future[bool]]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._rest: asyncio.Future[None] | None = (
@@ -119,10 +118,9 @@ class Publisher:
         return batch
 
     async def _send(self, batch: list[tuple[Posting, asyncio.Future[bool]]]) -> None:
-        self._batch += 1
         try:
-            arguments = self._arguments(self._batch, batch)
-            answer, asked = await send_batch(self._link, "publish", arguments)
+            arguments = self._arguments(batch)
+            answer, asked = await send_batch(self._link, "publish", arguments, self._producer)
             self._clock.observe(int(answer[0]), asked)
             if self._link.settings.durability == "replica":
                 await self._wait_for_replica()
@@ -189,10 +187,8 @@ class Publisher:
         if int(confirmed) < 1:
             raise NotReplicatedError(seconds)
 
-    def _arguments(
-        self, number: int, batch: Sequence[tuple[Posting, asyncio.Future[bool]]]
-    ) -> list[Argument]:
-        arguments: list[Argument] = [self._producer, number, *self._settings_of_batch, len(batch), 0]
+    def _arguments(self, batch: Sequence[tuple[Posting, asyncio.Future[bool]]]) -> list[Argument]:
+        arguments: list[Argument] = [*self._producer.next(), *self._settings_of_batch, len(batch), 0]
         fences: list[Argument] = []
         claims: list[Argument] = []
         postings = [posting for posting, _ in batch]
