@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -103,8 +103,9 @@ class Membership(Peer):
         )
 
     def as_member(self, rules: GroupRules) -> Self:
-        """This agent as a member of a group that may be in other processes."""
+        """This agent as a member of a group that may be in other processes, with context variables of its own."""
         member = copy(self)
+        member.context_variables = deepcopy(self.context_variables)
         member._rules_of_group = rules
         return member
 

@@ -47,12 +47,14 @@ class Offering(Peer):
         """
 
         def register(function: F) -> F:
-            if isinstance(function, Tool):
-                self.llm_tools.append(function)
-                return function
-            text = description or (function.__doc__ or "").strip()
-            given = with_variables(function)
-            self.llm_tools.append(FunctionTool(given, description=text, name=name or name_of(function)))
+            self.llm_tools.append(_tool(function, name, description))
             return function
 
         return register
+
+
+def _tool(function: Any, name: str | None, description: str | None) -> Tool:
+    if isinstance(function, Tool):
+        return function
+    text = description or (function.__doc__ or "").strip()
+    return FunctionTool(with_variables(function), description=text, name=name or name_of(function))

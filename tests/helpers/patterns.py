@@ -11,7 +11,7 @@ from callboard.memory.llm_messages import FunctionCall, LLMMessage
 from callboard.models import ReplayChatCompletionClient
 
 
-def call(name: str, **arguments: Any) -> list[FunctionCall]:
+def call(name: str, /, **arguments: Any) -> list[FunctionCall]:
     """What a model answers that calls a function."""
     return [FunctionCall(id="1", name=name, arguments=json.dumps(arguments))]
 
@@ -28,7 +28,7 @@ def an_agent(name: str, *answers: Any, **options: Any) -> ConversableAgent:
 
 
 async def chatted(
-    pattern: Pattern, messages: Any = "hi", max_rounds: int = 8, names: bool = True
+    pattern: Pattern, messages: Any = "hi", max_rounds: int = 8
 ) -> tuple[ChatResult, list[str]]:
     """What came of a chat, and who spoke."""
     result, _, _ = await a_initiate_group_chat(pattern, messages, max_rounds, silent=True)
@@ -40,3 +40,17 @@ def read_by(agent: ConversableAgent) -> list[Sequence[LLMMessage]]:
     client = agent.client
     assert isinstance(client, ReplayChatCompletionClient)
     return [one["messages"] for one in client.create_calls]
+
+
+def offered_to(agent: ConversableAgent) -> list[dict[str, str]]:
+    """The tools that the agent's model was offered, and what it was told of them, at each of its calls."""
+    client = agent.client
+    assert isinstance(client, ReplayChatCompletionClient)
+    return [
+        {tool["name"]: tool["description"] for tool in map(_schema, made["tools"])}
+        for made in client.create_calls
+    ]
+
+
+def _schema(tool: Any) -> Any:
+    return tool if isinstance(tool, dict) else tool.schema
