@@ -80,7 +80,8 @@ def _conversation(team: BaseGroupChat, previous: BusRun | None, options: RunOpti
     given = options.get("conversation")
     if previous is None:
         # The same id of a run again has to lead to the same run.
-        return given or options.get("run_id") or uuid.uuid4().hex
+        own = options.get("run_id") if given is None else given
+        return uuid.uuid4().hex if own is None else own
     if previous.team.team != team.name:
         raise RunDeclarationError(
             f"The previous run was one of the team {previous.team.team!r}, and this one is of {team.name!r}: "

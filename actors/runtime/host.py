@@ -199,9 +199,9 @@ class AgentHost:
         worker: HandlingWorker | None,
     ) -> Outcome:
         envelope = delivery.envelope
-        execution = self._executions.begin(live.agent_id, delivery)
-        if envelope.kind == "request" and execution.context.cancellation_token.is_cancelled():
+        if envelope.kind == "request" and self._executions.is_called_off(envelope):
             return self._called_off(delivery)
+        execution = self._executions.begin(live.agent_id, delivery)
         execution.worker = worker
         request = self._requests.begin(execution) if envelope.cancellable else None
         if is_watched():

@@ -80,7 +80,9 @@ class RuntimeRuns(RuntimeMessages):
         await self.transport.admin.command("ZREM", self.transport.keys.of(RUNS), run_id)
         return is_deleted
 
-    async def list_runs(self, *, limit: int = 100, before: str | ListedRun | None = None) -> list[ListedRun]:
+    async def list_runs(
+        self, *, limit: int = 100, before: str | ListedRun | None = None, begins_with: str = ""
+    ) -> list[ListedRun]:
         """The runs whose streams are kept, the newest first, with the first and the last event of each.
 
         What a run is about and how it stands is in its events; `callboard.teams.list_runs` says it of the runs of teams.
@@ -88,13 +90,14 @@ class RuntimeRuns(RuntimeMessages):
         Args:
             limit: Most runs to return.
             before: A run, or its id: only those that began before it. The last one of a page gives the next page.
+            begins_with: Only runs whose id begins like this, which are found without reading the others; "": all.
 
         Raises:
             SettingValueError: `before` is not in the list (a ValueError).
             ServerUnavailableError: No server answers.
         """
         await self.open()
-        return await listed_runs(self.transport, self.registry, limit, before)
+        return await listed_runs(self.transport, self.registry, limit, before, begins_with)
 
     async def _key_of(self, run_id: str) -> str:
         suffix = run_suffix(check_run(run_id))

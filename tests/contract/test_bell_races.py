@@ -72,7 +72,9 @@ def _make_unsteady(link: Any, chance: random.Random) -> None:
     steady = link.channel
 
     async def channel() -> Unsteady:
-        return Unsteady(await steady(), chance)
+        link._channel = None
+        link._channel = made = Unsteady(await steady(), chance)
+        return made
 
     link.channel = channel
 

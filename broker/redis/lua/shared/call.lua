@@ -12,6 +12,7 @@ local P, ARGV -- prefix and arguments
 
 -- subscribers  topic -> agent types, see topics.lua
 -- touched      stream suffix -> number of entries that this call added
+-- has_timers   true once this call has added a timer
 -- answered     process -> true once a reply was sent to it
 -- unclaimed    stream suffix -> true for a topic that no agent type takes, until something is added to it that cuts it
 -- max_unclaimed  how much of such a topic is kept, as text, in a call that adds messages

@@ -28,7 +28,7 @@ local function admit(turn, agent_type, list)
   if #list == 0 then return end
   local keys, worker, paused = {}, turn.worker, turn.paused
   for i = 1, #list do keys[i] = list[i].values[KEY] end
-  local busy = bulk_get(P .. 'busy:' .. agent_type, keys)
+  local busy = turn.any_busy[agent_type] and bulk_get(P .. 'busy:' .. agent_type, keys) or {}
   local mine, behind, taken, any_parked = {}, {}, {}, turn.any_parked[agent_type]
   for i = 1, #list do
     local entry, key, holder = list[i], keys[i], busy[i]
@@ -56,7 +56,9 @@ local function admit(turn, agent_type, list)
       taken[#taken + 1] = worker
     end
   end
+  if #taken == 0 then return end
   bulk_set(P .. 'busy:' .. agent_type, taken)
+  turn.any_busy[agent_type] = true
 end
 
 local function is_before(a, b) return a.sort < b.sort end

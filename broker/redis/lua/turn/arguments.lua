@@ -6,7 +6,8 @@
 -- bytes                                  of the bodies in `out`
 -- streams                                that were read
 -- type_names, and by agent type: wanted (entries), persistent, rate (most a second, or nil), books (see new.lua)
--- any_parked                             by agent type: something is parked behind an agent, as the turn begins to take
+-- any_parked, any_busy                   by agent type: something is parked behind an agent, some agent is busy
+-- is_calm, next_due                      there is nothing but new entries, see exceptions.lua; when the next timer is due, ms
 -- is_quiet                               there is nothing to take but new entries, see pull.lua
 -- is_bookless                            the worker's own keys can't be used
 -- paused, any_cancelled, resumed  what keeps entries from being handled as usual, see exceptions.lua
@@ -27,7 +28,8 @@ local function new_turn()
   return {
     worker = ARGV[1], max_body = tonumber(ARGV[4]), held = tonumber(ARGV[6]), scan = ARGV[7] == '1', is_at_bell = ARGV[7] == 'b',
     accept = tonumber(ARGV[8]), handed = 0, bytes = 0, streams = 0,
-    at = 9, type_names = {}, wanted = {}, persistent = {}, rate = {}, books = {}, any_parked = {}, returned = {}, returned_order = {},
+    at = 9, type_names = {}, wanted = {}, persistent = {}, rate = {}, books = {}, any_parked = {}, any_busy = {},
+    returned = {}, returned_order = {},
     runs = {}, run_n = 0, out = {}, out_n = 0, more_of = {}, states = {}, own_new = {}, own_n = 0,
   }
 end

@@ -131,6 +131,8 @@ local function return_keys(turn)
     -- guard: an agent of which entries are parked again stays with its worker
     if back.goes then let_go(turn, back) end
   end
+  -- guard: what commits leave behind is looked at
+  if this.has_timers or #turn.returned_order > 0 then turn.is_calm, turn.next_due = false, next_due() end
 end
 
 -- What waits behind an agent that is free now goes to this worker in the same answer, as far as it has room, or to the worker
@@ -158,10 +160,13 @@ local function parked_behind(agent_type, keys)
 end
 
 local function release_keys(turn, agent_type, keys)
-  local parked = parked_behind(agent_type, keys)
-  local free = {}
-  for i = 1, #keys do
-    if not parked[i] or hand_over(turn, agent_type, keys[i]) then free[#free + 1] = keys[i] end
+  local free = keys
+  if not turn.is_calm then
+    local parked = parked_behind(agent_type, keys)
+    free = {}
+    for i = 1, #keys do
+      if not parked[i] or hand_over(turn, agent_type, keys[i]) then free[#free + 1] = keys[i] end
+    end
   end
   -- guard: an agent is free after its last commit
   bulk('HDEL', P .. 'busy:' .. agent_type, free)

@@ -5,9 +5,38 @@
 -- cancelled       zset  id of a cancelled request -> until when it matters (ms)
 -- newer:<type>    zset  see versions.lua
 
--- There is mostly nothing of it: then this is one command in a turn.
+local MOST_TYPES = 100 -- of which is asked at once
+
+-- How many of these keys exist: of each type those with the given beginnings, and others.
+local function how_many(turn, beginnings, keys)
+  local types = turn.type_names
+  if #types > MOST_TYPES then return nil end
+  for i = 1, #types do
+    for j = 1, #beginnings do keys[#keys + 1] = P .. beginnings[j] .. types[i] end
+  end
+  return call('EXISTS', unpack(keys))
+end
+
+local WAITING = { 'suspects:', 'ready:', 'newer:', 'early:' }
+local UNUSUAL = { 'parked:', 'suspects:', 'ready:', 'newer:', 'early:' }
+
+-- Whether there is nothing but new entries and agents that run: no exception, no timer, nothing parked, nobody who waits for a
+-- worker. So it is for what comes alone, and one command says it instead of five. A timer that is not due changes little.
+local function look_around(turn)
+  local keys = { P .. 'timers', P .. 'paused', P .. 'cancelled', P .. 'resumed' }
+  for _, group in ipairs(turn.commits.groups) do
+    -- guard: a worker may commit of a type of which it takes nothing
+    if not turn.wanted[group.type] then keys[#keys + 1] = P .. 'parked:' .. group.type end
+  end
+  local count = how_many(turn, UNUSUAL, keys)
+  local due = count ~= 0 and next_due()
+  turn.next_due = due
+  -- guard: what is out of the ordinary is looked at
+  turn.is_calm = count == 0 or count == 1 and due and due > now()
+end
+
 local function read_exceptions(turn)
-  if call('EXISTS', P .. 'paused', P .. 'cancelled', P .. 'resumed') == 0 then return end
+  if turn.is_calm or call('EXISTS', P .. 'paused', P .. 'cancelled', P .. 'resumed') == 0 then return end
   local fields = call('HGETALL', P .. 'paused')
   if #fields > 0 then turn.paused = {} end
   for i = 1, #fields, 2 do

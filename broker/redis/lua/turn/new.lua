@@ -27,6 +27,10 @@ end
 -- Without these nothing of a type is taken: an agent could be given to two workers, or be overtaken. They are looked at when
 -- there is something to take, once in a turn; those of the worker as well, unless it has committed what stood in them.
 local function has_books(turn, agent_type)
+  -- What is not there is of no wrong type: neither what the worker holds, nor who is busy.
+  if turn.is_calm and turn.commits.n == 0 and call('EXISTS', P .. 'own:' .. turn.worker, P .. 'busy:' .. agent_type) == 0 then
+    return true
+  end
   if turn.is_bookless == nil then
     -- guard: a worker without books takes nothing
     turn.is_bookless = turn.commits.n == 0 and not has_own_books(turn.worker)
@@ -34,8 +38,8 @@ local function has_books(turn, agent_type)
   if turn.is_bookless then return false end
   local known = turn.books[agent_type]
   if known == nil then
-    call('HLEN', P .. 'busy:' .. agent_type)
-    turn.any_parked[agent_type] = call('HLEN', P .. 'parked:' .. agent_type) > 0
+    turn.any_busy[agent_type] = call('HLEN', P .. 'busy:' .. agent_type) > 0
+    turn.any_parked[agent_type] = not turn.is_calm and call('HLEN', P .. 'parked:' .. agent_type) > 0
     -- guard: nothing is taken without books
     known = not is_unusable('busy:' .. agent_type) and not is_unusable('parked:' .. agent_type)
     turn.books[agent_type] = known

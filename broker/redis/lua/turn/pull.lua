@@ -132,22 +132,9 @@ local function is_wanted(turn, agent_type)
   return turn.wanted[agent_type] > 0 and not (turn.paused and turn.paused['type ' .. agent_type])
 end
 
-local MOST_TYPES = 100 -- of which is asked at once
-
--- Whether there is nothing but new entries, for all types of the worker. Mostly so: then this is one command in a turn.
-local function is_quiet(turn)
-  local types, keys = turn.type_names, {}
-  if #types == 0 or #types > MOST_TYPES then return false end
-  for i = 1, #types do
-    local agent_type, n = types[i], #keys
-    keys[n + 1], keys[n + 2] = P .. 'suspects:' .. agent_type, P .. 'ready:' .. agent_type
-    keys[n + 3], keys[n + 4] = P .. 'newer:' .. agent_type, P .. 'early:' .. agent_type
-  end
-  return call('EXISTS', unpack(keys)) == 0
-end
-
 local function pull_all(turn)
-  turn.is_quiet = is_quiet(turn)
+  -- There is nothing but new entries, for all types of the worker: mostly so.
+  turn.is_quiet = turn.is_calm or #turn.type_names > 0 and how_many(turn, WAITING, {}) == 0
   for _, agent_type in ipairs(turn.type_names) do
     -- guard: nothing comes along with a suspect
     if is_wanted(turn, agent_type) and pull_suspect(turn, agent_type) then return end

@@ -39,21 +39,22 @@ local function take_turn()
   -- The connection broke, the worker went on with a later turn, and this one was only delayed.
   -- guard: a copy of an older turn is refused
   if tonumber(last) >= number then return { 'STALE' } end
-  -- guard: the number of a turn is kept
-  call('HSET', P .. 'worker:' .. worker, 'call', ARGV[2])
   this.max_unclaimed = ARGV[5]
   local turn = new_turn()
+  -- guard: the number of a turn is kept
+  if not turn.is_at_bell then call('HSET', P .. 'worker:' .. worker, 'call', ARGV[2]) end
   -- guard: what a bell brought is not known to have been heard
-  if turn.is_at_bell then call('HSET', P .. 'worker:' .. worker, 'brought', ARGV[2]) end
+  if turn.is_at_bell then call('HSET', P .. 'worker:' .. worker, 'call', ARGV[2], 'brought', ARGV[2]) end
   read_types(turn)
   read_commits(turn)
   -- guard: only what is held is committed
   if not holds_all(turn) then return disown(worker, 'it commits what it does not hold') end
   -- guard: a worker whose states were replaced begins anew
   if turn.has_logs and not fits_all(turn) then return disown(worker, 'it appends to a state that was replaced') end
+  look_around(turn)
   read_exceptions(turn)
   commit_all(turn)
-  local due = fire_due()
+  local due = fire_due(turn.next_due)
   local full = announce(tonumber(ARGV[5]))
   pull_all(turn)
   bulk_set(P .. 'own:' .. worker, turn.own_new)

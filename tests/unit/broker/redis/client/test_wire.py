@@ -19,8 +19,8 @@ from callboard.broker.errors import (
 )
 from callboard.broker.redis.client.blocking import BlockingWire
 from callboard.broker.redis.client.commands import pack, translate
-from callboard.broker.redis.client.connection import Wire
 from callboard.broker.redis.client.endpoint import Endpoint
+from callboard.broker.redis.client.wire import Wire
 from tests.helpers.eventually import eventually
 from tests.helpers.peers import Client, Talk, peer, silent
 from tests.helpers.servers import ServerProcess
@@ -251,9 +251,9 @@ async def test_a_caller_that_gave_up_does_not_shift_the_answers() -> None:
 
     async with peer(talk) as server:
         wire = await opened(server.url)
-        given_up = asyncio.create_task(wire.call_within(("X",), 5))
+        given_up = asyncio.ensure_future(wire.call_within(("X",), 5))
         await asyncio.sleep(0)
-        second = asyncio.create_task(wire.call_within(("Y",), 5))
+        second = asyncio.ensure_future(wire.call_within(("Y",), 5))
         await asyncio.sleep(0)
         given_up.cancel()
         go.set()
