@@ -100,7 +100,7 @@ def prepare(
         everybody,
         max_round=max_rounds,
         eligibility_policies=[NoHelpers(frozenset(one.name for one in (*given.agents, *users)))],
-        plan=_plan(given, agents, helpers, conditions),
+        plan=_plan(given, agents, conditions),
         context_variables=given.context_variables,
     )
     manager = PatternManager(chat, **given.manager_args)
@@ -147,7 +147,6 @@ def _tool_name(one: OnCondition, number: int) -> str:
 def _plan(
     given: Given,
     agents: Sequence[ConversableAgent],
-    helpers: Sequence[ConversableAgent],
     conditions: Mapping[str, _Conditions],
 ) -> Plan:
     targets = [given.group_after_work, *(target for one in conditions.values() for target in one.targets)]
@@ -158,7 +157,6 @@ def _plan(
         after_works={name: tuple(one.after) for name, one in conditions.items()},
         group_after_work=given.group_after_work,
         functions={target.fn_name: target for target in targets if isinstance(target, FunctionTarget)},
-        helpers=frozenset(helper.name for helper in helpers),
     )
 
 

@@ -29,7 +29,6 @@ class Plan:
         after_works: What is done when somebody has spoken, by name.
         group_after_work: What is done else.
         functions: The functions that may decide, by name.
-        helpers: Those of the agents who only let others chat.
     """
 
     initial: str
@@ -38,7 +37,6 @@ class Plan:
     after_works: Mapping[str, Sequence[OnContextCondition]]
     group_after_work: TransitionTarget
     functions: Mapping[str, FunctionTarget]
-    helpers: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
