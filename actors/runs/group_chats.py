@@ -9,11 +9,14 @@ from callboard.agents.task import Task
 from callboard.groupchat import ConversationMessage, Pattern
 from callboard.groupchat.agent import Message
 from callboard.teams.group_chat import BaseGroupChat
+from callboard.teams.hosting import host
 
 from .errors import RunDeclarationError
+from .loop_thread import loop_thread
 from .options import RunOptions
 from .response import AsyncRunResponse
 from .running import a_run, run
+from .runtimes import take_in
 from .sync_response import RunResponse
 from .team import NAME_OF_RUN
 
@@ -29,7 +32,8 @@ def run_group_chat(
 ) -> RunResponse:
     """Let the agents of a pattern chat, as a run: copies of them, which remember nothing, unless there is a `previous_run`.
 
-    With a `runtime` the run is on the bus. Without a `user_agent` in the pattern nobody answers for the user.
+    With a `runtime` the run is on the bus, and this runtime hosts the agents; for processes of their own, give `run` what
+    `Pattern.team` makes. Without a `user_agent` in the pattern nobody answers for the user.
 
     Args:
         pattern: Who takes part, and how they hand over.
@@ -44,7 +48,13 @@ def run_group_chat(
         RunDeclarationError: There is no message, or an option is not for patterns (a ValueError).
         LoopError: Code that is async calls it: there is `a_run_group_chat` (a RuntimeError).
     """
-    return run(_team(pattern, max_rounds, options), **_options(pattern, messages, options))
+    team, given = _team(pattern, max_rounds, options), _options(pattern, messages, options)
+    runtime = options.get("runtime")
+    if runtime is not None:
+        thread = loop_thread()
+        take_in(runtime, thread, "run_group_chat")
+        thread.call(host(team, runtime, team.name), "run_group_chat()")
+    return run(team, **given)
 
 
 async def a_run_group_chat(
@@ -54,7 +64,11 @@ async def a_run_group_chat(
     **options: Unpack[RunOptions],
 ) -> AsyncRunResponse:
     """The same for async programs; see `run_group_chat`."""
-    return await a_run(_team(pattern, max_rounds, options), **_options(pattern, messages, options))
+    team, given = _team(pattern, max_rounds, options), _options(pattern, messages, options)
+    runtime = options.get("runtime")
+    if runtime is not None:
+        await host(team, runtime, team.name)
+    return await a_run(team, **given)
 
 
 def _team(pattern: Pattern, max_rounds: int, options: RunOptions) -> BaseGroupChat:

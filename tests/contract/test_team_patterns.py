@@ -19,10 +19,12 @@ from callboard.groupchat import (
     FunctionTarget,
     FunctionTargetResult,
     GroupChatTeam,
+    ManualPattern,
     NestedChatTarget,
     OnCondition,
     OnContextCondition,
     ReplyResult,
+    StayTarget,
     StringContextCondition,
     StringLLMCondition,
     TerminateTarget,
@@ -33,8 +35,9 @@ from callboard.memory.llm_messages import (
     FunctionExecutionResultMessage,
     LLMMessage,
 )
-from callboard.messages import BaseChatMessage
+from callboard.messages import BaseChatMessage, TextMessage
 from callboard.models import ReplayChatCompletionClient
+from callboard.runs import a_run_group_chat, is_async_input_request
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import TeamRunError
 from tests.helpers.runtimes import Runtimes
@@ -226,3 +229,53 @@ async def test_a_variable_that_does_not_fit_into_json_fails_the_run(runtime: Red
 
     with pytest.raises(TeamRunError, match="'thing' can't be shared"):
         await DefaultPattern(agent, [agent]).team(name="support", runtime=runtime).run(task="hi")
+
+
+@enough
+async def test_a_manager_in_another_process_knows_the_variables(runtimes: Runtimes) -> None:
+    """A variable that a function has set in one run decides in another what is done after work."""
+    agent = Support._agent("a", lambda messages: "done" if len(messages) > 2 else calls("note", text="x"))
+
+    @agent.register_for_llm(description="Notes.")
+    def note(text: str, context_variables: ContextVariables) -> str:
+        context_variables["text"] = text
+        return "noted"
+
+    other = Support._agent("b", lambda messages: "b")
+    noted = ExpressionContextCondition(ContextExpression("${text} == 'x'"))
+    agent.handoffs.add_after_work(OnContextCondition(AgentTarget(other), noted))
+    for number in range(2):
+        runtime = await runtimes.started()
+        result = (
+            await DefaultPattern(agent, [agent, other]).team(name="support", runtime=runtime).run(task="hi")
+        )
+        assert said(result)[-1] == ("b", "b"), number
+        if number == 0:
+            agent.handoffs.context_conditions.append(
+                OnContextCondition(StayTarget(), StringContextCondition("no"))
+            )
+        await runtime.stop()
+
+
+@enough
+async def test_a_person_chooses_from_anywhere(runtime: RedisAgentRuntime) -> None:
+    agents = [Support._agent(name, lambda messages: "said") for name in "abc"]
+    response = await a_run_group_chat(ManualPattern(agents[0], agents), "hi", 4, runtime=runtime)
+    async for event in response.events:
+        if is_async_input_request(event):
+            assert list(event.choices) == ["a", "b", "c", "q"]
+            await event.a_respond("c")
+    assert [message["sender"] for message in await response.messages] == ["user", "a", "c", "c"]
+
+
+@enough
+@pytest.mark.parametrize(
+    "metadata", [{"context_variables": "{"}, {"context_variables": "[1]"}, {"for_members": "{"}]
+)
+async def test_a_task_that_can_not_be_read_is_refused(
+    metadata: dict[str, str], runtime: RedisAgentRuntime
+) -> None:
+    team = Support().team(runtime)
+    with pytest.raises(ValueError, match="metadata can't be read"):
+        await team.run(task=TextMessage(content="hi", source="user", metadata=metadata))
+    assert said(await team.run(task="My money, please.")) == SAID

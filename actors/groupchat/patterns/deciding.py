@@ -52,6 +52,7 @@ async def decide(
         return {"target": result.target.dump(), "told": _told(result, at), "changes": changed}
 
     decided = await (call() if step is None else step.run(call))
+    # guard: what a function that decides has changed is changed when its record is read
     take_over(at.context_variables, decided["changes"])
     notes = [Note(to, _message(target.fn_name, content)) for to, content in decided["told"]]
     return load_target(decided["target"], {}), notes

@@ -102,6 +102,7 @@ class GroupToolExecutor(ConversableAgent):
         name, own = call["name"], self._abilities.get(caller, Abilities({}, {}))
         transfer = own.transfers.get(name)
         if transfer is not None:
+            # guard: a handoff that is not available is not made
             if not is_available(transfer, self, ()):
                 return Outcome(UNAVAILABLE.format(name=name))
             return Outcome(str(transfer.target), transfer.target.dump())
@@ -112,7 +113,8 @@ class GroupToolExecutor(ConversableAgent):
         if not is_done:
             return Outcome(text)
         returned = json.loads(text)
-        # What was recorded in an attempt before did not change the variables in this one.
+        # What was recorded in an attempt before has not changed the variables in this one.
+        # guard: what a function has changed is changed when its record is read
         take_over(self.context_variables, returned["changes"])
         return Outcome(returned["text"], returned["target"])
 

@@ -42,7 +42,7 @@ class Pattern:
         summary_method: See `ConversableAgent.a_initiate_chat`.
 
     Raises:
-        HandoffError: `group_after_work` is no target (a TypeError and a ValueError).
+        HandoffError: `group_after_work` is no target, or an agent no ConversableAgent (a TypeError and a ValueError).
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class Pattern:
         exclude_transit_message: bool = True,
         summary_method: str | Callable[..., Any] | None = "last_msg",
     ) -> None:
+        _check([initial_agent, *agents, *([] if user_agent is None else [user_agent])])
         self.initial_agent = initial_agent
         self.agents = list(agents)
         self.user_agent = user_agent
@@ -196,3 +197,12 @@ def _messages(given: Sequence[Message] | str) -> list[Message]:
     if not messages:
         raise HandoffError("A group chat begins with a message: there is none.")
     return messages
+
+
+def _check(agents: Sequence[object]) -> None:
+    for agent in agents:
+        if not isinstance(agent, ConversableAgent):
+            raise HandoffError(
+                f"A pattern is made of ConversableAgents, and not of a {type(agent).__name__}. Other chat agents hand over "
+                "in teams: Swarm, or GraphFlow."
+            )

@@ -95,7 +95,7 @@ def next_step(plan: Plan, at: Situation) -> Speaks | HandsOver:
         return Speaks(EXECUTOR)
     current = _last_agent(plan, at.messages)
     is_outside = at.last_speaker not in (*plan.agents, EXECUTOR)
-    # Who is outside names nobody: a target there would be what a user has typed.
+    # guard: who is outside the group names no target
     if NEXT_TARGET in last and not is_outside:
         return HandsOver(load_target(last[NEXT_TARGET], plan.functions), current)
     if last.get("role") == "tool":

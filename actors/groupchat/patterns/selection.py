@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
 from callboard.groupchat.agent import Agent
 from callboard.groupchat.auto import Selector
+from callboard.groupchat.context_variables import ContextVariables
+from callboard.groupchat.errors import MessageError
 from callboard.groupchat.message import ConversationMessage
-from callboard.groupchat.notes import for_members, is_note
+from callboard.groupchat.notes import for_members, is_for, is_note
 from callboard.groupchat.selection import ThreadSelection
 from callboard.groupchat.sharing import changes, snapshot, take_over
 from callboard.messages.base import BaseChatMessage
@@ -40,6 +42,7 @@ class PatternSelection(ThreadSelection):
 
     def hear(self, said: BaseChatMessage) -> Agent | None:
         """A message becomes one of the group chat, and what it changes is changed."""
+        # guard: a manager knows what the messages of its thread have changed
         take_over(self._pattern.context_variables, said.metadata)
         return None if is_note(said) else super().hear(said)
 
@@ -60,6 +63,19 @@ class PatternSelection(ThreadSelection):
             said = [ConversationMessage(data={"content": ""}, source=floor.team, metadata=for_members([]))]
         said[0].metadata.update(changed)
         return Choice(choice.speakers, said=[*choice.said, *said], stop=choice.stop)
+
+    async def check(self, messages: Sequence[BaseChatMessage] | None, floor: Floor) -> None:
+        """Refuses a task whose metadata can't be read.
+
+        Raises:
+            MessageError: It can't (a ValueError).
+        """
+        for message in messages or ():
+            try:
+                take_over(ContextVariables(), message.metadata)
+                is_for(floor.team, message)
+            except (TypeError, ValueError) as error:
+                raise MessageError(message.source, f"its metadata can't be read: {error}") from error
 
     async def reset(self) -> None:
         """Nothing was said."""

@@ -49,6 +49,7 @@ from callboard.groupchat import (
     a_initiate_group_chat,
     initiate_group_chat,
 )
+from tests.helpers.chat import Echo
 from tests.helpers.group_chats import Scripted
 from tests.helpers.patterns import a_model, an_agent, call, chatted, offered_to, read_by
 
@@ -454,6 +455,28 @@ def test_without_async() -> None:
     assert (result.summary, variables.to_dict(), last) == ("done", {}, a)
 
 
+async def test_an_earlier_chat_goes_on_as_a_team_with_its_variables() -> None:
+    def made() -> Pattern:
+        a, b = an_agent("a", call("count"), functions=count), an_agent("b")
+        once = ExpressionContextCondition(ContextExpression("${n} == 1"))
+        b.handoffs.add_after_work(OnContextCondition(TerminateTarget(), once))
+        return DefaultPattern(
+            a, [a, b], a_user(), context_variables=ContextVariables({"n": 0}), group_after_work=StayTarget()
+        )
+
+    def count(context_variables: ContextVariables) -> ReplyResult:
+        """Counts."""
+        return ReplyResult("1", AgentNameTarget("b"), ContextVariables({"n": 1}))
+
+    manager, user = made().prepare_group_chat(9, [{"content": "hi"}])
+    await user.a_initiate_chat(manager, message="hi", silent=True)
+    state, last = made().prepare_group_chat(9, [{"content": "hi"}])[0].resumed(await manager.save_state())
+    team = made().prepare_group_chat(9, [{"content": "hi"}])[0].team()
+    await team.load_state(state)
+    result = await team.run(task=last)
+    assert (len(result.messages), result.stop_reason) == (1, "No next speaker selected")
+
+
 # What is refused
 
 
@@ -520,6 +543,7 @@ async def test_a_function_that_names_somebody_from_outside() -> None:
         lambda agent: ReplyResult("x", agent),
         FunctionTarget,
         lambda agent: DefaultPattern(agent, [agent], group_after_work=agent),
+        lambda agent: DefaultPattern(agent, [agent, Echo("b")]),  # type: ignore[list-item]
     ],
 )
 def test_what_is_of_the_wrong_kind(wrong: Callable[[Any], Any]) -> None:
