@@ -76,8 +76,11 @@ class Load:
 
     def weigh(self, deliveries: Sequence[Delivery]) -> None:
         """Renews the typical size by what a turn has brought."""
-        size = sum([len(delivery.envelope.body) for delivery in deliveries])
-        self.typical_size = max(1.0, size / len(deliveries), 0.9 * self.typical_size)
+        if len(deliveries) == 1:
+            size = float(len(deliveries[0].envelope.body))
+        else:
+            size = sum([len(delivery.envelope.body) for delivery in deliveries]) / len(deliveries)
+        self.typical_size = max(1.0, size, 0.9 * self.typical_size)
 
 
 class Suspects:
@@ -164,6 +167,8 @@ class Intake:
         if self._boxes.is_draining or self._suspects.keep_room:
             return 0
         held, load, places = self._boxes.held, self._load, self._places
+        if not held and self._ramp == 1:
+            return 1  # as what follows would find
         unstarted = held - places.running
         # What waits behind an agent uses no place. Two portions for each: one that was handed over leaves room for others.
         agents = len(self._boxes)
@@ -228,7 +233,8 @@ class Intake:
         if room <= 0:
             return Pull(self._asked_for, 0, held, False, 0)
         scan, self._bell.scan = self._bell.scan, False
-        return Pull(self._asked_for, math.ceil(room / self._active), held, scan, accept)
+        each = room if self._active == 1 else math.ceil(room / self._active)
+        return Pull(self._asked_for, each, held, scan, accept)
 
     # After a turn, or a handler
 

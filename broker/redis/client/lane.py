@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, ClassVar
 
 from callboard.broker.consumer.interfaces import ConsumedType, Ending, Incarnation, Pull, Rung, Turn
@@ -24,7 +24,7 @@ from callboard.broker.redis.scripts import is_missing
 from callboard.broker.settings import BrokerSettings
 
 from .clock import steady_ms
-from .commands import pack
+from .commands import Beginning, pack
 from .commits import Done, as_done
 from .connection import Link
 from .endpoint import Argument
@@ -56,6 +56,8 @@ class WorkerLane:
         self._link = link
         self._bell = bell_link
         self._limits = Limits.of(link.settings)
+        self._bells: dict[str, str] = {}
+        self._waiting = Beginning.of("BLPOP")
         self._calls = 0
         self._at_bell: int | None = None  # number of the turn that waits there and may still be carried out
         self._in_turn = False
@@ -86,7 +88,7 @@ class WorkerLane:
         self._at_bell = None
         self.incarnation = Incarnation(worker)
 
-    async def turn(self, endings: Sequence[Ending], pull: Pull) -> Turn:
+    def turn(self, endings: Sequence[Ending], pull: Pull) -> Coroutine[Any, Any, Turn]:
         """One turn: commits how deliveries ended, takes new ones.
 
         Raises:
@@ -95,7 +97,7 @@ class WorkerLane:
         """
         window = self._link.settings.dedupe_window
         done = [as_done(delivery, outcome, is_last, window) for delivery, outcome, is_last in endings]
-        return await self.commit_and_pull(done, pull)
+        return self.commit_and_pull(done, pull)
 
     async def commit_and_pull(self, done: Sequence[Done], pull: Pull) -> Turn:
         """The same with commits that are encoded already."""
@@ -109,28 +111,31 @@ class WorkerLane:
         self._check(answer)
         self._acknowledge(self._calls)
         turn = self._read(answer, asked)
-        return turn._replace(is_second=True) if self._was_overtaken(int(answer[BEFORE])) else turn
+        if self._at_bell is not None and self._was_overtaken(int(answer[BEFORE])):
+            return turn._replace(is_second=True)
+        return turn
 
     def _was_overtaken(self, before: int) -> bool:
         """Whether the turn at the bell was carried out before the present call; if not, it never will be."""
-        if self._at_bell is None:
-            return False
         # guard: a turn at the bell that is overtaken counts no more
-        if before < self._at_bell:
+        if self._at_bell is not None and before < self._at_bell:
             self._at_bell = None
         return self._at_bell is not None
 
     def _acknowledge(self, number: int) -> None:
         """This call was answered: from now on a server that does not know it has lost something."""
+        worker, acknowledged = self.incarnation
         # guard: what was answered is acknowledged
-        self.incarnation = Incarnation(self.worker, max(number, self.incarnation.acknowledged))
+        if number > acknowledged:
+            self.incarnation = Incarnation(worker, number)
 
     def _arguments(self, done: Sequence[Done], pull: Pull) -> list[Argument]:
         settings = self._link.settings
+        worker, acknowledged = self.incarnation
         arguments: list[Argument] = [
-            self.incarnation.worker,
+            worker,
             self._calls,
-            self.incarnation.acknowledged,
+            acknowledged,
             terms_of(settings, pull.types),
             pull.held,
             "1" if pull.scan else "",
@@ -152,9 +157,11 @@ class WorkerLane:
     def _read(self, answer: Any, asked: float | None) -> Turn:
         _, now, due, flags, _, *given = answer
         deliveries = self._deliveries(given) if given else []
+        due_ms = int(due) if due else None
+        if not flags:  # as of nearly every turn that brings little
+            return Turn(deliveries, int(now or 0), due_ms, False, False, "", 0, asked)
         letters, _, full_topic = flags.decode().partition("f")
         more, suspect, deaths = letters.partition("s")
-        due_ms = int(due) if due else None
         return Turn(
             deliveries, int(now or 0), due_ms, bool(more), bool(suspect), full_topic, int(deaths or 0), asked
         )
@@ -212,16 +219,22 @@ class WorkerLane:
         if not agent_types:
             await asyncio.sleep(seconds)
             return None
-        names = {self._bell.keys.of(keys.bell(agent_type)): agent_type for agent_type in agent_types}
+        bells = self._bells_of(agent_types)
         try:
             answer = await self._bell.command(
-                "BLPOP", *names, f"{seconds:.3f}", timeout=seconds + self._bell.settings.socket_timeout
+                "BLPOP", *bells, f"{seconds:.3f}", timeout=seconds + self._bell.settings.socket_timeout
             )
         except (ConnectionLostError, ServerUnavailableError, CommandError) as error:
             logger.debug("the bell can't be heard: %s", error)
             await asyncio.sleep(min(0.1, seconds))
             return ""
-        return None if answer is None else names[answer[0].decode()]
+        return None if answer is None else bells[answer[0].decode()]
+
+    def _bells_of(self, agent_types: Sequence[str]) -> Mapping[str, str]:
+        """The keys of the bells of these types, with the types. They are the same nearly always, so they are kept."""
+        if [*self._bells.values()] != agent_types:
+            self._bells = {self._bell.keys.of(keys.bell(each)): each for each in agent_types}
+        return self._bells
 
     async def turn_at_bell(self, agent_types: Sequence[str], seconds: float, pull: Pull) -> Rung:
         """Waits for a token, with a turn behind it on the same connection, which the server takes in the same moment.
@@ -240,13 +253,13 @@ class WorkerLane:
         self._calls += 1
         number, worker = self._calls, self.worker
         self._at_bell = number
-        bells = {self._bell.keys.of(keys.bell(agent_type)): agent_type for agent_type in agent_types}
-        command = ("BLPOP", *bells, f"{seconds:.3f}")
+        bells = self._bells_of(agent_types)
+        waiting = self._waiting_at(bells, f"{seconds:.3f}")
         within = seconds + self._bell.settings.socket_timeout
         try:
             arguments = self._arguments((), pull)
             arguments[SCAN] = AT_BELL
-            token, answer = await self._bell.run_behind(command, "turn", arguments, within)
+            token, answer = await self._bell.run_behind(waiting, "turn", arguments, within)
         except ServerUnavailableError:
             if not self._is_awaited(number, worker):
                 return Rung("", None)
@@ -273,6 +286,12 @@ class WorkerLane:
         self._check(answer)
         self._acknowledge(number)
         return self._read(answer, None)
+
+    def _waiting_at(self, bells: Mapping[str, str], seconds: str) -> Beginning:
+        """The command that waits at these bells for so long. It is the same nearly always, so it is kept."""
+        if self._waiting.words != (words := ("BLPOP", *bells, seconds)):
+            self._waiting = Beginning.of(*words)
+        return self._waiting
 
     async def ring(self, agent_type: str) -> None:
         """Passes a token on to another worker, or wakes this one. When that fails, they look by themselves soon."""
@@ -331,7 +350,7 @@ def _held(flat: Sequence[Any]) -> list[Values]:
 
 def _delivered(runs: Sequence[Any], flat: Sequence[Any], more: Sequence[Any]) -> list[Values]:
     """Deliveries as a turn brings them: what is the same in a run of them once, what is mostly empty where it is not."""
-    special = {more[i]: more[i + 1 : i + MORE] for i in range(0, len(more), MORE)}
+    special = {more[i]: more[i + 1 : i + MORE] for i in range(0, len(more), MORE)} if more else {}
     found: list[Values] = []
     for i in range(0, len(runs), RUN):
         raw_type, stream, kind, count = runs[i : i + RUN]

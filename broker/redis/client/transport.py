@@ -381,7 +381,7 @@ class RedisTransport:
         cursor: bytes | int = 0
         while True:
             cursor, names = await self.admin.command(
-                "SCAN", cursor, "MATCH", _literally(prefix) + "*", "COUNT", 1000, *of_type
+                "SCAN", cursor, "MATCH", literally(prefix) + "*", "COUNT", 1000, *of_type
             )
             found += names
             if int(cursor) == 0:
@@ -429,7 +429,7 @@ def _is_taken(topic: str, subscriptions: Iterable[Declared]) -> bool:
     )
 
 
-def _literally(text: str) -> str:
+def literally(text: str) -> str:
     """The text as a glob pattern of its own."""
     return "".join(f"\\{letter}" if letter in "*?[]\\" else letter for letter in text)
 
