@@ -55,8 +55,12 @@ class Publisher:
         """Messages that were handed in and are not known to be in the server."""
         return len(self._queue) + self._sending + len(self._waiting_room)
 
-    def post(self, posting: Posting) -> asyncio.Future[bool]:
+    def post(self, posting: Posting, arrival: asyncio.Future[bool] | None = None) -> asyncio.Future[bool]:
         """Hands in one message; counts as in flight at once.
+
+        Args:
+            posting: the message.
+            arrival: the future to return; default: a new one.
 
         Returns:
             A future: True when it was added, False when its idempotency id was seen before. It fails with
@@ -65,7 +69,9 @@ class Publisher:
             sends it), EncodeError (a value can't be written), CommandError (nothing can be added to the stream) or
             ServerUnavailableError (no server within `socket_timeout`; it may or may not have been added).
         """
-        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        future = arrival
+        if future is None:
+            future = asyncio.get_running_loop().create_future()
         self._queue.append((posting, future))
         self._go_on()
         return future
