@@ -27,7 +27,8 @@ async def test_a_batch_that_is_sent_again_adds_nothing(driver: ServerDriver) -> 
     for _ in range(3):
         await driver.run("publish", "p1", 1, WINDOW, 1000, 0, 0, 1, 0, *_values("topic:visits", "1"))
     await driver.run("publish", "p1", 2, WINDOW, 1000, 0, 0, 1, 0, *_values("topic:visits", "2"))
-    await driver.run("publish", "p1", 1, WINDOW, 1000, 0, 0, 1, 0, *_values("topic:visits", "1"))
+    with pytest.raises(CommandError, match="OVERTAKEN"):
+        await driver.run("publish", "p1", 1, WINDOW, 1000, 0, 0, 1, 0, *_values("topic:visits", "1"))
     await driver.run("publish", "p2", 1, WINDOW, 1000, 0, 0, 1, 0, *_values("topic:visits", "3"))
     assert [entry["body"] for entry in await driver.entries("topic:visits")] == [b"1", b"2", b"3"]
 
