@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
-from typing import Any, Final, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
 from pydantic_core import to_json
 
@@ -20,9 +20,12 @@ from callboard.broker.inputs import Asked, InputStatus, Inquiry
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.runs import RunWrite
 from callboard.errors import InputExpiredError, InputWithdrawnError
-from callboard.questions import CheckedQuestion, Suspended
+from callboard.suspension import Suspended
 
 from .run_events import write_of
+
+if TYPE_CHECKING:
+    from callboard.questions import CheckedQuestion
 
 T = TypeVar("T")
 PAUSE: Final = 0.02  # seconds in which a handler may begin the next step

@@ -7,15 +7,13 @@ protocols, and so do those of the tests.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from callboard.broker.delivery import Delivery
 from callboard.broker.outcome import Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumedType:
+class ConsumedType(NamedTuple):
     """An agent type as a consumer has to know it.
 
     Attributes:

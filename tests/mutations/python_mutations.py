@@ -186,6 +186,13 @@ PYTHON_MUTATIONS: Final = (
         quick=False,
     ),
     Mutation(
+        "an answer that does not come is waited for",
+        "an answer that does not come breaks the connection",
+        never,
+        (f"{WIRE}test_each_call_has_its_own_time",),
+        quick=False,
+    ),
+    Mutation(
         "a nested request runs twice in an activation",
         "an activation runs a nested request once",
         never,

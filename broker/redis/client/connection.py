@@ -23,7 +23,7 @@ from callboard.broker.redis.scripts import is_missing, is_there_already, library
 from callboard.broker.settings import BrokerSettings
 from callboard.broker.telemetry import Connected, emit
 
-from .commands import says_demoted
+from .commands import Beginning, says_demoted
 from .endpoint import Argument, Endpoint
 from .wire import Wire
 
@@ -44,10 +44,12 @@ class Channel(Protocol):
         """Somebody waits for an answer."""
         ...
 
-    def call_within(self, arguments: Sequence[Argument], timeout: float) -> Awaitable[Any]: ...
+    def call_within(
+        self, arguments: Sequence[Argument], timeout: float, beginning: Beginning | None = None
+    ) -> Awaitable[Any]: ...
 
     async def call_both(
-        self, first: Sequence[Argument], second: Sequence[Argument], timeout: float
+        self, first: Beginning, beginning: Beginning, arguments: Sequence[Argument], timeout: float
     ) -> list[Any]: ...
 
     def close(self, reason: str = "closed") -> None: ...
@@ -89,7 +91,7 @@ class Link:
         self.settings = settings
         self._name = name
         self._channel: Channel | None = None
-        self._heads: dict[str, tuple[Argument, ...]] = {}
+        self._functions: dict[str, Beginning] = {}
         self._opening = asyncio.Lock()
         self._closed = False
 
@@ -143,14 +145,22 @@ class Link:
             await asyncio.sleep(pause * (0.5 + random.random()))
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    async def command(self, *arguments: Argument, timeout: float | None = None) -> Any:
-        """Runs one command. `timeout` in seconds, default the socket timeout of the settings."""
+    async def command(
+        self, *arguments: Argument, timeout: float | None = None, beginning: Beginning | None = None
+    ) -> Any:
+        """Runs one command.
+
+        Args:
+            *arguments: the command, or what comes behind its beginning.
+            timeout: seconds, default the socket timeout of the settings.
+            beginning: of the command.
+        """
         channel = self._channel
         if channel is None or not channel.is_open:
             channel = await self.channel()
         limit = self.settings.socket_timeout if timeout is None else timeout
         try:
-            return await channel.call_within(arguments, limit)
+            return await channel.call_within(arguments, limit, beginning)
         except ServerUnavailableError as error:
             self._tell_of_loss(error)
             raise
@@ -161,9 +171,9 @@ class Link:
         if channel is None or not channel.is_open:
             channel = await self.channel()
         limit = self.settings.socket_timeout if timeout is None else timeout
-        command = (*(self._heads.get(name) or self._head(name)), *arguments)
+        function = self._functions.get(name) or self._function(name)
         try:
-            return await channel.call_within(command, limit)
+            return await channel.call_within(arguments, limit, function)
         except ServerUnavailableError as error:
             self._tell_of_loss(error)
             raise
@@ -172,17 +182,17 @@ class Link:
                 raise layout_error(str(error), self.keys.namespace) or error from None
         await self._load(channel, limit)
         try:
-            return await channel.call_within(command, limit)
+            return await channel.call_within(arguments, limit, function)
         except CommandError as error:
             raise layout_error(str(error), self.keys.namespace) or error from None
 
     async def run_behind(
-        self, waiting: Sequence[Argument], name: str, arguments: Sequence[Argument], timeout: float
+        self, waiting: Beginning, name: str, arguments: Sequence[Argument], timeout: float
     ) -> tuple[Any, Any]:
         """Sends a command that waits, and with it a call of a Lua function, which is made when the command has ended.
 
         Args:
-            waiting: the command, such as BLPOP.
+            waiting: the whole command, such as BLPOP.
             name: of the function, which is not loaded when it is missing.
             arguments: of the call.
             timeout: seconds for both.
@@ -196,18 +206,18 @@ class Link:
         channel = self._channel
         if channel is None or not channel.is_open:
             channel = await self.channel()
-        command = (*(self._heads.get(name) or self._head(name)), *arguments)
-        first, second = await channel.call_both(waiting, command, timeout)
+        function = self._functions.get(name) or self._function(name)
+        first, second = await channel.call_both(waiting, function, arguments, timeout)
         for answer in (second, first):
             if isinstance(answer, ServerUnavailableError):
                 self._tell_of_loss(answer)
                 raise answer
         return first, second
 
-    def _head(self, name: str) -> tuple[Argument, ...]:
+    def _function(self, name: str) -> Beginning:
         """How each call of this Lua function begins."""
-        head = self._heads[name] = ("FCALL", library().function(name), 1, self.keys.prefix)
-        return head
+        made = self._functions[name] = Beginning.of("FCALL", library().function(name), 1, self.keys.prefix)
+        return made
 
     async def patiently(self, call: Callable[[], Awaitable[T]]) -> T:
         """Repeats a call that does no harm when it is repeated, until it goes through, however long the server is gone.

@@ -42,7 +42,12 @@ class Publisher:
         self._producer = Producer()
         self._queue: deque[tuple[Posting, asyncio.Future[bool]]] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._rest: asyncio.Future[None] | None = (
+            None  # what the task waits for while there is nothing to send
+        )
         self._sending = 0
+        self._watchers: list[asyncio.Future[None]] = []  # wait for the end of a batch
+        self._settings_of_batch = _settings_of_batch(link)
         self._waiting_room = WaitingRoom(self._post_again, link.settings.publish_timeout)
 
     @property
@@ -62,8 +67,7 @@ class Publisher:
         """
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._queue.append((posting, future))
-        if self._task is None or self._task.done():
-            self._go_on()
+        self._go_on()
         return future
 
     def _post_again(self, items: list[tuple[Posting, asyncio.Future[bool]]]) -> None:
@@ -71,18 +75,32 @@ class Publisher:
         self._go_on()
 
     def _go_on(self) -> None:
-        if self._task is None or self._task.done():
+        rest = self._rest
+        if rest is not None and not rest.done():
+            rest.set_result(None)
+        elif self._task is None or self._task.done() or (rest is not None and rest.cancelled()):
+            self._rest = None
             self._task = asyncio.create_task(self._run(), name="callboard-publisher")
 
     async def _run(self) -> None:
-        while self._queue:
-            batch = self._take()
-            self._sending = len(batch)
-            try:
-                if batch:
-                    await self._send(batch)
-            finally:
-                self._sending = 0
+        """Sends what comes, until it is cancelled. One task for all batches: a message that comes alone is one, too."""
+        loop = asyncio.get_running_loop()
+        while True:
+            while self._queue:
+                batch = self._take()
+                self._sending = len(batch)
+                try:
+                    if batch:
+                        await self._send(batch)
+                finally:
+                    self._sending = 0
+                    if self._watchers:
+                        self._tell_watchers()
+            if self._link.is_closed:
+                return
+            self._rest = loop.create_future()
+            await self._rest
+            self._rest = None
 
     def _take(self) -> list[tuple[Posting, asyncio.Future[bool]]]:
         batch: list[tuple[Posting, asyncio.Future[bool]]] = []
@@ -170,16 +188,7 @@ class Publisher:
             raise NotReplicatedError(seconds)
 
     def _arguments(self, batch: Sequence[tuple[Posting, asyncio.Future[bool]]]) -> list[Argument]:
-        settings = self._link.settings
-        arguments: list[Argument] = [
-            *self._producer.next(),
-            int(settings.dedupe_window * 1000),
-            settings.max_unclaimed,
-            settings.max_backlog,
-            settings.max_backlog_per_key,
-            len(batch),
-            0,
-        ]
+        arguments: list[Argument] = [*self._producer.next(), *self._settings_of_batch, len(batch), 0]
         fences: list[Argument] = []
         claims: list[Argument] = []
         postings = [posting for posting, _ in batch]
@@ -199,17 +208,41 @@ class Publisher:
     async def flush(self) -> None:
         """Waits until everything that was handed in has been sent or has failed."""
         while self.in_flight:
-            if self._task is not None and not self._task.done():
-                await asyncio.wait({self._task})
-            else:
-                await asyncio.wait(self._waiting_room.futures, return_when=asyncio.FIRST_COMPLETED)
+            await self._next_end(self._waiting_room.futures)
+
+    async def _next_end(self, others: Iterable[asyncio.Future[bool]] = ()) -> None:
+        """Waits until a batch has ended, or the task, or one of these."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._watchers.append(ended)
+        task = () if self._task is None else (self._task,)
+        await asyncio.wait({ended, *task, *others}, return_when=asyncio.FIRST_COMPLETED)
+
+    def _tell_watchers(self) -> None:
+        watchers, self._watchers = self._watchers, []
+        for ended in watchers:
+            if not ended.done():
+                ended.set_result(None)
 
     async def close(self) -> None:
         """Sends what can be sent now; what waits for room is not sent."""
-        while self._task is not None and not self._task.done():
+        while (self._queue or self._sending) and self._task is not None and not self._task.done():
+            await self._next_end()
+        if self._task is not None:
+            self._task.cancel()
             await asyncio.wait({self._task})
         self._waiting_room.close(ConnectionLostError(self._link.endpoint.shown, "the publisher was closed"))
         self._link.close()
+
+
+def _settings_of_batch(link: Link) -> tuple[Argument, ...]:
+    """The settings that go with each batch, as publish.lua takes them."""
+    settings = link.settings
+    return (
+        int(settings.dedupe_window * 1000),
+        settings.max_unclaimed,
+        settings.max_backlog,
+        settings.max_backlog_per_key,
+    )
 
 
 def message_values(postings: Iterable[Posting]) -> list[Argument]:

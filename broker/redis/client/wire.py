@@ -19,7 +19,7 @@ import hiredis
 from callboard.broker.errors import CommandError, ConnectionLostError, EncodeError, ServerUnavailableError
 from callboard.broker.telemetry import Disconnected, emit
 
-from .commands import pack, says_demoted, translate
+from .commands import Beginning, pack, pack_behind, says_demoted, translate
 from .endpoint import Argument, Endpoint
 
 
@@ -98,14 +98,22 @@ class Wire(asyncio.Protocol):
         """Sends a command; the future gets its answer, or a BrokerError."""
         return self.call_within(arguments, math.inf)
 
-    def call_within(self, arguments: Sequence[Argument], timeout: float) -> asyncio.Future[Any]:
-        """Like call; when no answer comes in time the connection counts as broken (a half-open one never says so)."""
+    def call_within(
+        self, arguments: Sequence[Argument], timeout: float, beginning: Beginning | None = None
+    ) -> asyncio.Future[Any]:
+        """Like call; when no answer comes in time the connection counts as broken (a half-open one never says so).
+
+        Args:
+            arguments: the command, or what comes behind its beginning.
+            timeout: seconds.
+            beginning: of the command.
+        """
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._transport is None or self._lost is not None:
             future.set_exception(self._lost or ConnectionLostError(self._endpoint.shown))
             return future
         try:
-            packed = pack(arguments)
+            packed = pack(arguments) if beginning is None else pack_behind(beginning, arguments)
         except EncodeError as error:
             future.set_exception(error)
             return future
@@ -117,14 +125,21 @@ class Wire(asyncio.Protocol):
         return future
 
     async def call_both(
-        self, first: Sequence[Argument], second: Sequence[Argument], timeout: float
+        self, first: Beginning, beginning: Beginning, arguments: Sequence[Argument], timeout: float
     ) -> list[Any]:
-        """Sends two commands at once; returns their answers, errors included. The first one may wait at the server."""
+        """Sends two commands at once; returns their answers, errors included. The first one may wait at the server.
+
+        Args:
+            first: the whole of the first command.
+            beginning: of the second one.
+            arguments: the rest of it.
+            timeout: seconds for both.
+        """
         if self._transport is None or self._lost is not None:
             lost = self._lost or ConnectionLostError(self._endpoint.shown)
             return [lost, lost]
         one, other = self._loop.create_future(), self._loop.create_future()
-        packed = pack(first) + pack(second)
+        packed = pack_behind(first, ()) + pack_behind(beginning, arguments)
         until = self._loop.time() + timeout
         self._expected += (Expected(one, until, timeout), Expected(other, until, timeout))
         if until < self._alarm_at:
