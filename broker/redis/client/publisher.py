@@ -74,7 +74,8 @@ class Publisher:
         if future is None:
             future = asyncio.get_running_loop().create_future()
         self._queue.append((posting, future))
-        self._go_on()
+        if not self._sending:
+            self._go_on()
         return future
 
     def _post_again(self, items: list[tuple[Posting, asyncio.Future[bool]]]) -> None:
