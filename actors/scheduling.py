@@ -9,7 +9,6 @@ from typing import Any, Protocol
 from .broker.ids import AGENT_TYPE, AgentId, TopicId
 from .errors import SettingValueError
 from .schedules import Firing, Missed, Schedule, check_missed
-from .timetable import timetable
 
 Send = Callable[[Firing], tuple[Any, TopicId | AgentId]]
 
@@ -81,6 +80,8 @@ class Scheduling:
         Raises:
             SettingValueError: A value can't work, or the name is taken (a ValueError).
         """
+        from .timetable import timetable
+
         if team is not None and topic is None:
             to, send = f"team {team.name}", _to_team(team, what, conversation)
             team.order(

@@ -153,9 +153,10 @@ def layout_error(text: str, namespace: str) -> LayoutError | None:
 
 
 class OverloadedError(BrokerError):
-    """The server takes no more messages for now."""
+    """The server takes no more messages for now. A handler that gets it is tried again later, as after any outage."""
 
     template = "overloaded: {reason}; the message was not sent, try again later"
+    is_outage = True
 
     reason: str = "too many messages wait"
 

@@ -63,7 +63,7 @@ class Store(Protocol):
         Atomic, so that of two requests at once neither overlooks the other, and safe to repeat.
 
         Args:
-            hold_id: names it, see holds.py: what another worker set aside for the same message before does not count.
+            hold_id: names it, see holds.py: what another worker set aside for the same message before is given back.
             scopes: such as "total" and "run:42"; the tables `usage:<scope>` and `held:<scope>` belong to them.
             amounts: "tokens" and "usd"; -1 USD: the price is not known, and no limit in money covers it.
             limits: scope, "tokens" or "usd", and the most; those that a scope carries itself count as well.
@@ -189,9 +189,10 @@ class InMemoryStore:
     def _held(self, scope: str, unit: str, hold_id: str) -> float:
         found = self._find(f"held:{scope}")
         table = found.table if found else {}
-        others = (
-            value for name, value in table.items() if name != hold_id and not is_replaced(name, hold_id)
-        )
+        for name in [name for name in table if is_replaced(name, hold_id)]:
+            ends, _ = read_hold(table[name], unit)
+            table[name] = f"{ends} 0 0".encode()  # it stays, so that its request is counted should it end
+        others = (value for name, value in table.items() if name != hold_id)
         return sum(
             amount for ends, amount in (read_hold(value, unit) for value in others) if ends > self._clock()
         )

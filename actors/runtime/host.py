@@ -38,8 +38,8 @@ from callboard.broker.redis.client.states import StoredState
 from callboard.broker.retry import RetryPolicy, decided
 from callboard.broker.telemetry import is_watched
 from callboard.context import MessageContext
-from callboard.questions import Suspended
 from callboard.state import dump_state, has_logs, log_changes, settle_logs
+from callboard.suspension import Suspended
 
 from .cancelling import CancellableRequests, is_being_cancelled
 from .errors import MaxRuntimeError

@@ -137,10 +137,11 @@ class TeamClient(Steering):
             TeamRunError: A member, the strategy or a condition failed for good (a RuntimeError).
             TeamOutputError: The last message is not what the team was to answer with (a ValueError).
             asyncio.CancelledError: The run was cancelled.
+            RunRightsError: The user of the server may not read runs; it is not begun (a PermissionError).
         """
         is_own_id, run_id = run_id is not None, uuid.uuid4().hex if run_id is None else run_id
         order = self._order(run_id, task, if_busy, budget, record)
-        async with self.runtime.read_run(stream_of(self._address, run_id)) as events:
+        async with self.runtime.read_run(stream_of(self._address, run_id)) as events:  # refuses who may not
             await self._begin(order, is_own_id, cancellation_token)
             # One with an id of the user's may have ended long ago.
             entries = self.entries(run_id) if is_own_id else aiter(events)

@@ -48,7 +48,19 @@ SHARED = (
 """The files of `lua/shared/`, each of which may use those before it."""
 
 PARTS = {
-    "turn": ("arguments", "exceptions", "take", "effects", "commit", "read", "admit", "new", "pull", "turn"),
+    "turn": (
+        "arguments",
+        "modes",
+        "exceptions",
+        "take",
+        "effects",
+        "commit",
+        "read",
+        "admit",
+        "new",
+        "pull",
+        "turn",
+    ),
     "repair": ("order", "holders", "settle", "streams", "agents", "entries", "logs", "questions", "repair"),
 }
 """Operations that have a folder, with its files: each may use those before it, and the last one registers the function."""

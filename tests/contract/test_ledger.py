@@ -58,6 +58,16 @@ async def test_what_a_dead_worker_held_does_not_stand_in_the_way_of_its_message(
     assert float(used["prompt_tokens"]) == 4, "counted all the same, should it have been alive"
 
 
+async def test_what_a_dead_worker_held_is_given_back_when_its_message_is_handled_again(
+    driver: ServerDriver,
+) -> None:
+    assert await hold(driver, "ab@1/1", 30)
+    assert await hold(driver, "ab@2/2", 30)
+    await RedisStore(driver.transport.admin).settle("ab@2/2", SCOPES, {"prompt_tokens": 4}, DAY)
+
+    assert await hold(driver, "cd@2/3", 30), "of a message that comes after it"
+
+
 async def test_what_begins_without_a_hold_begins_in_no_scope_that_has_a_limit(driver: ServerDriver) -> None:
     store = RedisStore(driver.transport.admin)
     assert await store.begin("r", SCOPES, DAY)

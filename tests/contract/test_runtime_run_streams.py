@@ -173,8 +173,12 @@ async def test_what_a_person_added_does_no_harm(runtimes: Runtimes) -> None:
     admin, key = runtime.transport.admin, runtime.transport.keys.of(f"run:{RUN}")
     await runtime.write_run(RUN, notes("a"))
     await admin.command("XADD", key, "0-*", "junk", "1")
+    await admin.command(
+        "XADD", key, "0-*", "at", "9" * 5000, "type", "Note", "v", "1", "body", b'{"text":"x"}'
+    )
     await runtime.write_run(RUN, notes("b"))
-    assert [text for _, text, _ in await shown(runtime)] == ["a", "b"]
+    assert [text for _, text, _ in await shown(runtime)] == ["a", "x", "b"]
+    assert [run.id for run in await runtime.list_runs()] == [RUN]
 
 
 # Drafts

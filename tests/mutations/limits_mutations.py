@@ -111,8 +111,15 @@ LIMITS_MUTATIONS: Final = (
     Mutation(
         "what a dead worker held ends its message",
         "what a worker held that died does not stand in the way of its message",
-        becomes("local counts = flat[i] ~= id"),
+        never,
         (f"{LEDGER}test_what_a_dead_worker_held_does_not_stand_in_the_way_of_its_message{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "what a dead worker held counts against what comes after its message",
+        "nor in the way of what comes after its message",
+        never,
+        (f"{LEDGER}test_what_a_dead_worker_held_is_given_back_when_its_message_is_handled_again{ON}",),
         quick=False,
     ),
 )

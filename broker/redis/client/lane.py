@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, ClassVar
 
-from callboard.broker.consumer.interfaces import Ending, Incarnation, Pull, Rung, Turn
+from callboard.broker.consumer.interfaces import ConsumedType, Ending, Incarnation, Pull, Rung, Turn
 from callboard.broker.delivery import Delivery, Values, read_deliveries
 from callboard.broker.encoding.limits import Limits
 from callboard.broker.errors import (
@@ -21,6 +21,7 @@ from callboard.broker.errors import (
 from callboard.broker.outcome import Outcome
 from callboard.broker.redis import keys
 from callboard.broker.redis.scripts import is_missing
+from callboard.broker.settings import BrokerSettings
 
 from .clock import steady_ms
 from .commands import Beginning, pack
@@ -34,8 +35,9 @@ logger = logging.getLogger("callboard.broker")
 RUN, DELIVERY, MORE, STATE = 4, 4, 5, 4  # values of each in the answer to a turn, see lua/turn/turn.lua
 NOTHING_MORE = (b"", b"", b"", b"")  # tries, from, at, head of most deliveries
 COMMIT = 3  # values of one commit of a turn, without what its marks bring
-WIDTH = 11  # values of one delivery in the answer to a resync
-SCAN, AT_BELL = 6, "b"  # place of an argument of a turn, and what it is for one that waits at a bell
+WIDTH = 11  # values of one delivery in the answer to a resync, and to a turn that brings one
+BEFORE = 4  # place of the number of the call before in an answer
+SCAN, AT_BELL = 5, "b"  # place of an argument of a turn, and what it is for one that waits at a bell
 
 
 class WorkerLane:
@@ -109,7 +111,7 @@ class WorkerLane:
         self._check(answer)
         self._acknowledge(self._calls)
         turn = self._read(answer, asked)
-        if self._at_bell is not None and self._was_overtaken(int(answer[-1])):
+        if self._at_bell is not None and self._was_overtaken(int(answer[BEFORE])):
             return turn._replace(is_second=True)
         return turn
 
@@ -134,16 +136,12 @@ class WorkerLane:
             worker,
             self._calls,
             acknowledged,
-            settings.max_payload,
-            settings.max_unclaimed,
+            terms_of(settings, pull.types),
             pull.held,
             "1" if pull.scan else "",
             int(pull.accept),
-            len(pull.types),
+            pull.room,
         ]
-        for each in pull.types:
-            rate = "" if each.rate_limit is None else each.rate_limit
-            arguments += (each.name, pull.room, "1" if each.persistent else "", rate)
         _add_commits(arguments, done)
         return arguments
 
@@ -157,21 +155,28 @@ class WorkerLane:
             raise ConnectionLostError(self._link.endpoint.shown, "an older call was overtaken")
 
     def _read(self, answer: Any, asked: float | None) -> Turn:
-        _, now, due, flags, runs, flat, more, states, _ = answer
-        deliveries = read_deliveries(_delivered(runs, flat, more), self._limits, self.worker) if runs else []
+        _, now, due, flags, _, *given = answer
+        deliveries = self._deliveries(given) if given else []
+        due_ms = int(due) if due else None
+        if not flags:  # as of nearly every turn that brings little
+            return Turn(deliveries, int(now or 0), due_ms, False, False, "", 0, asked)
+        letters, _, full_topic = flags.decode().partition("f")
+        more, suspect, deaths = letters.partition("s")
+        return Turn(
+            deliveries, int(now or 0), due_ms, bool(more), bool(suspect), full_topic, int(deaths or 0), asked
+        )
+
+    def _deliveries(self, given: list[Any]) -> list[Delivery]:
+        if len(given) == WIDTH:
+            return read_deliveries([given], self._limits, self.worker)
+        runs, flat, more, states = given
+        deliveries = read_deliveries(_delivered(runs, flat, more), self._limits, self.worker)
         for i in range(0, len(states), STATE):
             delivery = deliveries[states[i]]
             delivery.state_version = int(states[i + 1])
             delivery.state = states[i + 2]
             delivery.has_logs = bool(states[i + 3])
-        due_ms = int(due) if due else None
-        if not flags:  # as of nearly every turn that brings little
-            return Turn(deliveries, int(now), due_ms, False, False, "", 0, asked)
-        letters, _, full_topic = flags.decode().partition("f")
-        more, suspect, deaths = letters.partition("s")
-        return Turn(
-            deliveries, int(now), due_ms, bool(more), bool(suspect), full_topic, int(deaths or 0), asked
-        )
+        return deliveries
 
     def can_send(self, delivery: Delivery, outcome: Outcome) -> bool:
         """Whether this ending can be written; one that cannot keeps all the others of a turn from leaving."""
@@ -314,6 +319,15 @@ def _name_of_bell(token: Any, bells: Mapping[str, str]) -> str | None:
         logger.debug("the bell can't be heard: %s", token)
         return ""
     return None if token is None else bells[token[0].decode()]
+
+
+def terms_of(settings: BrokerSettings, types: Sequence[ConsumedType]) -> str:
+    """What is the same from turn to turn, as one text: see lua/turn/arguments.lua."""
+    words: list[str] = [f"{settings.max_payload} {settings.max_unclaimed}"]
+    for each in types:
+        rate = "-" if each.rate_limit is None else each.rate_limit
+        words.append(f"{each.name} {int(each.persistent)} {rate}")
+    return " ".join(words)
 
 
 def as_words(accepts: Mapping[str, int]) -> str:

@@ -16,9 +16,10 @@ from callboard.broker.errors import (
     NotReplicatedError,
     UndeliverableError,
 )
+from callboard.broker.settings import BrokerSettings
 from callboard.broker.telemetry import Published, emit, is_watched
 
-from .batches import new_producer, send_batch
+from .batches import Producer, send_batch
 from .clock import ServerClock
 from .connection import Link
 from .endpoint import Argument
@@ -26,7 +27,7 @@ from .waiting_room import WaitingRoom
 
 LARGEST_BATCH = 500  # messages in one call
 LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
-FENCES = 7  # place of the number of fences among the arguments of publish.lua
+FENCES = 4  # place of the number of fences among the arguments of publish.lua
 PLAIN, HEADED, FULL = "p", "h", "f"  # forms of a message there
 
 
@@ -39,8 +40,7 @@ class Publisher:
         self._clock = clock or ServerClock()
         self._link = link
         self._on_full_topic = on_full_topic
-        self._producer = new_producer()
-        self._batch = 0
+        self._producer = Producer()
         self._queue: deque[tuple[Posting, asyncio.Future[bool]]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._rest: asyncio.Future[None] | None = (
@@ -48,7 +48,7 @@ class Publisher:
         )
         self._sending = 0
         self._watchers: list[asyncio.Future[None]] = []  # wait for the end of a batch
-        self._settings_of_batch = _settings_of_batch(link)
+        self._limits = limits_of(link.settings)
         self._waiting_room = WaitingRoom(self._post_again, link.settings.publish_timeout)
 
     @property
@@ -126,10 +126,9 @@ class Publisher:
         return batch
 
     async def _send(self, batch: list[tuple[Posting, asyncio.Future[bool]]]) -> None:
-        self._batch += 1
         try:
-            arguments = self._arguments(self._batch, batch)
-            answer, asked = await send_batch(self._link, "publish", arguments)
+            arguments = self._arguments(batch)
+            answer, asked = await send_batch(self._link, "publish", arguments, self._producer)
             self._clock.observe(int(answer[0]), asked)
             if self._link.settings.durability == "replica":
                 await self._wait_for_replica()
@@ -196,10 +195,8 @@ class Publisher:
         if int(confirmed) < 1:
             raise NotReplicatedError(seconds)
 
-    def _arguments(
-        self, number: int, batch: Sequence[tuple[Posting, asyncio.Future[bool]]]
-    ) -> list[Argument]:
-        arguments: list[Argument] = [self._producer, number, *self._settings_of_batch, len(batch), 0]
+    def _arguments(self, batch: Sequence[tuple[Posting, asyncio.Future[bool]]]) -> list[Argument]:
+        arguments: list[Argument] = [*self._producer.next(), self._limits, len(batch), ""]
         fences: list[Argument] = []
         claims: list[Argument] = []
         postings = [posting for posting, _ in batch]
@@ -209,7 +206,7 @@ class Publisher:
                 fences += (number, *posting.fence)
             if posting.claim is not None:
                 claims += posting.claim
-        if fences:
+        if fences or claims:
             arguments[FENCES] = len(fences) // 3
         arguments += message_values(postings)
         arguments += fences
@@ -245,15 +242,10 @@ class Publisher:
         self._link.close()
 
 
-def _settings_of_batch(link: Link) -> tuple[Argument, ...]:
-    """The settings that go with each batch, as publish.lua takes them."""
-    settings = link.settings
-    return (
-        int(settings.dedupe_window * 1000),
-        settings.max_unclaimed,
-        settings.max_backlog,
-        settings.max_backlog_per_key,
-    )
+def limits_of(settings: BrokerSettings) -> str:
+    """What is the same from batch to batch, as one text: see lua/publish.lua."""
+    window = int(settings.dedupe_window * 1000)
+    return f"{window} {settings.max_unclaimed} {settings.max_backlog} {settings.max_backlog_per_key}"
 
 
 def message_values(postings: Iterable[Posting]) -> list[Argument]:

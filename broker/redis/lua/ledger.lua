@@ -30,20 +30,22 @@ local function is_replaced(other, mine)
   return message ~= nil and its_message == message and its_worker ~= worker
 end
 
--- What is held in a scope, except by one hold and those that it replaces. A hold that has ended counts no more; it stays for a while all the same, so that
--- a request that took long is counted when it ends.
+-- What is held in a scope, except by one hold. What it replaces is given back, for whoever asks next; the hold itself stays, as
+-- one that has ended does for a while, so that a request that took long is counted when it ends.
 local function held_besides(scope, id)
   local amounts, key = { tokens = 0, usd = 0 }, held_key(scope)
   local flat = call('HGETALL', key)
   for i = 1, #flat, 2 do
-    local ends, tokens, usd = string.match(flat[i + 1], '^(%S+) (%S+) (%S+)$')
-    ends = tonumber(ends or 0)
+    local other, ends, tokens, usd = flat[i], string.match(flat[i + 1], '^(%S+) (%S+) (%S+)$')
+    local is_over = tonumber(ends or 0) <= now()
+    if tonumber(ends or 0) + FORGOTTEN < now() then
+      call('HDEL', key, other)
     -- guard: what a worker held that died does not stand in the way of its message
-    local counts = flat[i] ~= id and not is_replaced(flat[i], id)
-    if counts and ends > now() then
+    elseif is_replaced(other, id) then
+      -- guard: nor in the way of what comes after its message
+      if not is_over then call('HSET', key, other, ends .. ' 0 0') end
+    elseif other ~= id and not is_over then
       amounts.tokens, amounts.usd = amounts.tokens + tonumber(tokens), amounts.usd + tonumber(usd)
-    elseif ends + FORGOTTEN < now() then
-      call('HDEL', key, flat[i])
     end
   end
   return amounts

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from callboard.broker import Retry
-from callboard.broker.errors import ConnectionLostError, ServerUnavailableError
+from callboard.broker.errors import BacklogError, ConnectionLostError, OverloadedError, ServerUnavailableError
 from callboard.broker.outages import error_in, is_outage, reason_of, waited_in
 from callboard.memory.errors import StoreUnavailableError
 
@@ -39,6 +39,8 @@ class PoliteError(ConnectionError):
         (StoreUnavailableError("http://nowhere", "refused"), True),
         (ServerUnavailableError("redis://nowhere"), True),
         (ConnectionLostError("redis://nowhere", "closed by the server"), True),
+        (OverloadedError("the server's memory is full"), True),
+        (BacklogError("", "topic:visits"), True),
         (ExceptionGroup("both", [AwayError(), ConnectionResetError()]), True),
         (ExceptionGroup("one of them", [AwayError(), ValueError()]), False),
         (httpx.ReadTimeout("it may have worked"), False),

@@ -13,7 +13,6 @@ local function is_filled(turn, taken, count) return taken >= count or taken > 0 
 
 -- Agents that are ready: at most so many are looked at that the list may be long, with agents that are paused.
 local function pull_ready(turn, agent_type, count)
-  if turn.is_quiet then return 0 end
   local taken, length = 0, call('LLEN', P .. 'ready:' .. agent_type)
   if length == 0 or not has_books(turn, agent_type) then return 0 end
   -- guard: a turn looks at a part of a long list
@@ -70,12 +69,12 @@ end
 -- What may have ended workers is tried alone: what another agent's handler does is not lost with it when the worker dies
 -- again, and it is known then what ended it. Returns whether one was taken.
 local function pull_suspect(turn, agent_type)
-  local queue, rate = P .. 'suspects:' .. agent_type, turn.rate[agent_type]
-  local length = turn.is_quiet and 0 or call('LLEN', queue)
+  local queue, rate = P .. 'suspects:' .. agent_type, turn.terms.rate[agent_type]
+  local length = call('LLEN', queue)
   if length == 0 or not has_books(turn, agent_type) then return false end
   -- Whether its worker hears the bell is not known, and the death of who tries a suspect has to be the suspect's.
   -- guard: a suspect does not come with a bell
-  if turn.is_at_bell then
+  if turn.scan == AT_BELL then
     turn.more = true
     return true
   end
@@ -106,7 +105,7 @@ local function pull_type(turn, agent_type, count)
     turn.is_quiet = false
     turn.more = true
   end
-  count = count - pull_ready(turn, agent_type, count)
+  if not turn.is_quiet then count = count - pull_ready(turn, agent_type, count) end
   if count > 0 and not turn.is_quiet and call('EXISTS', P .. 'newer:' .. agent_type) == 1 and has_books(turn, agent_type) then
     count = count - pull_newer(turn, agent_type, count)
   end
@@ -122,33 +121,36 @@ local function pull_limited(turn, agent_type, count, rate)
 end
 
 -- What was handed over took of the room; a quarter of it is always for others, or busy agents would keep them waiting.
-local function room_for(turn, agent_type)
-  local wanted = turn.wanted[agent_type]
+local function room_for(turn)
+  local wanted = turn.wanted
+  if wanted <= MOST_TAKEN and turn.handed == 0 and turn.out_n == 0 then return wanted end
   local room = math.max(wanted - turn.handed, math.ceil(wanted / 4))
   return math.min(room, math.max(AT_LEAST, MOST_TAKEN - turn.out_n / DELIVERY))
 end
 
 local function is_wanted(turn, agent_type)
-  return turn.wanted[agent_type] > 0 and not (turn.paused and turn.paused['type ' .. agent_type])
+  return turn.wanted > 0 and not (turn.paused and turn.paused['type ' .. agent_type])
 end
 
 local function pull_all(turn)
   -- There is nothing but new entries, for all types of the worker: mostly so.
-  turn.is_quiet = turn.is_calm or #turn.type_names > 0 and how_many(turn, WAITING, {}) == 0
-  for _, agent_type in ipairs(turn.type_names) do
+  local types, rates = turn.terms.types, turn.terms.rate
+  turn.is_quiet = turn.is_calm or #types > 0 and how_many(turn.terms.waiting) == 0
+  for i = 1, turn.is_quiet and 0 or #types do
     -- guard: nothing comes along with a suspect
-    if is_wanted(turn, agent_type) and pull_suspect(turn, agent_type) then return end
+    if is_wanted(turn, types[i]) and pull_suspect(turn, types[i]) then return end
   end
-  for _, agent_type in ipairs(turn.type_names) do
+  for i = 1, #types do
+    local agent_type = types[i]
     if is_wanted(turn, agent_type) then
-      local count, rate, before = room_for(turn, agent_type), turn.rate[agent_type], turn.out_n
+      local count, rate, before = room_for(turn), rates[agent_type], turn.out_n
       if rate then
         pull_limited(turn, agent_type, count, rate)
       else
         pull_type(turn, agent_type, count)
       end
       -- guard: what one turn does not give comes with the next
-      if count < turn.wanted[agent_type] and (turn.out_n - before) / DELIVERY >= count then turn.more = true end
+      if count < turn.wanted and (turn.out_n - before) / DELIVERY >= count then turn.more = true end
     end
   end
 end

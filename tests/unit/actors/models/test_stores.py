@@ -86,6 +86,10 @@ async def test_a_hold_of_another_worker_gives_way_to_its_message(store: Store) -
     assert await hold(store, "ab@1/2", 10, 15) is not None, "of the same worker"
     assert await hold(store, "cd@2/3", 10, 15) is not None, "of another message"
     assert await hold(store, "ab@2/4", 10, 15) is None
+    await store.settle("ab@2/4", SCOPES, {"prompt_tokens": 4.0}, 60)
+    assert await hold(store, "cd@2/5", 10, 15) is None, "what it held is given back"
+    await store.settle("ab@1/1", SCOPES, {"prompt_tokens": 2.0}, 60)
+    assert float((await store.table("usage:total"))["prompt_tokens"]) == 6, "should it have been alive"
 
 
 async def test_a_hold_that_has_ended_counts_no_more_and_is_settled_all_the_same(store: Store) -> None:
