@@ -44,13 +44,14 @@ def _functions_of(server: Any) -> Any:
     lupa keeps texts of Python for Lua in a table with weak values, and now and then one comes out as another
     (https://github.com/scoder/lupa/issues/293): then a function takes one error for another.
     """
-    from fakeredis.commands_mixins import scripting_mixin as theirs
+    from fakeredis._helpers import SimpleError
+    from fakeredis.commands_mixins import _lua_functions, scripting_mixin as theirs
 
-    class Functions(theirs.FunctionsEngine):  # type: ignore[misc]
+    class Functions(_lua_functions.FunctionsEngine):
         def _redis_pcall(self, *args: Any) -> Any:
             try:
                 return self._redis_call(*args)
-            except theirs.SimpleError as error:
+            except SimpleError as error:
                 return self.runtime.table_from({b"err": error.value.encode()})
 
     given = (
