@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from callboard.broker.encoding.limits import Limits
-from callboard.broker.envelope import FIELDS, SHORT, Envelope, decode, encode, event, head_of
+from callboard.broker.envelope import FIELDS, Envelope, decode, encode, event, head_of
 from callboard.broker.errors import DecodeError, EncodeError
 from callboard.broker.head_fields import HEAD_FIELDS
 from callboard.broker.redis.client.commands import pack
