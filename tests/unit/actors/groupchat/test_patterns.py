@@ -445,7 +445,9 @@ async def test_how_it_begins(messages: Any, names: list[str]) -> None:
 
 async def test_agents_forget_their_parts() -> None:
     a = an_agent("a")
-    await chatted(DefaultPattern(a, [a]))
+    pattern = DefaultPattern(a, [a])
+    await chatted(pattern)
+    pattern.team()
     assert a.part is None
 
 
@@ -516,6 +518,29 @@ async def test_patterns_that_can_not_be(options: dict[str, Any], messages: Any, 
     pattern = DefaultPattern(**{"initial_agent": a, "agents": [a], **options})
     with pytest.raises(HandoffError, match=reason):
         await chatted(pattern, messages)
+
+
+def named(name: str) -> FunctionTarget:
+    def decides(output: str, context_variables: ContextVariables) -> FunctionTargetResult:
+        return FunctionTargetResult(target=StayTarget())
+
+    decides.__name__ = name
+    return FunctionTarget(decides)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "reason"),
+    [
+        ([OnCondition(StayTarget(), NOW, llm_function_name="act")], "two tools of one name"),
+        ([OnCondition(StayTarget(), NOW, llm_function_name="go")] * 2, "two tools of one name"),
+        ([OnCondition(named("same"), NOW), OnCondition(named("same"), NOW)], "have the name 'same'"),
+    ],
+)
+async def test_two_of_one_name(conditions: list[OnCondition], reason: str) -> None:
+    a = an_agent("a", functions=returns("x"))
+    a.handoffs.add_llm_conditions(conditions)
+    with pytest.raises(HandoffError, match=reason):
+        await chatted(DefaultPattern(a, [a]))
 
 
 async def test_auto_without_any_model() -> None:
