@@ -46,6 +46,7 @@ from callboard.groupchat import (
     StringLLMCondition,
     TerminateTarget,
     TransitionTarget,
+    UpdateSystemMessage,
     a_initiate_group_chat,
     initiate_group_chat,
 )
@@ -132,6 +133,21 @@ async def test_what_is_available_and_what_the_model_is_told_changes_at_every_tur
     # A call of what is not offered hands over to nobody.
     assert result.chat_history[4]["content"] == "Error: transfer_to_b_1 is not available now."
     assert names == ["_User", "a", EXECUTOR, "a", EXECUTOR, "a", EXECUTOR, "b"]
+
+
+async def test_an_agent_changes_itself_before_it_answers() -> None:
+    async def count(agent: ConversableAgent, messages: Any) -> None:
+        agent.context_variables["n"] += len(messages)
+
+    a = an_agent(
+        "a", "end", update_agent_state_before_reply=[count, UpdateSystemMessage("{n} for {who}, {unknown}.")]
+    )
+    b = an_agent(
+        "b", "end", update_agent_state_before_reply=UpdateSystemMessage(lambda agent, messages: agent.name)
+    )
+    a.handoffs.set_after_work(AgentTarget(b))
+    await chatted(DefaultPattern(a, [a, b], context_variables=ContextVariables({"n": 1, "who": "Ann"})))
+    assert [read_by(agent)[0][0].content for agent in (a, b)] == ["2 for Ann, {unknown}.", "b"]
 
 
 # Handoffs by context variables
