@@ -48,4 +48,5 @@ async def tell_all_of(
     try:
         await agent.tell(message, recipient, message_id=message_id, **how)
     except PayloadTooLargeError:
-        await agent.tell(message, recipient, message_id=message_id, claim_check=True, **how)
+        how["claim_check"] = True
+        await agent.tell(message, recipient, message_id=message_id, **how)

@@ -61,7 +61,7 @@ class Turn(NamedTuple):
 
     Attributes:
         deliveries: what the worker holds from now on.
-        server_ms: the server's time.
+        server_ms: the server's time; 0: it is not said, since nothing is due.
         next_due_ms: when the next timer is due; None when there is none.
         more: there is more to take at once.
         suspects_wait: a suspect waits for a worker that holds nothing.

@@ -16,7 +16,7 @@ from tests.helpers.servers import ServerProcess
 ROOT = Path(__file__).parents[2]
 NEVER = """
 rich redis email.parser jsonschema croniter httpx openai unittest multiprocessing
-pydantic.dataclasses importlib.resources.readers
+importlib.resources.readers
 callboard.questions callboard.asking callboard.inputs callboard.timetable callboard.telemetry
 callboard.teams callboard.agents callboard.tools callboard.models.types callboard.process.supervisor
 callboard.broker.redis.assembly callboard.broker.redis.operations callboard.broker.redis.server

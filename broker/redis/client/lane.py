@@ -35,7 +35,7 @@ logger = logging.getLogger("callboard.broker")
 RUN, DELIVERY, MORE, STATE = 4, 4, 5, 4  # values of each in the answer to a turn, see lua/turn/turn.lua
 NOTHING_MORE = (b"", b"", b"", b"")  # tries, from, at, head of most deliveries
 COMMIT = 3  # values of one commit of a turn, without what its marks bring
-WIDTH = 11  # values of one delivery in the answer to a resync
+WIDTH = 11  # values of one delivery in the answer to a resync, and to a turn that brings one
 BEFORE = 4  # place of the number of the call before in an answer
 SCAN, AT_BELL = 5, "b"  # place of an argument of a turn, and what it is for one that waits at a bell
 
@@ -156,19 +156,20 @@ class WorkerLane:
 
     def _read(self, answer: Any, asked: float | None) -> Turn:
         _, now, due, flags, _, *given = answer
-        deliveries = self._deliveries(*given) if given else []
+        deliveries = self._deliveries(given) if given else []
         due_ms = int(due) if due else None
         if not flags:  # as of nearly every turn that brings little
-            return Turn(deliveries, int(now), due_ms, False, False, "", 0, asked)
+            return Turn(deliveries, int(now or 0), due_ms, False, False, "", 0, asked)
         letters, _, full_topic = flags.decode().partition("f")
         more, suspect, deaths = letters.partition("s")
         return Turn(
-            deliveries, int(now), due_ms, bool(more), bool(suspect), full_topic, int(deaths or 0), asked
+            deliveries, int(now or 0), due_ms, bool(more), bool(suspect), full_topic, int(deaths or 0), asked
         )
 
-    def _deliveries(
-        self, runs: Sequence[Any], flat: Sequence[Any], more: Sequence[Any], states: Sequence[Any]
-    ) -> list[Delivery]:
+    def _deliveries(self, given: list[Any]) -> list[Delivery]:
+        if len(given) == WIDTH:
+            return read_deliveries([given], self._limits, self.worker)
+        runs, flat, more, states = given
         deliveries = read_deliveries(_delivered(runs, flat, more), self._limits, self.worker)
         for i in range(0, len(states), STATE):
             delivery = deliveries[states[i]]

@@ -16,6 +16,7 @@ from callboard.broker.errors import (
     NotReplicatedError,
     UndeliverableError,
 )
+from callboard.broker.settings import BrokerSettings
 from callboard.broker.telemetry import Published, emit, is_watched
 
 from .batches import Producer, send_batch
@@ -26,7 +27,7 @@ from .waiting_room import WaitingRoom
 
 LARGEST_BATCH = 500  # messages in one call
 LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
-FENCES = 7  # place of the number of fences among the arguments of publish.lua
+FENCES = 4  # place of the number of fences among the arguments of publish.lua
 PLAIN, HEADED, FULL = "p", "h", "f"  # forms of a message there
 
 
@@ -47,7 +48,7 @@ class Publisher:
         )
         self._sending = 0
         self._watchers: list[asyncio.Future[None]] = []  # wait for the end of a batch
-        self._settings_of_batch = _settings_of_batch(link)
+        self._limits = limits_of(link.settings)
         self._waiting_room = WaitingRoom(self._post_again, link.settings.publish_timeout)
 
     @property
@@ -55,8 +56,12 @@ class Publisher:
         """Messages that were handed in and are not known to be in the server."""
         return len(self._queue) + self._sending + len(self._waiting_room)
 
-    def post(self, posting: Posting) -> asyncio.Future[bool]:
+    def post(self, posting: Posting, arrival: asyncio.Future[bool] | None = None) -> asyncio.Future[bool]:
         """Hands in one message; counts as in flight at once.
+
+        Args:
+            posting: the message.
+            arrival: the future to return; default: a new one.
 
         Returns:
             A future: True when it was added, False when its idempotency id was seen before. It fails with
@@ -65,7 +70,9 @@ class Publisher:
             sends it), EncodeError (a value can't be written), CommandError (nothing can be added to the stream) or
             ServerUnavailableError (no server within `socket_timeout`; it may or may not have been added).
         """
-        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        future = arrival
+        if future is None:
+            future = asyncio.get_running_loop().create_future()
         self._queue.append((posting, future))
         self._go_on()
         return future
@@ -188,7 +195,7 @@ class Publisher:
             raise NotReplicatedError(seconds)
 
     def _arguments(self, batch: Sequence[tuple[Posting, asyncio.Future[bool]]]) -> list[Argument]:
-        arguments: list[Argument] = [*self._producer.next(), *self._settings_of_batch, len(batch), 0]
+        arguments: list[Argument] = [*self._producer.next(), self._limits, len(batch), ""]
         fences: list[Argument] = []
         claims: list[Argument] = []
         postings = [posting for posting, _ in batch]
@@ -198,7 +205,7 @@ class Publisher:
                 fences += (number, *posting.fence)
             if posting.claim is not None:
                 claims += posting.claim
-        if fences:
+        if fences or claims:
             arguments[FENCES] = len(fences) // 3
         arguments += message_values(postings)
         arguments += fences
@@ -234,15 +241,10 @@ class Publisher:
         self._link.close()
 
 
-def _settings_of_batch(link: Link) -> tuple[Argument, ...]:
-    """The settings that go with each batch, as publish.lua takes them."""
-    settings = link.settings
-    return (
-        int(settings.dedupe_window * 1000),
-        settings.max_unclaimed,
-        settings.max_backlog,
-        settings.max_backlog_per_key,
-    )
+def limits_of(settings: BrokerSettings) -> str:
+    """What is the same from batch to batch, as one text: see lua/publish.lua."""
+    window = int(settings.dedupe_window * 1000)
+    return f"{window} {settings.max_unclaimed} {settings.max_backlog} {settings.max_backlog_per_key}"
 
 
 def message_values(postings: Iterable[Posting]) -> list[Argument]:

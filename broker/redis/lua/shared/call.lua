@@ -121,6 +121,7 @@ local unsafe, type_of = nil, nil
 -- A command; a key of the wrong type is like one that is not there, and told of.
 local function soft(command, key, ...)
   local result = unsafe(command, key, ...)
+  if not result or result == 1 or result == 0 then return result end -- many are, and this takes less than to ask for a type
   if type_of(result) ~= 'table' or not result.err then return result end
   return instead(failure(result), command, key, ...)
 end

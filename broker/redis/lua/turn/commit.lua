@@ -175,7 +175,14 @@ local function release_keys(turn, agent_type, keys)
   bulk('HDEL', keys_for(turn, agent_type).busy, free)
 end
 
+-- The same for one commit as below for many.
+local function finish_key(turn, agent_type, key, mode)
+  if mode.is_last and turn.returned == NONE then release_keys(turn, agent_type, { key }) end
+  if mode.is_commit then call('HINCRBY', keys_for(turn, agent_type).stats, 'done', '1') end
+end
+
 local function finish_keys(turn, commits)
+  if commits.n == 1 then return finish_key(turn, commits.group[1].type, commits.key[1], commits.mode[1]) end
   local ending, done = {}, {}
   local any_returned = #turn.returned_order > 0
   local groups, commit_keys, modes = commits.group, commits.key, commits.mode
@@ -186,9 +193,7 @@ local function finish_keys(turn, commits)
       keys = {}
       ending[agent_type], done[agent_type] = keys, 0
     end
-    -- guard: an agent stays with the worker that holds more of it
-    local is_last = mode.is_last
-    if is_last and not (any_returned and turn.returned[agent_type .. ' ' .. key]) then keys[#keys + 1] = key end
+    if mode.is_last and not (any_returned and turn.returned[agent_type .. ' ' .. key]) then keys[#keys + 1] = key end
     if mode.is_commit then done[agent_type] = done[agent_type] + 1 end
   end
   for agent_type, keys in pairs(ending) do

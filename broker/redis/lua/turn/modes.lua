@@ -18,9 +18,11 @@ local function read_mode(mode)
     marks[i] = string.sub(mode, i, i)
     has[marks[i]] = true
   end
-  return { marks = marks, is_plain = mode == COMMIT or mode == COMMIT .. MORE, comes_back = COMES_BACK[marks[1]] or false,
-    is_commit = marks[1] == COMMIT, is_last = not has[MORE], has_logs = has[LOGS] or false, has_reply = has[REPLY] or false,
-    is_tried = has[TRIED] or false }
+  local said = { marks = marks, is_plain = mode == COMMIT or mode == COMMIT .. MORE, comes_back = COMES_BACK[marks[1]] or false,
+    is_commit = marks[1] == COMMIT, has_logs = has[LOGS] or false, has_reply = has[REPLY] or false, is_tried = has[TRIED] or false }
+  -- guard: an agent stays with the worker that holds more of it
+  said.is_last = not has[MORE]
+  return said
 end
 
 local function mode_of(mode)

@@ -134,7 +134,7 @@ local function gather(turn, agent_type, streams, suffixes)
   local list, cutoff, max_body, drained, left, read_from, cursor = {}, nil, turn.terms.max_body, suffixes, nil, {}, {}
   for i = 1, #streams do
     local stream = streams[i]
-    local suffix, entries = string.sub(stream[1], #P + 1), stream[2]
+    local suffix, entries = #suffixes == 1 and suffixes[1] or string.sub(stream[1], #P + 1), stream[2]
     local last = entries[#entries][1]
     read_from[i], cursor[2 * i - 1], cursor[2 * i] = suffix, suffix, last
     if stream.is_cut then

@@ -10,7 +10,8 @@
 --   mode
 --   then, in the same order, what the marks of each mode bring: see broker/redis/marks.py
 -- Returns {'OK', server ms, next due ms or '', flags, number of the call before}, and where something is given
---   runs, deliveries, more, states; or {'STALE'}, or {'FENCED'}: this worker was reaped, or the server does not know what it was answered, or does not hold what it commits.
+--   runs, deliveries, more, states; or, where it is one delivery without a state, its values: type, suffix, entry id, tries, id,
+--   message type, key, from, at, head, body. A turn that waited tells no time unless something is due. Or {'STALE'}, or {'FENCED'}: this worker was reaped, or the server does not know what it was answered, or does not hold what it commits.
 --   flags: 'm' a stream holds more, 's<deaths>' a suspect was given, or waits for a worker that holds nothing: take nothing
 --     else until it is handled (deaths: beyond those after which it is tried alone), 'f<topic>' no agent type takes that topic
 --   runs: type, suffix, message type, count: what so many deliveries have, one after the other
@@ -27,24 +28,33 @@ local function result_of(turn, due, full, last)
   if turn.suspicion or full then
     flags = flags .. (turn.suspicion and 's' .. turn.suspicion or '') .. (full and 'f' .. full or '')
   end
+  -- From a turn that waited nobody learns the time; who is told when something is due has to know it.
+  local time = (turn.scan ~= AT_BELL or due ~= '') and now_as_text() or ''
   -- A list costs what a command does, also when it is empty.
-  if turn.out_n == 0 then return { 'OK', now_as_text(), due, flags, last } end
-  return { 'OK', now_as_text(), due, flags, last, turn.runs, turn.out, turn.more_of, turn.states }
+  if turn.out_n == 0 then return { 'OK', time, due, flags, last } end
+  local runs, out, more = turn.runs, turn.out, turn.more_of
+  if turn.out_n == DELIVERY and turn.states == NONE then
+    return { 'OK', time, due, flags, last, runs[1], runs[2], out[1], more[2] or '', out[2], runs[3], out[3], more[3] or '',
+      more[4] or '', more[5] or '', out[4] }
+  end
+  return { 'OK', time, due, flags, last, runs, out, more, turn.states }
 end
 
 local function take_turn()
-  local worker, number = ARGV[1], tonumber(ARGV[2])
+  local worker = ARGV[1]
   local record = P .. 'worker:' .. worker
   local last = call('HGET', record, 'call')
   if this.unusable then return end_without_books(worker) end
   -- Its lease ended while it ran on, and what it held runs elsewhere: nothing of this turn may be written.
   -- guard: a reaped worker commits nothing
   if not last then return { 'FENCED' } end
+  -- Mostly its last call is the one that was answered last.
+  local is_next = last == ARGV[3] and ARGV[2] - ARGV[3] > 0
   -- guard: a turn of a worker that knows more than the server is refused
-  if is_behind(last, ARGV[3]) then return disown(worker, 'the server lost a tail') end
+  if not is_next and is_behind(last, ARGV[3]) then return disown(worker, 'the server lost a tail') end
   -- The connection broke, the worker went on with a later turn, and this one was only delayed.
   -- guard: a copy of an older turn is refused
-  if tonumber(last) >= number then return { 'STALE' } end
+  if not is_next and tonumber(last) >= tonumber(ARGV[2]) then return { 'STALE' } end
   local turn = new_turn(worker)
   this.max_unclaimed = turn.terms.max_unclaimed
   -- guard: the number of a turn is kept

@@ -27,7 +27,7 @@ from callboard.broker.redis.keys import Keys
 from tests.helpers.eventually import eventually
 from tests.helpers.servers import ServerProcess
 
-FIRST_VALUE, WIDTHS = 8, {PLAIN: 3, HEADED: 5, FULL: 8}
+FIRST_VALUE, WIDTHS = 5, {PLAIN: 3, HEADED: 5, FULL: 8}
 
 
 def note(number: object, stream: str = "topic:visits", **rest: Any) -> Posting:
@@ -39,7 +39,7 @@ def _ids(arguments: Sequence[Any]) -> list[str]:
     """The ids of the messages in a call of publish.lua."""
     ids: list[str] = []
     at = FIRST_VALUE
-    while len(ids) < arguments[6]:
+    while len(ids) < arguments[3]:
         form, count = arguments[at], arguments[at + 3]
         behind = at + 4 + count * WIDTHS[form]
         ids += arguments[at + 4 : behind : WIDTHS[form]]
