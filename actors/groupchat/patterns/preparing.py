@@ -89,7 +89,9 @@ def prepare(given: Given, max_rounds: int, users: Sequence[ConversableAgent]) ->
         conditions[helper.name] = _Conditions({}, [], helper.handoffs.after_works)
     agents = [*given.agents, *helpers]
     _check(given, conditions, [one.name for one in (*agents, *users)])
-    abilities = {agent.name: abilities_of(agent, conditions[agent.name].llm) for agent in given.agents}
+    abilities = {
+        agent.name: abilities_of(agent, conditions[agent.name].llm, given.agents) for agent in given.agents
+    }
     chat = PatternChat(
         [GroupToolExecutor(abilities), *agents, *users],
         max_round=max_rounds,

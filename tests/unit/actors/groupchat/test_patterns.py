@@ -241,6 +241,28 @@ async def test_each_agent_has_its_own_function_of_a_name() -> None:
     ]
 
 
+async def test_nobody_calls_what_others_were_given() -> None:
+    executed = []
+
+    def pay() -> None:
+        """Pays."""
+        executed.append(1)
+
+    a, b = an_agent("a", call("pay"), "end"), an_agent("b", functions=pay)
+    b.register_function({"pay": pay})
+    result, _ = await chatted(DefaultPattern(a, [a, b]))
+    assert result.chat_history[2]["content"] == "Error: Function pay not found."
+    assert not executed
+
+
+async def test_one_agent_knows_a_function_and_another_one_executes_it() -> None:
+    a, b = an_agent("a", call("pay"), "end"), an_agent("b")
+    a.llm_tools.append({"name": "pay", "description": "Pays.", "parameters": {}})
+    b.register_function({"pay": lambda: "paid"})
+    result, _ = await chatted(DefaultPattern(a, [a, b]))
+    assert result.chat_history[2]["content"] == "paid"
+
+
 async def test_functions_for_execution_get_the_variables_as_well() -> None:
     a = an_agent("a", call("act", n=1), "end")
 
