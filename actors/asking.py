@@ -16,7 +16,8 @@ from .context import ContextScope, MessageContext
 from .errors import NobodyAnswersError
 from .foundation.threads import in_thread
 from .memory.cancelling import cancellable
-from .questions import UNSET, CheckedQuestion
+from .questions import CheckedQuestion
+from .suspension import UNSET
 
 NO_DEFAULT: Final = UNSET
 """In place of a default: a question that expires without an answer is an error."""

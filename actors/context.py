@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from .errors import CannotAskError, MisuseError, OutsideContextError
-from .questions import UNSET, Asking, CheckedQuestion, Unset
+from .suspension import UNSET, Unset
 
 if TYPE_CHECKING:
     from callboard.broker.ids import AgentId, TopicId
@@ -170,6 +170,8 @@ class MessageContext:
             CannotAskError: This is a request that came in while another handler of the agent waits (see `reentrant`), or
                 there is no handler at all.
         """
+        from .questions import Asking, CheckedQuestion
+
         if not isinstance(self.recorder, Asking):
             raise CannotAskError("there is no handler that could run again; ask in a handler of an agent")
         asked = CheckedQuestion.of(

@@ -35,7 +35,6 @@ CallboardError
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 from callboard.foundation.errors import (
@@ -362,6 +361,8 @@ class SettingValueError(DeclarationError, ValueError):
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A closing sentence for an unknown name: the nearest known one, else all of them."""
+    import difflib  # when something is wrong
+
     names = sorted(known)
     if not names:
         return "None are declared yet."

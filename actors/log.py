@@ -168,7 +168,9 @@ class Log(Sequence[T]):
     @property
     def is_unsaved(self) -> bool:
         """Whether the server has not all of it, once something of the state is written."""
-        return self.has_changed or (not self._is_stored and bool(self._items))
+        # Each commit asks this of each log, so it asks no other property.
+        count = len(self._items)
+        return count > self._committed or bool(self._gone) or (count > 0 and not self._is_stored)
 
     def fill(self, items: Iterable[T], *, is_stored: bool) -> None:
         """These are the items that the last commit left."""

@@ -112,14 +112,14 @@ class Messaging:
             **options,
         )
 
-    async def tell(
+    def tell(
         self,
         message: Any,
         recipient: AgentId | str,
         *,
         message_id: str | None = None,
         **options: Unpack[TellOptions],
-    ) -> None:
+    ) -> Coroutine[Any, Any, None]:
         """Send a message to one agent, now or later, without waiting; an `@event` or `@message_handler` handles it.
 
         In a handler it leaves with the handler's commit: with a failed attempt it is gone, and another attempt sends
@@ -134,11 +134,14 @@ class Messaging:
                 same in every attempt.
             **options: See TellOptions.
 
+        Returns:
+            To be awaited, as that of `publish_message`.
+
         Raises:
             UndeliverableError: There is no such agent type (a LookupError).
             ScheduleError: The time can't be meant so (a ValueError).
         """
-        await self.runtime.tell(message, recipient, sender=self.id, message_id=message_id, **options)
+        return self.runtime.tell(message, recipient, sender=self.id, message_id=message_id, **options)
 
     async def remind(
         self, message: Any, *, message_id: str | None = None, **options: Unpack[ReminderOptions]

@@ -1,4 +1,4 @@
-"""Questions of handlers to people and other outsides: what is asked, how it is checked, and how a handler waits for it."""
+"""Questions of handlers to people and other outsides: what is asked, and how it is checked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from pydantic import PydanticInvalidForJsonSchema, TypeAdapter, ValidationError
@@ -14,27 +13,11 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from .answer_check import check_answer
 from .errors import InputValueError, QuestionError
+from .suspension import UNSET, Unset
 
 T = TypeVar("T")
 DIGITS: Final = 16  # of a digest that names a question: 64 bits, for those of one handler
 MOST: Final = 1_000_000  # bytes of what is shown with a question
-
-
-class Unset(Enum):
-    """What stands for a value that was not given, where None is one."""
-
-    UNSET = "unset"
-
-
-UNSET: Final = Unset.UNSET
-
-
-class Suspended(BaseException):
-    """The handler has asked something and ends here: it runs again when the answer has come.
-
-    The runtime raises it out of `ctx.ask`, and ends the delivery by it. Let it pass, as you would CancelledError; what
-    catches it changes nothing, since the attempt is over and nothing of it is committed.
-    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +107,6 @@ class CheckedQuestion(Generic[T]):
             return self.answer.validate_json(answer)
         except ValidationError as error:
             raise InputValueError(input_id, f"{error.errors()[0]['msg']}") from None
-
-
-def suspends(error: BaseException) -> bool:
-    """Whether a handler ends with this to wait for an answer: a task group makes a group of it."""
-    if isinstance(error, BaseExceptionGroup):
-        return error.subgroup(Suspended) is not None
-    return isinstance(error, Suspended)
 
 
 @runtime_checkable

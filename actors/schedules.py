@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from .broker.ids import AgentId, TopicId
 from .errors import SettingValueError
-from .timetable import Timetable
+
+if TYPE_CHECKING:
+    from .timetable import Timetable
 
 Missed: TypeAlias = Literal["skip", "one", "all"]
 """What becomes of due times at which nobody was there: nothing, the last one is made up for, or each of them."""
@@ -36,8 +37,7 @@ class Firing(NamedTuple):
         return f"{self.schedule}@{shown}.{rest:03}Z" if rest else f"{self.schedule}@{shown}Z"
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(NamedTuple):
     """A schedule; `App.schedule` makes it.
 
     Attributes:

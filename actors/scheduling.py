@@ -9,7 +9,6 @@ from typing import Any, Protocol
 from .broker.ids import AGENT_TYPE, AgentId, TopicId
 from .errors import SettingValueError
 from .schedules import Firing, Missed, Schedule, check_missed
-from .timetable import timetable
 
 Send = Callable[[Firing], tuple[Any, TopicId | AgentId]]
 
@@ -24,7 +23,7 @@ class OrderedTeam(Protocol):
         """The agent type of its manager."""
         ...
 
-    def order(self, run_id: str, task: str) -> object:
+    def order(self, run_id: str, task: str, conversation: str | None = None) -> object:
         """The message to its manager that begins a run, or lets it wait for the one under way."""
         ...
 
@@ -81,9 +80,13 @@ class Scheduling:
         Raises:
             SettingValueError: A value can't work, or the name is taken (a ValueError).
         """
+        from .timetable import timetable
+
         if team is not None and topic is None:
             to, send = f"team {team.name}", _to_team(team, what, conversation)
-            team.order(Firing(name or team.name, 1).id, what)  # what can't be ordered is said here
+            team.order(
+                Firing(name or team.name, 1).id, what, conversation
+            )  # what can't be ordered is said here
         elif topic is not None and team is None and conversation is None:
             goal = TopicId(topic, "default") if isinstance(topic, str) else topic
             to, send = f"topic {goal.type}", lambda firing: (what, goal)
@@ -111,6 +114,8 @@ def _to_team(team: OrderedTeam, task: Any, conversation: str | None) -> Send:
         raise SettingValueError("what", repr(task), "a task as a text, where a team is given")
 
     def send(firing: Firing) -> tuple[Any, AgentId]:
-        return team.order(firing.id, task), AgentId(team.name, conversation or firing.id)
+        return team.order(firing.id, task), AgentId(
+            team.name, firing.id if conversation is None else conversation
+        )
 
     return send

@@ -164,14 +164,15 @@ def log_changes(agent: Any, is_changed: bool) -> list[LogChange] | None:
     stored: Mapping[str, Log[Any]] = agent.__dict__[_LOGS]
     if not is_changed and not any(log is not stored[name] or log.has_changed for name, log in logs.items()):
         return None
-    return [change for name, log in logs.items() if (change := _change_of(agent, name, log, stored[name]))]
+    # guard: a commit carries what was appended
+    changed = [name for name, log in logs.items() if log is not stored[name] or log.is_unsaved]
+    return [_change_of(agent, name, logs[name], stored[name]) for name in changed]
 
 
-def _change_of(agent: Any, name: str, log: Log[Any], stored: Log[Any]) -> LogChange | None:
+def _change_of(agent: Any, name: str, log: Log[Any], stored: Log[Any]) -> LogChange:
     if log is not stored:  # the handler has put another one in its place
         return LogChange(name, stored.stored_count, _dump_items(agent, name, log))
-    # guard: a commit carries what was appended
-    return LogChange(name, log.dropped, _dump_items(agent, name, log.appended)) if log.is_unsaved else None
+    return LogChange(name, log.dropped, _dump_items(agent, name, log.appended))
 
 
 def settle_logs(agent: Any) -> None:
@@ -281,7 +282,8 @@ def _logs_of(agent: Any, state: Any) -> dict[str, Log[Any]]:
     Raises:
         StateError: There is something else in the place of one.
     """
-    logs = {name: getattr(state, name) for name in _facts(agent).logs}
+    fields = state.__dict__
+    logs = {name: fields[name] for name in _facts(agent).logs}
     for name, log in logs.items():
         if not isinstance(log, Log):
             reason = f"{name} has to stay a Log: assign Log(...), or use clear() and extend()."

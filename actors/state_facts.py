@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args, get_origin
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args, get_origin
 
 from .log import Log
 
@@ -26,6 +24,7 @@ class Items:
 
         items: Any = list.__class_getitem__(item or (Any,))
         self._adapter: TypeAdapter[list[Any]] = TypeAdapter(items, config=config)
+        self._to_json = self._adapter.serializer.to_json
 
     def dump(self, items: Sequence[Any]) -> tuple[bytes, ...]:
         """Each item as JSON.
@@ -36,7 +35,8 @@ class Items:
         return tuple(map(self._dump, items))
 
     def _dump(self, item: Any) -> bytes:
-        data = self._adapter.dump_json([item], round_trip=True, warnings="error")
+        # What `dump_json` does, without its fifteen arguments: each commit of a team dumps several.
+        data = self._to_json([item], round_trip=True, warnings="error")
         # pydantic writes NaN as null, and None whatever the type: it may not be taken back.
         if b"null" in data:
             self._adapter.validate_json(data)
@@ -51,8 +51,7 @@ class Items:
         return self._adapter.validate_json(b"[" + b",".join(items) + b"]")
 
 
-@dataclass(frozen=True, slots=True)
-class StateFacts:
+class StateFacts(NamedTuple):
     """What was found of one model.
 
     Attributes:
@@ -65,14 +64,15 @@ class StateFacts:
 
 
 NO_FACTS = StateFacts({}, None)
-_found: WeakKeyDictionary[type[Any], StateFacts] = WeakKeyDictionary()
+FACTS: Final = "__callboard_state_facts__"
 
 
 def facts_of(model: type[BaseModel]) -> StateFacts:
-    """The facts of a model, found at the first use."""
-    facts = _found.get(model)
+    """The facts of a model, found at the first use and kept in its class: each commit asks several times."""
+    facts: StateFacts | None = model.__dict__.get(FACTS)  # its own: a class that derives from it has others
     if facts is None:
-        facts = _found[model] = _find(model)
+        facts = _find(model)
+        setattr(model, FACTS, facts)
     return facts
 
 

@@ -8,6 +8,7 @@ redis-cli. `head` holds what is not the default, as msgpack with short names. Wh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 from msgpack import Packer
@@ -241,6 +242,12 @@ CAUSE_HEAD: Final = packb({"c": ""})[:-1]
 TEXT, MOST_TEXT = 0xA0, 31
 CAUSE_HEADS: Final = tuple(CAUSE_HEAD + bytes([TEXT + length]) for length in range(MOST_TEXT + 1))
 
+# What a program asks has a head with its process, which is the same in all of its requests, and its deadline: a map with
+# three fields, of which the third is `d`, a number of eight bytes. The rest is read once for each process.
+REQUEST_HEAD: Final = b"\x83" + packb({"k": "request", "r": ""})[1:-1]
+DEADLINE_AT: Final = Envelope._fields.index("deadline") - FIRST_OF_HEAD
+DEADLINE_HEAD, DEADLINE = packb({"d": 2**63})[1:-8], 8
+
 # One packer for all heads takes half of packb's time, which makes one for every call. It keeps its buffer, so it is not
 # for bodies; and it calls nothing of ours, so that no second call can begin before one has ended.
 pack_head: Final[Callable[[dict[str, Any]], bytes]] = Packer().pack
@@ -362,11 +369,30 @@ def decode(values: Sequence[bytes], limits: Limits = DEFAULT) -> Envelope:
 
 
 def _read_head(head: bytes, limits: Limits) -> tuple[Any, ...]:
+    if head.startswith(REQUEST_HEAD) and head[-DEADLINE - len(DEADLINE_HEAD) : -DEADLINE] == DEADLINE_HEAD:
+        around = _around_deadline(head[:-DEADLINE])
+        if around is not None:
+            before, behind = around
+            return (*before, int.from_bytes(head[-DEADLINE:], "big"), *behind)
     if head.startswith(CAUSE_HEAD):
         length, text = head[len(CAUSE_HEAD) : len(CAUSE_HEAD) + 1], head[len(CAUSE_HEAD) + 1 :]
         # Before a longer text this byte says only that its length follows.
         if len(text) <= MOST_TEXT and length == b"%c" % (TEXT + len(text)) and text.isascii():
             return (*BEFORE_CAUSE, text.decode(), *BEHIND_CAUSE)
+    return _read_fields(head, limits)
+
+
+@lru_cache(maxsize=1024)
+def _around_deadline(start: bytes) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    """What stands before and behind the deadline in all heads that begin so; None: they end with something else."""
+    try:
+        values = _read_fields(start + bytes(DEADLINE), DEFAULT)
+    except DecodeError:
+        return None
+    return (values[:DEADLINE_AT], values[DEADLINE_AT + 1 :]) if values[DEADLINE_AT] == 0 else None
+
+
+def _read_fields(head: bytes, limits: Limits) -> tuple[Any, ...]:
     fields = unpack(head, limits)
     if not isinstance(fields, dict):
         raise DecodeError("the head is not a map")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Mapping
 from dataclasses import fields
@@ -79,5 +78,7 @@ def _rule(kind: str, context: Mapping[str, Any], given: object) -> str:
 
 def did_you_mean(text: str, known: list[str], begin: str = ": d", prefix: str = "") -> str:
     """The end of a sentence about a name that does not exist: the nearest one that does, or nothing."""
+    import difflib  # when something is wrong
+
     close = difflib.get_close_matches(text, known, 1)
     return f"{begin}id you mean {prefix + close[0]!r}?" if close else ""

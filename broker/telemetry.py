@@ -27,15 +27,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ParamSpec, TypeAlias
+from typing import NamedTuple, ParamSpec, TypeAlias
 
 P = ParamSpec("P")
 logger = logging.getLogger("callboard.broker.telemetry")
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(NamedTuple):
     """A message is in a stream. `stream` is its name without the namespace, such as topic:visits."""
 
     message_id: str
@@ -44,8 +42,7 @@ class Published:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(NamedTuple):
     """A handler is about to run. `waited` is in seconds since publishing; `attempt` counts from 1."""
 
     agent: str
@@ -55,8 +52,7 @@ class Started:
     waited: float
 
 
-@dataclass(frozen=True, slots=True)
-class Handled:
+class Handled(NamedTuple):
     """A handler ended well, after `seconds`."""
 
     agent: str
@@ -65,8 +61,7 @@ class Handled:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Retried:
+class Retried(NamedTuple):
     """A handler failed and will be tried again in `delay` seconds. `error` is the name of a class."""
 
     agent: str
@@ -77,8 +72,7 @@ class Retried:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLettered:
+class DeadLettered(NamedTuple):
     """A message failed for good. `error` is the name of a class, or ""."""
 
     agent: str
@@ -89,8 +83,7 @@ class DeadLettered:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class Released:
+class Released(NamedTuple):
     """A message was given back unfinished and counts no attempt."""
 
     agent: str
@@ -98,8 +91,7 @@ class Released:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class WaitsForAnswer:
+class WaitsForAnswer(NamedTuple):
     """A handler has asked and ended: so many `questions` of it are open. It runs again when one of them is not."""
 
     agent: str
@@ -107,8 +99,7 @@ class WaitsForAnswer:
     questions: int
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(NamedTuple):
     """A message ended before its handler ran; `reason` is "expired" or "cancelled"."""
 
     agent: str
@@ -117,24 +108,21 @@ class Dropped:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fenced:
+class Fenced(NamedTuple):
     """A worker lost its lease while it held `held` messages."""
 
     worker: str
     held: int
 
 
-@dataclass(frozen=True, slots=True)
-class Connected:
+class Connected(NamedTuple):
     """A connection stands. `url` has no password in it."""
 
     url: str
     is_again: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Disconnected:
+class Disconnected(NamedTuple):
     """A connection broke or could not be made."""
 
     url: str

@@ -10,6 +10,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from callboard.process.frozen import loading
+
 from .commands import COMMANDS, GROUPS, add_commands
 from .exits import BAD_USE, BROKEN_PIPE, INTERRUPTED, code_of, complain, sentence_of
 from .options import help_of
@@ -85,7 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if debug:
         given.remove(DEBUG)
     _set_up_logging(debug)
-    sys.exit(_run(given, debug))
+    with loading():  # most commands do little else; a worker has a number of its own once it works
+        sys.exit(_run(given, debug))
 
 
 def _run(arguments: list[str], debug: bool) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from typer.core import TyperCommand
+from .options import NamingCommand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,8 +14,13 @@ NEGATIVE: Final = re.compile(r"-\.?\d")
 MARK: Final = "\0"  # in no argument of a process
 
 
-class NumberCommand(TyperCommand):
-    """A command to which a negative number is no option; its function takes the mark off by `unmarked`."""
+class NumberCommand(NamingCommand):
+    """A command to which a negative number is no option; its function takes the mark off by `unmarked`.
+
+    Its arguments may be empty texts, as an answer is.
+    """
+
+    checks_arguments: ClassVar[bool] = False
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Let the parser see no dash in front of a number."""

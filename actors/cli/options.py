@@ -8,7 +8,7 @@ import logging
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 from typer.core import TyperCommand
@@ -107,8 +107,47 @@ Fields = Annotated[
 ]
 
 
+class NamingCommand(TyperCommand):
+    """A command that refuses empty texts: `"$RUN"` of a shell that has no such variable names nothing.
+
+    Attributes:
+        checks_arguments: Whether that is so of its arguments, as it is of its options.
+    """
+
+    checks_arguments: ClassVar[bool] = True
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments.
+
+        Raises:
+            BadParameter: One of them is empty.
+        """
+        left = super().parse_args(ctx, args)
+        parameters: list[Any] = list(self.params)
+        for parameter in parameters:
+            name, is_option = parameter.name or "", parameter.param_type_name == "option"
+            if (
+                (is_option or self.checks_arguments)
+                and _is_empty(ctx.params.get(name))
+                and _is_given(ctx, name)
+            ):
+                what = "" if parameter.required else ", or leave it out"
+                sentence = f"it is empty: give a value{what}; perhaps a variable of the shell is not set"
+                raise typer.BadParameter(sentence, ctx=ctx, param=parameter)
+        return left
+
+
+def _is_empty(value: object) -> bool:
+    return value == "" or (isinstance(value, list | tuple) and "" in value)
+
+
+def _is_given(ctx: Any, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def command(
-    app: typer.Typer, name: str, function: Callable[..., Any], cls: type[TyperCommand] | None = None
+    app: typer.Typer, name: str, function: Callable[..., Any], cls: type[TyperCommand] = NamingCommand
 ) -> None:
     """Adds a command whose help is its function's docstring; indented paragraphs are shown as they are."""
     app.command(name, cls=cls, help=help_of(function))(function)

@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from .exits import UNREACHABLE, CommandFailed, bad_use
 from .output import hint
@@ -250,8 +249,7 @@ def control_of(transport: RedisTransport) -> Control:
     return Control(connected)
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(NamedTuple):
     """The server that a command uses.
 
     Attributes:

@@ -16,6 +16,8 @@ from .counting import Counting
 from .errors import GroupChatDeclarationError
 from .events import TextEvent
 from .functions import FunctionMap, execute
+from .handoffs.handoffs import Handoffs
+from .handoffs.on_condition import OnCondition, OnContextCondition
 from .histories import Histories
 from .membership import Membership
 from .message import with_both_names
@@ -60,6 +62,11 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         context_variables: What it knows beside the messages.
         model_client_cls: Classes that `llm_config` may name.
         code_execution_config: False, or None; for code let a `CodeExecutorAgent` take part.
+        functions: Functions that its model may call; in a pattern the group executes them.
+        handoffs: To whom it hands over in a pattern.
+
+    Attributes:
+        handoffs: To whom it hands over in a pattern.
 
     Raises:
         AgentNameError: The name is no identifier (a ValueError).
@@ -82,6 +89,8 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         context_variables: ContextVariables | None = None,
         model_client_cls: Any = None,
         code_execution_config: Literal[False] | None = False,
+        functions: Callable[..., Any] | Sequence[Callable[..., Any]] = (),
+        handoffs: Handoffs | None = None,
     ) -> None:
         super().__init__(name, (system_message or "") if description is None else description)
         if human_input_mode not in MODES:
@@ -101,6 +110,8 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         self.silent = silent
         self.is_silent: bool | None = False
         self.stop_reason: str | None = None
+        self.part = None
+        self.handoffs = Handoffs() if handoffs is None else handoffs
         self.client: ChatCompletionClient | None = client_of(llm_config, model_client_cls)
         self.llm_tools: list[ToolLike | Mapping[str, Any]] = []
         self._functions = dict(function_map or {})
@@ -111,6 +122,8 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         self._rules = [
             ReplyRule([Agent, None], function) for function in (termination_or_human, by_functions, by_model)
         ]
+        for function in [functions] if callable(functions) else functions:
+            self.register_for_llm()(function)
 
     def unrecorded_clients(self) -> Sequence[ChatCompletionClient]:
         """None: it is asked through a client that records."""
@@ -141,6 +154,14 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         """Remember nothing; what was remembered so far stays as it is with whoever shares it."""
         self._histories, self._answers_to, self.human_inputs = Histories(), {}, []
         self._replies_to, self._most_replies_to = {}, {}
+
+    def register_handoff(self, condition: OnCondition | OnContextCondition) -> None:
+        """Hand over in a pattern; the same as `handoffs.add`."""
+        self.handoffs.add(condition)
+
+    def register_handoffs(self, conditions: Sequence[OnCondition | OnContextCondition]) -> None:
+        """Hand over in a pattern; the same as `handoffs.add_many`."""
+        self.handoffs.add_many(conditions)
 
     # Automatic answers
 
@@ -208,6 +229,10 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
             A text, a message, or None: the chat is over.
         """
         given = messages if messages is not None else self._histories[sender] if sender is not None else []
+        if self.part is not None:
+            given = self.part.seen(given)
+            if (handed_over := self.part.hand_over(self, given)) is not None:
+                return handed_over
         for rule in list(self._rules):
             if rule.function in exclude or not is_triggered(rule.trigger, sender):
                 continue

@@ -91,3 +91,51 @@ class MessageError(GroupChatError, ValueError):
 
     agent: str
     reason: str
+
+
+class HandoffError(GroupChatDeclarationError, TypeError):
+    """A handoff, a target or a pattern can't be this; a TypeError as well, which AG2 raises for another class."""
+
+
+class ExpressionError(GroupChatError, ValueError):
+    """An expression has something that is not allowed in it, or its values can't be compared."""
+
+    template = "The expression {expression!r} can't be: {reason}."
+
+    expression: str
+    reason: str
+
+
+class ExpressionSyntaxError(GroupChatError, SyntaxError):
+    """An expression can't be read."""
+
+    template = "The expression {expression!r} can't be read: {reason}."
+
+    expression: str
+    reason: str
+
+    __str__ = GroupChatError.__str__
+
+
+class MissingVariableError(GroupChatError, KeyError):
+    """A context variable that an expression names is not there."""
+
+    template = "There is no context variable {name!r}, which the expression {expression!r} needs."
+
+    name: str
+    expression: str
+
+    __str__ = GroupChatError.__str__  # KeyError's would show it in quotes
+
+
+class SharedVariableError(GroupChatError, ValueError):
+    """A context variable can't travel with the messages to agents in other processes."""
+
+    template = (
+        "The context variable {name!r} can't be shared: {reason}. Its value has to fit into JSON: texts, numbers, lists, "
+        "dictionaries, true, false, null."
+    )
+    permanent = True
+
+    name: str
+    reason: str

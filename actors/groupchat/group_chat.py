@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from .declaration import check, graph_of
 from .group import Group
 from .manual import choose_manually
 from .mentions import mentioned_agents
+from .notes import Note
 from .waiting import wait_for
 
 
@@ -62,6 +64,16 @@ class GroupChat(Group):
         check(self)
         self.select_speaker_prompt_template = self.select_speaker_prompt_template or None
         self.allowed_speaker_transitions_dict = graph_of(self)
+
+    def for_conversation(self) -> GroupChat:
+        """The same for another conversation, in which nothing was said."""
+        mine = copy(self)
+        mine.messages = []
+        return mine
+
+    def take_notes(self) -> list[Note]:
+        """What is told to members alone since the last time; here: nothing."""
+        return []
 
     # Choosing a speaker
 

@@ -15,6 +15,7 @@ KEPT: Final = (
     "tool_call_id",
     "name",
     "context",
+    "next_target",
 )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from copy import copy
 from typing import Any
 
 from callboard.protocol import AgentRuntime
+from callboard.teams.selection import SpeakerSelection
 
 from . import resuming
 from .agent import Agent, Message
@@ -121,12 +121,16 @@ class GroupChatManager(Leader):
             [agent.as_member(rules) if isinstance(agent, Membership) else agent for agent in chat.agents],
             name=self.name,
             description=self.description,
-            new_selection=lambda: ThreadSelection(_for_conversation(chat), self),
+            new_selection=self.new_selection,
             termination=GroupChatTermination(self.is_termination_msg, self.name, chat.max_round),
             runtime=runtime,
             conversation=conversation,
             **options,
         )
+
+    def new_selection(self) -> SpeakerSelection:
+        """How speakers are chosen in a conversation of `team`."""
+        return ThreadSelection(self._groupchat.for_conversation(), self)
 
     # Resuming
 
@@ -211,10 +215,3 @@ class GroupChatManager(Leader):
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over what `save_state` returned."""
         await self.a_resume(state, silent=True)
-
-
-def _for_conversation(chat: GroupChat) -> GroupChat:
-    """The group chat with messages of its own."""
-    mine = copy(chat)
-    mine.messages = []
-    return mine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -23,7 +23,9 @@ from .content import text_of
 from .histories import kept_message
 from .history_commands import ClearHistory, asks_to_clear
 from .message import ConversationMessage, as_message
+from .notes import is_for
 from .peer import Peer
+from .sharing import changes, snapshot, take_over
 from .usage import ModelUsage
 
 NO_REPLY: Final = "No reply generated"
@@ -75,13 +77,15 @@ class Membership(Peer):
         for message in messages:
             if not isinstance(message, StopMessage):
                 self.take_note(message)
+        before = None if self.part is None else snapshot(self.context_variables)
         reply = await self.a_generate_reply(sender=self.group)
         if reply is None:
             return Response(chat_message=StopMessage(content=NO_REPLY, source=self.name))
         order = None if isinstance(reply, str) else self._order_in(reply)
         if order is not None and not isinstance(reply, str):
             reply = {**reply, "content": order.text}
-        said = ConversationMessage(data={}, source=self.name, metadata=as_metadata(order))
+        changed = {} if before is None else changes(before, self.context_variables)
+        said = ConversationMessage(data={}, source=self.name, metadata={**as_metadata(order), **changed})
         self._clear(said)
         kept = self._hear(reply, "assistant", self.name)
         said.data = {**kept, "role": kept["role"] if kept["role"] in ("tool", "function") else "user"}
@@ -89,14 +93,19 @@ class Membership(Peer):
 
     def take_note(self, message: BaseChatMessage) -> None:
         """Hear something without an answer; what it said itself is put back by those who resume a chat."""
+        if self.part is not None:
+            take_over(self.context_variables, message.metadata)
+        if not is_for(self.name, message):
+            return
         self._clear(message)
         self._hear(
             as_message(message), "assistant" if message.source == self.name else "user", message.source
         )
 
     def as_member(self, rules: GroupRules) -> Self:
-        """This agent as a member of a group that may be in other processes."""
+        """This agent as a member of a group that may be in other processes, with context variables of its own."""
         member = copy(self)
+        member.context_variables = deepcopy(self.context_variables)
         member._rules_of_group = rules
         return member
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from callboard.tools import FunctionTool
+from callboard.tools import FunctionTool, Tool
+from callboard.tools.signatures import name_of
 
+from .giving import with_variables
 from .peer import Peer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,11 +41,20 @@ class Offering(Peer):
     def register_for_llm(
         self, *, name: str | None = None, description: str | None = None
     ) -> Callable[[F], F]:
-        """A decorator: the agent's model may call the function; whoever executes it answers."""
+        """A decorator: the agent's model may call the function, or the tool; whoever executes it answers.
+
+        A parameter named ``context_variables`` is given by us, and not shown to the model.
+        """
 
         def register(function: F) -> F:
-            text = description or (function.__doc__ or "").strip()
-            self.llm_tools.append(FunctionTool(function, description=text, name=name))
+            self.llm_tools.append(_tool(function, name, description))
             return function
 
         return register
+
+
+def _tool(function: Any, name: str | None, description: str | None) -> Tool:
+    if isinstance(function, Tool):
+        return function
+    text = description or (function.__doc__ or "").strip()
+    return FunctionTool(with_variables(function), description=text, name=name or name_of(function))

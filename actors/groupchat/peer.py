@@ -13,6 +13,7 @@ from callboard.models.types import CreateResult
 
 from .agent import Agent, Message
 from .context_variables import ContextVariables
+from .handoffs.part import Part
 from .histories import Histories
 from .transforms import TransformMessages
 from .usage import ModelUsage
@@ -35,6 +36,7 @@ class Peer(BaseChatAgent, ABC):
         human_inputs: What people said, since the chat began.
         is_silent: Whether the chat under way is not shown.
         stop_reason: Why the group chat that it runs has ended.
+        part: What it does in a group that hands over; None: it is in none.
     """
 
     client: ChatCompletionClient | None
@@ -47,6 +49,7 @@ class Peer(BaseChatAgent, ABC):
     human_inputs: list[str]
     is_silent: bool | None
     stop_reason: str | None
+    part: Part | None
     _functions: dict[str, Callable[..., Any]]
 
     @property

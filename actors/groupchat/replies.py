@@ -107,7 +107,9 @@ async def by_model(
     whole: list[Message] = [{"role": "system", "content": agent.system_message}, *(messages or ())]
     if agent.transforms is not None:
         whole = agent.transforms.apply(whole)
-    options: dict[str, Any] = {"tools": agent.llm_tools} if agent.llm_tools else {}
+    transfers = [] if agent.part is None else agent.part.tools(agent, messages or ())
+    tools = [*agent.llm_tools, *transfers]
+    options: dict[str, Any] = {"tools": tools} if tools else {}
     result = await recorded(agent.client).create(to_model(whole, agent.name), **options)
     agent.note_answer(result)
     return True, from_model(result)

@@ -50,6 +50,8 @@ def team_state(
         "version": VERSION,
         "message_thread": [message_of(message).dump() for message in messages],
         "current_turn": 0,
+        # A pattern goes on by its rule, with the variables that its agents shared.
+        **({"has_begun": True, "base_variables": _variables(manager.name, before)} if before else {}),
         "callboard": own.model_dump(mode="json"),
     }
     return {"type": "TeamState", "version": VERSION, "agent_states": states}
@@ -66,7 +68,12 @@ def _agent_state(agent: Agent, messages: Sequence[Message], before: Mapping[str,
         "type": "ConversableAgentState",
         "version": VERSION,
         "messages": [message for message in heard if message is not None],
-        "context_variables": deepcopy(before.get("context_variables", {}).get(agent.name, {})),
+        "context_variables": _variables(agent.name, before),
         "usage": deepcopy(before.get("usage", {}).get(agent.name, {})),
         "introduced": True,
     }
+
+
+def _variables(name: str, before: Mapping[str, Any]) -> dict[str, Any]:
+    variables: dict[str, Any] = deepcopy(before.get("context_variables", {}).get(name, {}))
+    return variables

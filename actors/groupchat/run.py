@@ -23,6 +23,7 @@ from .history_commands import asks_to_clear
 from .leader import Leader
 from .membership import NO_REPLY
 from .message import ConversationMessage
+from .notes import Note
 from .peer import Peer, Reply
 from .selection import GroupChatSelection
 from .stream import IOStream
@@ -99,6 +100,12 @@ class GroupChatRun:
             if agent is not self.speaker and isinstance(agent, Peer):
                 await self.manager.a_send(self.chat.messages[-1], agent, request_reply=False, silent=True)
 
+    async def tell(self, note: Note) -> None:
+        """One member hears something alone."""
+        agent = self.chat.agent_by_name(note.to)
+        if isinstance(agent, Peer):
+            await self.manager.a_send(note.message, agent, request_reply=False, silent=self.silent)
+
     def _named(self, name: str) -> Agent:
         if name == self._sender.name:
             return self._sender
@@ -171,6 +178,8 @@ class _RunSelection(GroupChatSelection):
 
     async def select(self, floor: Floor) -> Choice:
         choice = await self._chosen(floor)
+        for note in self._run.chat.take_notes():
+            await self._run.tell(note)
         if choice.speakers and not self._run.silent:
             IOStream.get_default().send(GroupChatRunChatEvent(choice.speakers[0]))
         return choice

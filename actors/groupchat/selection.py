@@ -65,14 +65,23 @@ class ThreadSelection(GroupChatSelection):
         speaker: ChatAgent = self._named(floor.team)
         for said in floor.thread[self._read :]:
             if isinstance(said, BaseChatMessage) and not isinstance(said, StopMessage):
-                speaker = self._named(said.source)
-                keep = kept_after(said, None) if self._chat.enable_clear_history else None
-                if keep is not None:
-                    forget(self._chat.messages, keep)
-                self._chat.append({"role": "user", **as_message(said)}, speaker)
+                speaker = self.hear(said) or speaker
         if self._read == len(floor.thread) and self._chat.messages:
             speaker = self._named(self._chat.messages[-1]["name"])
         self._read = len(floor.thread)
+        return speaker
+
+    def hear(self, said: BaseChatMessage) -> Agent | None:
+        """A message becomes one of the group chat.
+
+        Returns:
+            Who said it; None: it is none of the conversation.
+        """
+        speaker = self._named(said.source)
+        keep = kept_after(said, None) if self._chat.enable_clear_history else None
+        if keep is not None:
+            forget(self._chat.messages, keep)
+        self._chat.append({"role": "user", **as_message(said)}, speaker)
         return speaker
 
     async def reset(self) -> None:

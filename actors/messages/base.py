@@ -45,7 +45,8 @@ class BaseMessage(BaseModel, ABC):
 
     def dump(self) -> dict[str, Any]:
         """The message as plain data that fits into JSON, as AutoGen writes it. Override it to add something."""
-        data = self.model_dump(mode="json")
+        # What `model_dump` does, without its fifteen arguments: each turn of a team dumps several.
+        data: dict[str, Any] = self.__pydantic_serializer__.to_python(self, mode="json")
         data.setdefault("type", type(self).__name__)
         return data
 

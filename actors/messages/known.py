@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -20,6 +21,7 @@ def remember(cls: type[BaseModel]) -> None:
     _known[type_name(cls)] = [*others, cls]
 
 
+@cache
 def type_name(cls: type[BaseModel]) -> str:
     """The name by which data names a class: the default of its field `type`, else the class's own."""
     field = cls.model_fields.get("type")

@@ -15,6 +15,20 @@ them again and again while they are still in use, and finds nothing. That is a t
 cycles waits so much longer: some 5,000 objects, a megabyte or two.
 """
 
+LOADING: Final = 50_000
+"""The same for a process that begins: it loads modules, and next to nothing of what that makes is ever freed."""
+
+
+@contextlib.contextmanager
+def loading() -> Iterator[None]:
+    """Looks for garbage seldom until the end of the block: else that is a fortieth of a worker's start."""
+    before = gc.get_threshold()
+    gc.set_threshold(LOADING, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
 
 @contextlib.contextmanager
 def frozen() -> Iterator[None]:

@@ -43,6 +43,7 @@ from .events import (
     UsageEvent as UsageEvent,
     load_event as load_event,
 )
+from .group_chats import a_run_group_chat as a_run_group_chat, run_group_chat as run_group_chat
 from .predicates import (
     is_agent_message as is_agent_message,
     is_async_input_request as is_async_input_request,

@@ -33,6 +33,7 @@ async def begin_on_bus(
         await host(team, runtime, team.name)
     previous = await _previous(runtime, options.get("previous_run"))
     client = team.on(runtime, _conversation(team, previous, options))
+    await runtime.check_reading(client.team)
     run_id, task = options.get("run_id"), task_with(options.get("message"), options.get("context_variables"))
     if_busy = options.get("if_busy", "reject")
     budget = options.get("budget")
@@ -80,7 +81,8 @@ def _conversation(team: BaseGroupChat, previous: BusRun | None, options: RunOpti
     given = options.get("conversation")
     if previous is None:
         # The same id of a run again has to lead to the same run.
-        return given or options.get("run_id") or uuid.uuid4().hex
+        own = options.get("run_id") if given is None else given
+        return uuid.uuid4().hex if own is None else own
     if previous.team.team != team.name:
         raise RunDeclarationError(
             f"The previous run was one of the team {previous.team.team!r}, and this one is of {team.name!r}: "

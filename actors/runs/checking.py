@@ -30,7 +30,7 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
-TEXT: Final[Rule] = (_is_a(str), "a text")
+TEXT: Final[Rule] = (lambda value: isinstance(value, str) and value != "", "a text that is not empty")
 RULES: Final[Mapping[str, Rule]] = {
     "previous_run": (_is_a(str, RunResponse, AsyncRunResponse), "a response of run() or the id of a run"),
     "chat_manager": (

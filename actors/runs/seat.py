@@ -12,6 +12,7 @@ from callboard.agents.task import Said
 from callboard.cancellation import CancellationToken
 from callboard.groupchat.message import ConversationMessage
 from callboard.groupchat.peer import Peer
+from callboard.groupchat.sharing import in_force, snapshot
 from callboard.groupchat.usage import ModelUsage
 from callboard.memory.contexts.conversation import Conversation
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
@@ -65,7 +66,7 @@ class Seat(BaseChatAgent):
     ) -> AsyncGenerator[Said | Response, None]:
         """Answer what was said since its last answer."""
         variables.apply(self._agent.context_variables, messages)
-        before = variables.snapshot(self._agent.context_variables)
+        before = snapshot(self._agent.context_variables)
         async for item in self._turn(messages, cancellation_token):
             if isinstance(item, Response):
                 changed = variables.changes(before, self._agent.context_variables)
@@ -98,7 +99,7 @@ class Seat(BaseChatAgent):
 
     async def _say(self, heard: Sequence[BaseChatMessage], token: CancellationToken) -> BaseChatMessage:
         before = ModelUsage.load(self._agent.usage.dump())
-        with variables.in_force(self._agent.context_variables):
+        with in_force(self._agent.context_variables):
             response = await self._agent.on_messages(heard, token)
         said = response.chat_message
         new = self._agent.usage.minus(before)
@@ -109,7 +110,7 @@ class Seat(BaseChatAgent):
         return said
 
     async def _call(self, functions: Functions, one: FunctionCall) -> Called:
-        with variables.in_force(self._agent.context_variables):
+        with in_force(self._agent.context_variables):
             return await call(functions, one.name, one.arguments)
 
     # What it remembers is what the agent remembers

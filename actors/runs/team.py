@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from typing import Any, Final, TypeAlias
 
 from callboard.agents.chat_agent import ChatAgent
@@ -12,7 +11,6 @@ from callboard.groupchat.conversable import ConversableAgent
 from callboard.groupchat.manager import GroupChatManager
 from callboard.groupchat.message import ConversationMessage
 from callboard.groupchat.peer import Peer
-from callboard.groupchat.selection import ThreadSelection
 from callboard.groupchat.termination import GroupChatTermination
 from callboard.messages.chat import HandoffMessage
 from callboard.teams.group_chat import BaseGroupChat
@@ -64,9 +62,7 @@ class RunTeam(BaseGroupChat):
         """The chat manager's, or one that asks it."""
         manager = self._manager
         if isinstance(manager, GroupChatManager):
-            chat = copy(manager.groupchat)
-            chat.messages = []
-            return ThreadSelection(chat, manager)
+            return manager.new_selection()
         own: Callable[[], SpeakerSelection] | None = getattr(manager, "new_selection", None)
         return ManagedSelection(manager) if own is None else own()
 

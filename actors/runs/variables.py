@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from callboard.groupchat.context_variables import ContextVariables
+from callboard.groupchat.sharing import VARIABLES, current_variables, standing
 from callboard.messages.base import BaseAgentEvent, BaseChatMessage
 
 from .errors import ContextVariableError
-
-VARIABLES: Final = "context_variables"
-"""Where the metadata of a message has what was changed, as JSON."""
-
-_current: Final[ContextVar[ContextVariables]] = ContextVar("callboard_context_variables")
 
 
 def context_variables() -> ContextVariables:
@@ -24,18 +18,7 @@ def context_variables() -> ContextVariables:
 
     Outside a run: an empty set of variables.
     """
-    found = _current.get(None)
-    return ContextVariables() if found is None else found
-
-
-@contextmanager
-def in_force(variables: ContextVariables) -> Iterator[None]:
-    """For the length of a ``with`` block these are the variables of the run."""
-    token = _current.set(variables)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return current_variables()
 
 
 def as_json(values: Mapping[str, Any]) -> dict[str, str]:
@@ -57,18 +40,13 @@ def written(values: Mapping[str, str]) -> dict[str, str]:
     return {VARIABLES: f"{{{pairs}}}"}
 
 
-def snapshot(values: Mapping[str, Any]) -> dict[str, str]:
-    """How some variables stand; as text, since a list that is added to stays the same object."""
-    return {name: _standing(value) for name, value in values.items()}
-
-
 def changes(before: Mapping[str, str], after: Mapping[str, Any]) -> dict[str, str]:
     """What is new or different since a snapshot, each as JSON; what was removed is null.
 
     Raises:
         ContextVariableError: One of them is no plain data (a ValueError).
     """
-    new = {name: value for name, value in after.items() if before.get(name) != _standing(value)}
+    new = {name: value for name, value in after.items() if before.get(name) != standing(value)}
     return {**dict.fromkeys(before.keys() - after.keys(), "null"), **as_json(new)}
 
 
@@ -87,17 +65,6 @@ def _checked(name: object) -> str:
     if not isinstance(name, str):
         raise ContextVariableError(repr(name), f"its name is a {type(name).__name__}, and not a text")
     return name
-
-
-def _standing(value: Any) -> str:
-    try:
-        return json.dumps(value)
-    except (
-        TypeError,
-        ValueError,
-        RecursionError,
-    ):  # an agent of this process may have had it from the beginning
-        return f"object {id(value)}"
 
 
 def _json(name: str, value: Any) -> str:

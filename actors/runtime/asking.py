@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
-from typing import Any, Final, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
 from pydantic_core import to_json
 
@@ -20,9 +20,12 @@ from callboard.broker.inputs import Asked, InputStatus, Inquiry
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.runs import RunWrite
 from callboard.errors import InputExpiredError, InputWithdrawnError
-from callboard.questions import CheckedQuestion, Suspended
+from callboard.suspension import Suspended
 
 from .run_events import write_of
+
+if TYPE_CHECKING:
+    from callboard.questions import CheckedQuestion
 
 T = TypeVar("T")
 PAUSE: Final = 0.02  # seconds in which a handler may begin the next step
@@ -147,6 +150,7 @@ class Questions:
         self.cut_off.update(steps)
         self.without_answer[input_id] = asked.expires
         self.look()
+        _let_end_quietly(asyncio.current_task())
         raise Suspended
 
     def _inquiry(self, question: CheckedQuestion[T], prefix: str) -> Inquiry:
@@ -225,6 +229,18 @@ class Questions:
     @property
     def _at_rest(self) -> set[str | None]:
         return set(self._resting.values())
+
+
+def _let_end_quietly(task: asyncio.Task[Any] | None) -> None:
+    """A task that asks may be one that nobody waits for: that the attempt is over is no error which asyncio should log."""
+    if task is not None:
+        task.remove_done_callback(_look_at_end)  # a runner asks for one handler after the other
+        task.add_done_callback(_look_at_end)
+
+
+def _look_at_end(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 def _lists(question: CheckedQuestion[T]) -> dict[str, str]:

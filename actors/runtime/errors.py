@@ -10,6 +10,7 @@ ActorError
 ├── UnknownScheduleError     there is no schedule of this name (LookupError)
 ├── MaxRuntimeError          a handler ran too long (TimeoutError)
 ├── EventTooLargeError       an event of a run is larger than the limit (ValueError)
+├── RunRightsError           the user of the server may not read runs (PermissionError)
 ├── DeadlockError            a request would wait for itself
 └── ChainTooDeepError        reentrant agents ask each other without end
 ```
@@ -56,6 +57,18 @@ class EventTooLargeError(ActorError, ValueError):
 
     size: int
     limit: int
+
+
+class RunRightsError(ActorError, PermissionError):
+    """The user that a runtime logs in as may not read runs."""
+
+    template = (
+        "the user of the server may not read runs: log in as one with the rights of an operator, which "
+        "`callboard acl operator` prints; a publisher can begin a run with `TeamClient.start`, and not read it. "
+        "The server says: {said}"
+    )
+
+    said: str
 
 
 class UnknownScheduleError(ActorError, LookupError):

@@ -308,6 +308,11 @@ class Executions:
         limits = Limits.of_claims(self.settings)
         return self.registry.decode(envelope.type, envelope.version, body, limits)
 
+    def is_called_off(self, request: Envelope) -> bool:
+        """Whether a request was sent from this process, and its token was cancelled since."""
+        token = self._token_of(request.id)
+        return token is not None and token.is_cancelled()
+
     def begin(self, agent_id: AgentId, delivery: Delivery) -> Execution:
         """An execution of a message of the worker by this agent."""
         envelope = delivery.envelope

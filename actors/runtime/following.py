@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from callboard.broker import AgentId, MessageRegistry, TopicId
 from callboard.broker.envelope import Envelope
@@ -25,8 +24,7 @@ logger = logging.getLogger("callboard.actors")
 MOST_TOLD = 1000  # different problems that are said
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """What is read.
 
     Attributes:
@@ -53,8 +51,7 @@ class Place:
         return cls(topic_id.type, topic_id.source)
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(NamedTuple):
     """Where the reading begins: with the newest so many, with everything, or with what comes next."""
 
     last: int = 0

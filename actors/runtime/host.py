@@ -38,8 +38,8 @@ from callboard.broker.redis.client.states import StoredState
 from callboard.broker.retry import RetryPolicy, decided
 from callboard.broker.telemetry import is_watched
 from callboard.context import MessageContext
-from callboard.questions import Suspended
 from callboard.state import dump_state, has_logs, log_changes, settle_logs
+from callboard.suspension import Suspended
 
 from .cancelling import CancellableRequests, is_being_cancelled
 from .errors import MaxRuntimeError
@@ -199,9 +199,9 @@ class AgentHost:
         worker: HandlingWorker | None,
     ) -> Outcome:
         envelope = delivery.envelope
-        execution = self._executions.begin(live.agent_id, delivery)
-        if envelope.kind == "request" and execution.context.cancellation_token.is_cancelled():
+        if envelope.kind == "request" and self._executions.is_called_off(envelope):
             return self._called_off(delivery)
+        execution = self._executions.begin(live.agent_id, delivery)
         execution.worker = worker
         request = self._requests.begin(execution) if envelope.cancellable else None
         if is_watched():

@@ -141,7 +141,8 @@ class LocalWorker:
             self.consumer.interrupt(concerned_by(what))
 
     def _on_turn(self, turn: Turn) -> None:
-        self._transport.observe_clock(turn.server_ms, turn.asked_ms)
+        if turn.server_ms:
+            self._transport.observe_clock(turn.server_ms, turn.asked_ms)
         self._changed.set()
         # Before the first handler of this incarnation runs: it may be the one that holds the lock.
         if self._introduced != self.consumer.worker:

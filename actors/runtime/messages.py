@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from callboard.broker import AgentId, TopicId
 from callboard.broker.redis.client.transport import RedisTransport
@@ -19,8 +19,10 @@ from callboard.send_options import (
 
 from .addressing import agent_of, topic_of
 from .audience import Case
-from .following import Following, Place, Start
 from .lifecycle import RuntimeLifecycle
+
+if TYPE_CHECKING:
+    from .following import Following
 
 
 class RuntimeMessages(RuntimeLifecycle):
@@ -167,6 +169,8 @@ class RuntimeMessages(RuntimeLifecycle):
             InvalidIdError: The topic is not valid (a ValueError).
             SettingValueError: `last` is no number, or `from_start` or another key is given as well (a ValueError).
         """
+        from .following import Following, Place, Start
+
         following = Following(
             self._connected, self.registry, Place.of(topic, key), Start.of(last, from_start)
         )

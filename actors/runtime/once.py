@@ -11,7 +11,7 @@ import contextlib
 import typing
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgpack
 
@@ -21,9 +21,12 @@ from callboard.broker.encoding.limits import Limits
 from callboard.broker.errors import ClaimTooLargeError, EncodeError
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.errors import CannotAskError
-from callboard.questions import CheckedQuestion, Suspended
+from callboard.suspension import Suspended
 
 from .asking import Questions, steps_around
+
+if TYPE_CHECKING:
+    from callboard.questions import CheckedQuestion
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from callboard.broker.delivery import Delivery
 from callboard.broker.encoding.limits import Limits
@@ -68,8 +68,7 @@ class Journal:
             self._by_ask.setdefault(route[1], []).append((entry, envelope))
 
 
-@dataclass(frozen=True, slots=True)
-class Outer:
+class Outer(NamedTuple):
     """The message that an agent handles while requests come in, and what is needed to handle those.
 
     Attributes:

@@ -21,11 +21,16 @@ def write_of(
         EventTooLargeError: One of them is.
     """
     limits = Limits.of(settings)
-    encoded = [_encoded(event, registry, limits) for event in events]
+    encoded = [encoded_event(event, registry, limits) for event in events]
     return RunWrite(run, encoded, settings.run_events, int(settings.run_retention * 1000))
 
 
-def _encoded(event: Any, registry: MessageRegistry, limits: Limits) -> RunEvent:
+def encoded_event(event: Any, registry: MessageRegistry, limits: Limits) -> RunEvent:
+    """One event as it is written.
+
+    Raises:
+        EventTooLargeError: It is.
+    """
     kind = registry.entry_for(event)
     body = kind.encode(event, limits)
     if len(body) > limits.max_bytes:

@@ -11,13 +11,14 @@ from callboard.broker import MessageRegistry
 from callboard.broker.encoding.limits import Limits
 from callboard.broker.errors import BrokerError
 from callboard.broker.redis.client.run_reader import RunRecord, record_of
-from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.redis.client.transport import RedisTransport, literally
 from callboard.broker.redis.keys import RUNS, run as run_suffix
+from callboard.broker.redis.operations.numbers import time_of
+from callboard.broker.redis.operations.paging import pages
 from callboard.errors import SettingValueError
 
 PAGE: Final = 100  # runs that are asked for at once
 LISTED: Final = "runs listed"  # in `config`: older runs were put into the list
-LAST: Final = 253_402_300_799_000.0  # ms: the end of the year 9999, the last that there is a date of
 
 Place: TypeAlias = tuple[int, str]
 """When a run began, server ms, and its id."""
@@ -45,20 +46,36 @@ class ListedRun:
 
 
 async def listed_runs(
-    transport: RedisTransport, registry: MessageRegistry, limit: int, before: str | ListedRun | None
+    transport: RedisTransport,
+    registry: MessageRegistry,
+    limit: int,
+    before: str | ListedRun | None,
+    begins_with: str,
 ) -> list[ListedRun]:
     """See RuntimeRuns.list_runs."""
     found: list[ListedRun] = []
     await _list_older(transport)
     place = None if before is None else await _place(transport, before)
+    named = await _named(transport, begins_with) if begins_with else None
     while len(found) < limit:
-        page = await _page(transport, place)
+        most = min(PAGE, limit - len(found))
+        page = await _page(transport, place, most) if named is None else _behind(named, place)[:most]
         if not page:
             break
         place = page[-1]
         runs = await asyncio.gather(*(_listed(transport, registry, name, at) for at, name in page))
         found += [run for run in runs if run is not None]
-    return found[:limit]
+    return found
+
+
+async def _named(transport: RedisTransport, beginning: str) -> list[Place]:
+    """The runs whose ids begin like this, the newest first: only names are read, in small calls."""
+    members = await pages(transport, "ZSCAN", RUNS, literally(beginning) + "*")
+    return sorted(zip(map(time_of, members[1::2]), map(_name, members[::2]), strict=True), reverse=True)
+
+
+def _behind(places: list[Place], place: Place | None) -> list[Place]:
+    return [one for one in places if place is None or one < place]
 
 
 async def _list_older(transport: RedisTransport) -> None:
@@ -82,23 +99,22 @@ async def _place(transport: RedisTransport, run: str | ListedRun) -> Place:
     return int(float(score)), run
 
 
-async def _page(transport: RedisTransport, place: Place | None) -> list[Place]:
+async def _page(transport: RedisTransport, place: Place | None, most: int) -> list[Place]:
     """The runs behind this one, the newest first; of those that began in one ms, in the order of their ids."""
     key, skipped = transport.keys.of(RUNS), 0
     end = "+inf" if place is None else place[0]
     while True:
-        options = ("BYSCORE", "REV", "LIMIT", skipped, PAGE, "WITHSCORES")
+        options = ("BYSCORE", "REV", "LIMIT", skipped, most, "WITHSCORES")
         flat = await transport.admin.command("ZRANGE", key, end, "-inf", *options)
-        names = [name.decode("utf-8", "surrogateescape") for name in flat[::2]]
-        page = list(zip(map(_whole, flat[1::2]), names, strict=True))
-        behind = [one for one in page if place is None or one < place]
+        page = list(zip(map(time_of, flat[1::2]), map(_name, flat[::2]), strict=True))
+        behind = _behind(page, place)
         if behind or not page:
             return behind
-        skipped += PAGE
+        skipped += most
 
 
-def _whole(score: bytes) -> int:
-    return int(min(max(float(score), 0.0), LAST))
+def _name(member: bytes) -> str:
+    return member.decode("utf-8", "surrogateescape")
 
 
 def _is_text(name: str) -> bool:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from callboard.broker import MessageRegistry
+from callboard.broker.encoding.limits import Limits
 from callboard.broker.ids import check_text
 from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.runs import RunWrite
 from callboard.errors import SettingValueError
 
 from .execution import running
-from .run_events import write_of
+from .run_events import encoded_event
 from .runs import MOST_RUN_ID
 
 MOST_TAG: Final = 128  # characters; every draft carries it
@@ -44,6 +46,9 @@ class Drafts(NamedTuple):
             raise SettingValueError("since", repr(self.since), "a whole number, 0 or more")
 
 
+NO_DRAFTS: Final = Drafts()
+
+
 class RunWriting:
     """Writes events at once, or with the commit of the handler that is under way.
 
@@ -53,25 +58,36 @@ class RunWriting:
     """
 
     def __init__(self, transport: RedisTransport, registry: MessageRegistry) -> None:
+        settings = transport.settings
         self._transport = transport
         self._registry = registry
+        # Found once: it takes longer to find what settings say than to write an event.
+        self._limits = Limits.of(settings)
+        self._most = settings.run_events
+        self._kept_for = int(settings.run_retention * 1000)
+
+    def is_for(self, transport: RedisTransport | None) -> bool:
+        """Whether it writes by this connection."""
+        return self._transport is transport
 
     async def write(self, run: str, events: Sequence[Any], drafts: Drafts, now: bool) -> int:
         """See RuntimeRuns.write_run."""
-        settings, execution = self._transport.settings, running(self._transport)
-        drafts.check()
-        write = write_of(check_run(run), events, self._registry, settings)._replace(
-            tag=drafts.tag, settles=drafts.settles, since=drafts.since
-        )
-        if not write.events and not drafts.settles:
+        transport, registry, limits = self._transport, self._registry, self._limits
+        if drafts is not NO_DRAFTS:
+            drafts.check()
+        encoded = [encoded_event(event, registry, limits) for event in events]
+        tag, settles, since = drafts
+        fence, execution = None, running(transport)
+        if now and execution is not None:
+            fence = execution.fence
+        write = RunWrite(check_run(run), encoded, self._most, self._kept_for, tag, settles, since, fence)
+        if not encoded and not settles:
             return 0
-        if execution is None:
-            return await self._transport.runs.write(write)
         # guard: what a handler writes to a run waits for its commit
-        if not now:
+        if execution is not None and not now:
             execution.events.append(write)
             return 0
-        return await self._transport.runs.write(write._replace(fence=execution.fence))
+        return await transport.runs.write(write)
 
 
 def check_run(run: str) -> str:

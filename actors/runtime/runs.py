@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
+from callboard.context import ContextScope
 from callboard.errors import SettingValueError
 
 from .execution import Execution, current
@@ -45,14 +46,9 @@ def usage_run(name: str) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def in_run_path(path: str) -> Iterator[None]:
+def in_run_path(path: str) -> ContextScope[tuple[str, Execution | None] | None]:
     """The same for a path of runs inside each other, see run_paths.py."""
-    token = in_block.set((path, current.get()))
-    try:
-        yield
-    finally:
-        in_block.reset(token)
+    return ContextScope(in_block, (path, current.get()))
 
 
 def run_id() -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from callboard.broker import AgentId, AgentType, BrokerSettings
 from callboard.broker.redis.client.states import StoredState
@@ -17,14 +17,16 @@ from callboard.intervention import InterventionHandler
 from callboard.protocol import Agent, AgentMetadata
 from callboard.state import dump_logs, dump_state
 
-from .control import Control
 from .errors import WrongAgentClassError
-from .inputs import Inputs
 from .lifecycle import declared
 from .local_agents import LocalAgents
 from .registration import LiveAgent
 from .run_streams import RuntimeRuns
-from .schedules import Schedules
+
+if TYPE_CHECKING:
+    from .control import Control
+    from .inputs import Inputs
+    from .schedules import Schedules
 
 T = TypeVar("T", bound=Agent)
 
@@ -137,16 +139,22 @@ class RedisAgentRuntime(RuntimeRuns):
     @property
     def control(self) -> Control:
         """Pause, resume and reset, for every process of the namespace."""
+        from .control import Control
+
         return Control(self._connected)
 
     @property
     def schedules(self) -> Schedules:
         """List, pause, resume and remove what is sent again and again."""
+        from .schedules import Schedules
+
         return Schedules(self._connected, self.registry, self._schedules)
 
     @property
     def inputs(self) -> Inputs:
         """The questions that handlers asked with `ctx.ask`: seen and answered from any process."""
+        from .inputs import Inputs
+
         return Inputs(self._connected)
 
     # Registering

@@ -17,8 +17,8 @@ def times(options: SendOptions) -> tuple[int, int | None]:
     Raises:
         ScheduleError: it can't be sent at that time.
     """
-    due = _due(options)
     seconds = options.expires_in
+    due = 0 if options.delay is None and options.at is None else _due(options)
     if seconds is None:
         return due, None
     if not _is_seconds(seconds) or seconds == 0:

@@ -6,8 +6,6 @@ tools note and ask here, and know nothing of runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -15,6 +13,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from pydantic import BaseModel, ConfigDict
 
 from callboard.broker.encoding.registry import message
+from callboard.context import ContextScope
 
 from .runs import speaker
 
@@ -64,14 +63,9 @@ tape_here: ContextVar[Tape | None] = ContextVar("callboard_tape", default=None)
 player_here: ContextVar[Player | None] = ContextVar("callboard_player", default=None)
 
 
-@contextmanager
-def taping(tape: Tape | None) -> Iterator[None]:
+def taping(tape: Tape | None) -> ContextScope[Tape | None]:
     """Note what is answered in the `with` block; None: nothing, as inside a tool, of which only the result is noted."""
-    token = tape_here.set(tape)
-    try:
-        yield
-    finally:
-        tape_here.reset(token)
+    return ContextScope(tape_here, tape)
 
 
 def note(kind: TakeKind, request: dict[str, Any], answer: dict[str, Any]) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Final
 
 from callboard.broker import AgentId
 
+KNOWN: Final = 10_000  # addresses that are kept: each turn asks for one
 ASKS: Final = " (asks)"  # behind a conversation's id: the key of the agent that asks people for its manager
 
 
@@ -35,6 +37,7 @@ def member_type(team: str, member: str) -> str:
     return f"{team}.{member}"
 
 
+@lru_cache(maxsize=KNOWN)
 def member_address(manager: AgentId, member: str) -> AgentId:
     """The address of a member in the conversation of this manager."""
     return AgentId(member_type(manager.type, member), manager.key)

@@ -26,6 +26,7 @@ from .errors import (
     TeamStateError,
     TeamTaskError,
 )
+from .given_ids import check_conversation, check_run_id
 from .orders import (
     ANSWERS,
     Accepted,
@@ -44,7 +45,6 @@ from .orders import (
 from .output import with_output
 from .questions import open_questions
 from .reading import RunReading
-from .run_ids import check_run_id
 from .steering import Steering
 
 if TYPE_CHECKING:
@@ -64,6 +64,9 @@ class TeamClient(Steering):
         team: Its agent type, which is its name.
         conversation: Id of the conversation, such as a customer's or a ticket's; the same one goes on with it.
         output_content_type: What a run's last message is read as; None: it is not.
+
+    Raises:
+        SettingValueError: The id of the conversation is empty, or one that is taken (a ValueError).
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class TeamClient(Steering):
         conversation: str = "default",
         output_content_type: type[BaseModel] | None = None,
     ) -> None:
+        check_conversation(conversation)
         self.runtime = runtime
         self.team = team
         self.conversation = conversation
@@ -133,10 +137,11 @@ class TeamClient(Steering):
             TeamRunError: A member, the strategy or a condition failed for good (a RuntimeError).
             TeamOutputError: The last message is not what the team was to answer with (a ValueError).
             asyncio.CancelledError: The run was cancelled.
+            RunRightsError: The user of the server may not read runs; it is not begun (a PermissionError).
         """
-        is_own_id, run_id = run_id is not None, run_id or uuid.uuid4().hex
+        is_own_id, run_id = run_id is not None, uuid.uuid4().hex if run_id is None else run_id
         order = self._order(run_id, task, if_busy, budget, record)
-        async with self.runtime.read_run(stream_of(self._address, run_id)) as events:
+        async with self.runtime.read_run(stream_of(self._address, run_id)) as events:  # refuses who may not
             await self._begin(order, is_own_id, cancellation_token)
             # One with an id of the user's may have ended long ago.
             entries = self.entries(run_id) if is_own_id else aiter(events)
@@ -172,7 +177,8 @@ class TeamClient(Steering):
         Raises:
             TeamBusyError, TaskError, TeamTaskError: As `run_stream`.
         """
-        order = self._order(run_id or uuid.uuid4().hex, task, if_busy, budget, record)
+        given = uuid.uuid4().hex if run_id is None else run_id
+        order = self._order(given, task, if_busy, budget, record)
         order = order.model_copy(update={"step": step})
         await self._begin(order, run_id is not None, None)
         return order.run_id

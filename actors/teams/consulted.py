@@ -12,8 +12,9 @@ from callboard.broker.inputs import InputStatus
 from callboard.context import ContextScope, MessageContext
 from callboard.errors import InputError, InputExpiredError, InputWithdrawnError
 from callboard.handlers import event
-from callboard.questions import UNSET, as_json
+from callboard.questions import as_json
 from callboard.runtime.asking import noting
+from callboard.suspension import UNSET
 
 from .consulting import note_answer
 from .consults import Consult, Consulted

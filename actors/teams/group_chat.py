@@ -26,13 +26,13 @@ from callboard.runtime.runtime import RedisAgentRuntime
 from .budget import RunBudget, check_budget, not_limited
 from .client import TeamClient
 from .errors import TeamDeclarationError
+from .given_ids import check_conversation, check_run_id
 from .here import ConversationHere
 from .hosting import Declaring, host, hosted_types
 from .joining import introduce
 from .local import Participant
 from .loop import TeamPlan
 from .orders import BeginRun, StartRun
-from .run_ids import check_run_id
 from .selection import Member, SpeakerSelection
 
 
@@ -264,17 +264,19 @@ class BaseGroupChat(Team):
                 settings=settings,
             )
 
-    def order(self, run_id: str, task: str) -> BeginRun:
+    def order(self, run_id: str, task: str, conversation: str | None = None) -> BeginRun:
         """The message to the manager of this team that begins a run, or lets it wait for the one under way.
 
         Args:
             run_id: Id of the run.
             task: What to do.
+            conversation: Id of the conversation; None: that of the run.
 
         Raises:
-            SettingValueError: The id is too long (a ValueError).
+            SettingValueError: An id is too long, or can't be one (a ValueError).
         """
         check_run_id(run_id)
+        check_conversation(run_id if conversation is None else conversation)
         return BeginRun(run=StartRun(run_id=run_id, task=list(task_messages(task)), if_busy="enqueue"))
 
     def _here(self) -> ConversationHere:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -32,6 +31,7 @@ from .state import Speaking
 from .steps import reached
 from .takes import tape_for, write_takes
 from .thread import heard_by
+from .within import LateError, within
 
 T = TypeVar("T")
 
@@ -169,19 +169,17 @@ class Leading:
                 raise
             await self.fail(failure_of(error, self._loop.plan.name))
         if following is not None:
-            run.answers = {}
+            if run.answers:
+                run.answers = {}
             await self._follow(run, following)
 
     async def _in_time(self, step: Coroutine[Any, Any, T]) -> T:
         # What the user wrote may wait for ever, and whoever waits for the run would with it.
-        limit = asyncio.timeout(self._settings.choice_timeout)
+        seconds = self._settings.choice_timeout
         try:
-            async with limit:
-                return await step
-        except TimeoutError as error:
-            if limit.expired():
-                raise ChoiceTimeoutError(self._loop.plan.name, self._settings.choice_timeout) from error
-            raise
+            return await within(seconds, step)
+        except LateError as error:
+            raise ChoiceTimeoutError(self._loop.plan.name, seconds) from error
 
     async def _follow(self, run: CurrentRun, following: Next) -> None:
         if following.said:

@@ -89,7 +89,9 @@ async def list_runs(
     waiting = await waiting_conversations(runtime)
     last: str | ListedRun | None = before
     while len(found) < limit:
-        page = await runtime.list_runs(limit=PAGE, before=last)
+        # Without a filter nearly all that is read is shown.
+        most = PAGE if state or team else min(PAGE, limit - len(found))
+        page = await runtime.list_runs(limit=most, before=last)
         for listed in page:
             if _is_run(listed, team):
                 run = await _summary(runtime, listed, waiting)
@@ -97,7 +99,7 @@ async def list_runs(
                     found.append(run)
             if len(found) == limit:
                 break
-        if len(page) < PAGE:
+        if len(page) < most:
             break
         last = page[-1]
     return found
@@ -115,34 +117,35 @@ async def find_run(runtime: RedisAgentRuntime, name: str, *, team: str | None = 
         RunNotFoundError: There is none, or more than one (a LookupError); the text names what is near.
     """
     runtime.registry.register(*ANSWERS)
-    near: list[ListedRun] = []
-    known: list[str] = []
-    last: ListedRun | None = None
-    while True:
-        page = await runtime.list_runs(limit=PAGE, before=last)
-        for listed in page:
-            if not _is_run(listed, team):
-                continue
-            run_id = _names(listed)[2]
-            if name == listed.id:
-                return await _summary(runtime, listed, await waiting_conversations(runtime))
-            if run_id.startswith(name):
-                near.append(listed)
-            known.append(run_id)
-        if len(page) < PAGE:
-            break
-        last = page[-1]
-    exact = [listed for listed in near if _names(listed)[2] == name] or near
+    near = await _begin_with(runtime, name, team)
+    exact = [one for one in near if name == one.id] or [one for one in near if name == _names(one)[2]] or near
     if len(exact) == 1:
         return await _summary(runtime, exact[0], await waiting_conversations(runtime))
-    raise RunNotFoundError(name, _reason(exact, known, name))
+    raise RunNotFoundError(name, _several(exact) if exact else await _none(runtime, name, team))
 
 
-def _reason(near: list[ListedRun], known: list[str], name: str) -> str:
-    if near:
-        more = f" and {len(near) - NAMED} more" if len(near) > NAMED else ""
-        named = ", ".join(listed.id for listed in near[:NAMED])
-        return f"{len(near)} begin like this, so write more of one: {named}{more}."
+async def _begin_with(runtime: RedisAgentRuntime, name: str, team: str | None) -> list[ListedRun]:
+    """The runs whose ids begin like this; the id of a run's stream begins with that of the run."""
+    found: list[ListedRun] = []
+    last: ListedRun | None = None
+    while True:
+        page = await runtime.list_runs(limit=PAGE, before=last, begins_with=name)
+        found += [listed for listed in page if _is_run(listed, team)]
+        if len(page) < PAGE:
+            return found
+        last = page[-1]
+
+
+def _several(near: list[ListedRun]) -> str:
+    more = f" and {len(near) - NAMED} more" if len(near) > NAMED else ""
+    named = ", ".join(listed.id for listed in near[:NAMED])
+    return f"{len(near)} begin like this, so write more of one: {named}{more}."
+
+
+async def _none(runtime: RedisAgentRuntime, name: str, team: str | None) -> str:
+    """What is said of a name that no run has; one that is near is looked for among the newest runs."""
+    newest_runs = await runtime.list_runs(limit=PAGE)
+    known = [_names(listed)[2] for listed in newest_runs if _is_run(listed, team)]
     close = difflib.get_close_matches(name, known, n=1)
     if close:
         return f"there is none. Did you mean {close[0]!r}?"

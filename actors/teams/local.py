@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
+from callboard.agents.base import BaseChatAgent
 from callboard.agents.chat_agent import ChatAgent, Response
 from callboard.agents.errors import NoResponseError
 from callboard.agents.task import Said, TaskResult
@@ -171,6 +172,13 @@ async def speak(
         NoResponseError: It said nothing (a RuntimeError).
     """
     said: list[Said] = []
+    if _is_plain(participant):
+        response = await participant.on_messages(messages, token)
+        for message in response.inner_messages or ():
+            await emit(message)
+            if is_kept(message):
+                said.append(message)
+        return [*said, response.chat_message]
     async with aclosing(_items(participant, messages, token)) as items:
         async for item in items:
             if isinstance(item, TaskResult):
@@ -181,6 +189,12 @@ async def speak(
             if is_kept(item):
                 said.append(item)
     raise NoResponseError(participant.name)
+
+
+def _is_plain(participant: Participant) -> TypeGuard[BaseChatAgent]:
+    """Whether its stream is what `on_messages` returns: then none is made, which would cost more than the turn loop."""
+    stream = getattr(participant, "on_messages_stream", None)
+    return getattr(stream, "__func__", None) is BaseChatAgent.on_messages_stream
 
 
 def _items(

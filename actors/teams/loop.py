@@ -172,15 +172,16 @@ class TurnLoop:
         del state.speaking[spoken.member]
         if state.speaking:
             return Next()
-        stop = await self.selection.after_round(self._floor())
+        floor = self._floor()
+        stop = await self.selection.after_round(floor)
         if stop is None:
-            stop = await self._reason_to_stop(self._said(self._round()))
+            stop = await self._reason_to_stop(floor.new)
         if stop is None:
             state.turns += 1
             stop = self._turn_limit()
         following = None if stop is None else await self._stopped(stop)
-        await self.round_ended(list(dict.fromkeys(entry.by for entry in self._round() if entry.by)))
-        return following or await self._next()
+        await self.round_ended([by for by in dict.fromkeys(floor.new_by) if by])
+        return following or await self._next(floor)
 
     async def choose(self) -> Next:
         """Choose anew who is next, where the strategy could not."""
@@ -212,9 +213,9 @@ class TurnLoop:
     def _has_terminated(self) -> bool:
         return self.termination is not None and self.termination.terminated
 
-    async def _next(self) -> Next:
+    async def _next(self, floor: Floor | None = None) -> Next:
         with self.choosing():
-            choice = await self.selection.select(self._floor())
+            choice = await self.selection.select(floor or self._floor())
         for name in choice.resets:  # AutoGen's members, too, forget what they have not heard
             self.state.heard[name] = len(self.state.thread)
         self._append([Entry(message=message, is_said=True) for message in choice.said if _is_said(message)])
@@ -281,13 +282,10 @@ class TurnLoop:
             team=plan.name,
             members=plan.members,
             thread=Thread(self.state.thread),
-            new=self._said(new),
+            new=[entry.message for entry in new],
             show=self.show,
             new_by=[entry.by for entry in new],
         )
-
-    def _said(self, entries: Sequence[Entry]) -> list[Said]:
-        return [entry.message for entry in entries]
 
     def _check_type(self, message: Said) -> None:
         if not self.plan.factory.is_registered(type(message)):

@@ -77,6 +77,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
         super().__init__(prototype.description)
         self._prototype = prototype
         self._agent: Participant | None = None
+        self._is_team = False  # of that agent; to ask its class takes longer than to take a turn's number
         self._remembers: MemberMemory | None = None
 
     @event
@@ -110,9 +111,12 @@ class MemberActor(RoutedAgent[MemberMemory]):
             self._begin_marks(message.turn - 1)
         self._mark(message.turn)
         await write_takes(self.runtime, message.run, tape)
-        is_team = isinstance(agent, Team)
         answer = Answer(
-            turn=message.turn, attempt=drafts.attempt, messages=said, drafts=drafts.first, is_team=is_team
+            turn=message.turn,
+            attempt=drafts.attempt,
+            messages=said,
+            drafts=drafts.first,
+            is_team=self._is_team,
         )
         await tell_all_of(self, answer, ctx.sender, message_id=answer_id(message.turn, ctx.message_id))
 
@@ -235,6 +239,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
         # guard: a member goes on from what its last turn left
         if self._agent is None or self._remembers is not self.state:
             self._agent = await self._made(self.state)
+            self._is_team = isinstance(self._agent, Team)
             self._remembers = self.state
         return self._agent
 

@@ -14,6 +14,7 @@ from callboard.requests import Request
 from callboard.runtime.run_paths import with_part, within
 
 from .budget import Overspent, RunBudget
+from .carrying import Carrying
 from .parts import Part
 from .state import is_nothing
 
@@ -236,7 +237,7 @@ class Become(_Order):
 
 
 @message(name="callboard.team.Speak")
-class Speak(_Order):
+class Speak(Carrying, _Order):
     """It is your turn.
 
     Attributes:
@@ -262,7 +263,7 @@ class Speak(_Order):
 
 
 @message(name="callboard.team.Answer")
-class Answer(_Order):
+class Answer(Carrying, _Order):
     """What a member has said.
 
     Attributes:
@@ -339,7 +340,7 @@ class RunBegan(_Order):
 
 
 @message(name="callboard.team.Shown")
-class Shown(_Order):
+class Shown(Carrying, _Order):
     """Something for those who read a run.
 
     Attributes:

@@ -17,6 +17,7 @@ from callboard.testing.cassette import Cassette
 from .errors import TeamForkError
 from .exporting import cassette_of
 from .forking import marks_in
+from .given_ids import check_conversation
 from .marks import TurnMark
 from .orders import Accepted, Born, Fork, stream_of
 
@@ -90,7 +91,9 @@ class Records:
 
         Raises:
             TeamForkError: It can't be forked there, or there is a conversation of that id (a ValueError).
+            SettingValueError: There can't be a conversation of that id (a ValueError).
         """
+        check_conversation(conversation)
         fork_id = f"fork {uuid.uuid4().hex}"
         order = Fork(fork_id=fork_id, conversation=conversation, turn=at, run_id=run_id, is_cut_only=True)
         accepted: Accepted = await self.runtime.send_message(order, self._address, claim_check=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any, Final
 
 from callboard.agents.task import Said
 from callboard.broker import AgentId
 from callboard.broker.errors import PayloadTooLargeError
 from callboard.messaging import Messaging
+from callboard.send_options import TellOptions
 
 MOST_TEXT: Final = (
     100_000  # characters that are shown together; with their escapes they stay below `max_payload`
@@ -40,16 +40,13 @@ async def tell_all_of(
     cancellable: bool = False,
 ) -> None:
     """Tell something that grows with a conversation; where it is too large for an inbox, it is kept beside it."""
-    tell = partial(
-        agent.tell,
-        message,
-        recipient,
-        message_id=message_id,
-        if_buried=True,
-        cancellable=cancellable,
-        unique=message_id is not None,
-    )
+    how: TellOptions = {
+        "if_buried": True,
+        "cancellable": cancellable,
+        "unique": message_id is not None,
+    }
     try:
-        await tell()
+        await agent.tell(message, recipient, message_id=message_id, **how)
     except PayloadTooLargeError:
-        await tell(claim_check=True)
+        how["claim_check"] = True
+        await agent.tell(message, recipient, message_id=message_id, **how)

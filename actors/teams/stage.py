@@ -71,18 +71,15 @@ class Stage:
         """What a member has said, in parts that are small enough. It takes the place of its drafts."""
         turn = (*run.inside, answer.turn)
         has_drafts = (answer.drafts or answer.is_team) and not run.inside
-        parts = list(parts_of(answer.messages))
-        for count, part in enumerate(parts, 1):
-            shown = Shown(
-                turn=turn,
-                source=member,
-                attempt=answer.attempt,
-                messages=part,
-                is_final=True,
-                goes_on=count < len(parts),
+        settles = tag_of(turn) if has_drafts else ""
+        *others, last = parts_of(answer.messages)
+        shown = Shown(turn=turn, source=member, attempt=answer.attempt, messages=last, is_final=True)
+        for part in others:
+            self._add(
+                run, shown.model_copy(update={"messages": part, "goes_on": True}), settles, answer.drafts
             )
-            settles = tag_of(turn) if has_drafts and count == 1 else ""
-            self._add(run, shown, settles, answer.drafts)
+            settles = ""
+        self._add(run, shown, settles, answer.drafts)
 
     def held(self, run: CurrentRun, turn: int) -> None:
         """It waits to be told that a turn may begin."""

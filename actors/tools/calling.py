@@ -12,7 +12,7 @@ from typing import Any, Final
 from callboard.broker.errors import FencedError, ServerUnavailableError
 from callboard.cancellation import CancellationToken
 from callboard.memory.llm_messages import FunctionCall
-from callboard.questions import suspends
+from callboard.suspension import suspends
 
 from .approval import NeedsApproval
 from .asked import AskedCall, name_of_call, read_call

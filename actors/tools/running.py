@@ -16,9 +16,10 @@ from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext, OnceRecorder
 from callboard.errors import CannotAskError
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
-from callboard.questions import Asking, CheckedQuestion, Suspended
+from callboard.questions import Asking, CheckedQuestion
 from callboard.runtime.steps import NumberedStep, running_context
 from callboard.runtime.taping import is_played, is_taped, note, played, taping
+from callboard.suspension import Suspended
 
 from .approval import NeedsApproval, allowed
 from .asked import AskedCall, read_call

@@ -84,32 +84,36 @@ class Bell:
         if pull is None:
             rang = await self._lane.wait_for_bell(list(self._types), self._wait)
         else:
-            rang = await self._listen_with(pull)
+            try:
+                rang, turn = await self._lane.turn_at_bell(list(self._types), self._wait, pull)
+            except Exception as error:  # whatever it is, the turn may have been carried out
+                # guard: a turn at the bell that was not answered is asked after
+                self.brought = Brought(error, 0)
+                raise
+            if turn is not None:
+                self.brought = Brought(turn, pull.room)
         # The lost token: this worker listened, a turn that it took for another reason filled it, then the token
         # came, meant for one worker. Kept here it would wake no other one, although others may be idle.
         # guard: a full worker passes the token on
         if rang and self.brought is None and not self._has_room():
             await self._lane.ring(rang)
         self.scan = self.scan or not rang
-
-    async def _listen_with(self, pull: Pull) -> str | None:
-        try:
-            rang, turn = await self._lane.turn_at_bell(list(self._types), self._wait, pull)
-        except Exception as error:  # whatever it is, the turn may have been carried out
-            # guard: a turn at the bell that was not answered is asked after
-            self.brought = Brought(error, 0)
-            raise
-        if turn is not None:
-            self.brought = Brought(turn, pull.room)
-        return rang
+        # Here, and not when the task is done: that is known one round of the event loop later.
+        self._listening = None
+        self._tell()
 
     def _has_ended(self, listening: asyncio.Task[None]) -> None:
+        if self._listening is not listening:
+            return  # it has told so itself
         self._listening = None
         if not listening.cancelled() and (error := listening.exception()) is not None:
             # One of the server's is told of where the turn is asked after.
             if self.brought is None or not isinstance(error, BrokerError):
                 logger.error("waiting for the bell failed, looking at every stream instead", exc_info=error)
             self.scan = True
+        self._tell()
+
+    def _tell(self) -> None:
         if self.brought is None:
             self._nudge()
         else:

@@ -113,7 +113,9 @@ class Consumer:
         self._wake.clear()
         if (brought := self._intake.take_brought()) is not None:
             await self._take_in(brought)
-            return
+            if not self._boxes.finished:
+                return
+            self._wake.clear()
         sent = self._boxes.take_finished(self._portion.cut(self._boxes.finished))
         endings = self._boxes.endings(sent)
         pull = self._intake.next_pull()

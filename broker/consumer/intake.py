@@ -76,8 +76,11 @@ class Load:
 
     def weigh(self, deliveries: Sequence[Delivery]) -> None:
         """Renews the typical size by what a turn has brought."""
-        size = sum([len(delivery.envelope.body) for delivery in deliveries])
-        self.typical_size = max(1.0, size / len(deliveries), 0.9 * self.typical_size)
+        if len(deliveries) == 1:
+            size = float(len(deliveries[0].envelope.body))
+        else:
+            size = sum([len(delivery.envelope.body) for delivery in deliveries]) / len(deliveries)
+        self.typical_size = max(1.0, size, 0.9 * self.typical_size)
 
 
 class Suspects:
@@ -147,6 +150,7 @@ class Intake:
         self._suspects = Suspects(self.nudge)
         self._bell = Bell(lane, self.types, lambda: self.room() > 0, self.nudge, wake.set, settings.idle_poll)
         self._loop = asyncio.get_running_loop()
+        self._most = settings.prefetch  # deliveries that may be held, as prefetch and memory go
         self._ramp = 1
         self._active = 1  # types of which the last turn that brought anything has brought something
         self.is_hungry = True
@@ -164,17 +168,15 @@ class Intake:
         if self._boxes.is_draining or self._suspects.keep_room:
             return 0
         held, load, places = self._boxes.held, self._load, self._places
+        total, most = places.total, min(self._most, self._pace.width) + places.waiting
+        if not held and self._ramp <= min(total, most):
+            return self._ramp  # as what follows would find
         unstarted = held - places.running
         # What waits behind an agent uses no place. Two portions for each: one that was handed over leaves room for others.
         agents = len(self._boxes)
-        unused = min(places.total - agents, 2 * PORTION * agents - held)
-        room = max(places.total - held, unused, int(load.rate * AHEAD) - unstarted)
-        most = min(self._most(), self._pace.width) + places.waiting
+        unused = min(total - agents, 2 * PORTION * agents - held)
+        room = max(total - held, unused, int(load.rate * AHEAD) - unstarted)
         return min(self._ramp, room, most - held)
-
-    def _most(self) -> int:
-        """How many deliveries may be held, as prefetch and memory go."""
-        return min(self._settings.prefetch, max(1, int(BYTES_AHEAD / self._load.typical_size)))
 
     def _is_short(self) -> bool:
         """Whether there is no room although places are idle."""
@@ -184,7 +186,7 @@ class Intake:
 
     def _share(self) -> int:
         """How many deliveries may be held of each agent so that there is room for as many agents as there are places."""
-        return max(1, min(PORTION, self._most() // self._places.total))
+        return max(1, min(PORTION, self._most // self._places.total))
 
     def wants_turn(self) -> bool:
         """Whether there may be something to take, and room for it."""
@@ -228,7 +230,8 @@ class Intake:
         if room <= 0:
             return Pull(self._asked_for, 0, held, False, 0)
         scan, self._bell.scan = self._bell.scan, False
-        return Pull(self._asked_for, math.ceil(room / self._active), held, scan, accept)
+        each = room if self._active == 1 else math.ceil(room / self._active)
+        return Pull(self._asked_for, each, held, scan, accept)
 
     # After a turn, or a handler
 
@@ -239,6 +242,7 @@ class Intake:
         brought = len(turn.deliveries)
         if brought:
             self._load.weigh(turn.deliveries)
+            self._most = min(self._settings.prefetch, max(1, int(BYTES_AHEAD / self._load.typical_size)))
             # They share the room, or the first of them would get all of it. And what several of them get of one message is
             # read once when it comes at once.
             self._active = (

@@ -7,15 +7,13 @@ protocols, and so do those of the tests.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from callboard.broker.delivery import Delivery
 from callboard.broker.outcome import Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumedType:
+class ConsumedType(NamedTuple):
     """An agent type as a consumer has to know it.
 
     Attributes:
@@ -63,7 +61,7 @@ class Turn(NamedTuple):
 
     Attributes:
         deliveries: what the worker holds from now on.
-        server_ms: the server's time.
+        server_ms: the server's time; 0: it is not said, since nothing is due.
         next_due_ms: when the next timer is due; None when there is none.
         more: there is more to take at once.
         suspects_wait: a suspect waits for a worker that holds nothing.

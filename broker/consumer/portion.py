@@ -43,6 +43,8 @@ class Portion:
 
     def cut(self, finished: Sequence[Finished]) -> int:
         """How many of these, from the first on, the next turn carries."""
+        if len(finished) < 2:  # at least one leaves, whatever it is
+            return len(finished)
         size = records = 0
         for count, item in enumerate(finished):
             outcome = item[2]

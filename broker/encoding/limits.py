@@ -8,10 +8,9 @@ A large one is walked through before anything is made of it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import isfinite
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from msgpack import Packer, unpackb
 
@@ -32,8 +31,7 @@ ORDINARY: Final = bytes(sorted({*range(256)} - {*CONTAINERS, *FLOATS, *BYTES}))
 """What neither opens a container nor has to be looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """The limits of a body, for writers and readers alike.
 
     Attributes:

@@ -27,6 +27,7 @@ SIMPLE: Final[Mapping[type, str]] = {
     dict: "dict",
     type(None): "none",
 }
+OWN: Final = "__callboard_plain__"
 CAN_FAIL: Final = (
     TypeError,
     ValueError,
@@ -64,6 +65,9 @@ def pack(value: Any, limits: Limits = DEFAULT) -> bytes:
 
 class MessageEntry:
     """One registered class: its wire name, its version, and the two functions.
+
+    A class may have a method ``__callboard_plain__(max_depth)``, which returns its fields as `plain` does, the same as
+    pydantic would write: that takes half of the time where pydantic would call a function for a part of it.
 
     Attributes:
         cls: the class.
@@ -200,11 +204,15 @@ def _encoder(cls: type[Any], serializer: pydantic_core.SchemaSerializer, shape: 
     to_python, odd_float = serializer.to_python, ODD_DOUBLE.search
     allow_nan, is_open, levels = shape.allows_nan, shape.is_open, shape.levels
     may_be_odd = shape.has_numbers and not allow_nan
+    own: Callable[[Any, int], Any] | None = getattr(cls, OWN, None)
 
     def encode(value: Any, limits: Limits = DEFAULT) -> bytes:
         try:
-            data = to_python(value, by_alias=False, round_trip=True)
-            made = pack_body(plain(data, limits.max_depth) if is_open else data)
+            if own is not None:
+                made = pack_body(own(value, limits.max_depth))
+            else:
+                data = to_python(value, by_alias=False, round_trip=True)
+                made = pack_body(plain(data, limits.max_depth) if is_open else data)
             if (
                 len(made) > limits.max_elements
                 or levels > limits.max_depth

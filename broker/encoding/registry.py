@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, is_dataclass
-from typing import Any, Final, TypeVar
+from dataclasses import is_dataclass
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
@@ -25,13 +26,12 @@ WIRE_NAME: Final = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,128}\Z")
 NAME_ATTRIBUTE: Final = "__callboard_message__"
 
 
-@dataclass(frozen=True, slots=True)
-class MessageInfo:
+class MessageInfo(NamedTuple):
     """Name, version and upgrades of a class, as @message or the caller of `register` gives them."""
 
     name: str | None = None
     version: int = 1
-    upgrade_from: Mapping[int, Upgrade] = field(default_factory=dict)
+    upgrade_from: Mapping[int, Upgrade] = MappingProxyType({})
 
 
 def message(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .limits import FLAT
 
@@ -59,8 +58,7 @@ COPIED = frozenset(
 SKIPPED = frozenset({"metadata", "strict_schema"})
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """The traits of a message class that decide how its values are written and read.
 
     Attributes:

@@ -1,22 +1,21 @@
 """The Lua functions: rooms that all of them share, and the parts of each atomic operation, loaded as one library.
 
 A library is compiled once; a script would define all its functions anew in every call, which costs more than most calls
-themselves. Its name ends with a digest of its text, so that processes of different versions never replace each other's.
+themselves. Its name ends with a digest of all that its text is made of, so that processes of different versions never
+replace each other's. The text is made for a server that lacks the library, which few processes meet: it takes a seventh of
+what a worker does until its first message.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Final
 
 from callboard.broker.envelope import MOST_HEAD, MOST_SENDER
 from callboard.broker.ids import MOST_NAME
 
-from .constants import take_constants, with_values
 from .marks import Mark
 
 SHARED = (
@@ -49,7 +48,20 @@ SHARED = (
 """The files of `lua/shared/`, each of which may use those before it."""
 
 PARTS = {
-    "turn": ("arguments", "exceptions", "take", "effects", "commit", "read", "admit", "new", "pull", "turn"),
+    "turn": (
+        "arguments",
+        "modes",
+        "exceptions",
+        "take",
+        "effects",
+        "commit",
+        "read",
+        "admit",
+        "new",
+        "ready",
+        "pull",
+        "turn",
+    ),
     "repair": ("order", "holders", "settle", "streams", "agents", "entries", "logs", "questions", "repair"),
 }
 """Operations that have a folder, with its files: each may use those before it, and the last one registers the function."""
@@ -86,12 +98,44 @@ LIMITS = {"MOST_NAME": str(MOST_NAME), "MOST_SENDER": str(MOST_SENDER), "MOST_HE
 """What publishers are refused, in bytes; entries may be added by others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
-    """The whole text for FUNCTION LOAD, and the name that the functions begin with."""
+MAKERS: Final = ("assembly.py", "constants.py")
+"""What makes the text of the files: another version of it makes another text of the same files."""
 
-    name: str
-    text: str
+_HERE: Final = Path(__file__).parent
+
+
+class Library:
+    """The functions' library.
+
+    Attributes:
+        name: What the names of its functions begin with.
+    """
+
+    def __init__(self) -> None:
+        # They are kept: a process whose files were replaced by those of another version loads its own library all the same.
+        self._files = {
+            name: (_HERE / "lua" / f"{name}.lua").read_bytes()
+            for name in (*_shared(), *(name for operation in OPERATIONS for name in _parts(operation)))
+        }
+        self._given = {**LIMITS, **{mark.name: f"'{mark}'" for mark in Mark}}
+        self.name: Final = f"callboard_{self._digest()[:12]}"
+
+    def _digest(self) -> str:
+        digest = hashlib.sha256(repr((list(self._files), self._given)).encode())
+        for source in (*self._files.values(), *((_HERE / name).read_bytes() for name in MAKERS)):
+            digest.update(len(source).to_bytes(8, "big"))
+            digest.update(source)
+        return digest.hexdigest()
+
+    @cached_property
+    def text(self) -> str:
+        """The whole text for FUNCTION LOAD: what is shared, then a block for each operation."""
+        from .assembly import assemble
+
+        texts = {name: file.decode() for name, file in self._files.items()}
+        operations = [[texts[part] for part in _parts(operation)] for operation in OPERATIONS]
+        body = assemble([texts[name] for name in _shared()], operations, self._given)
+        return f"#!lua name={self.name}\nlocal LIBRARY = '{self.name}'\n{body}\n"
 
     def function(self, operation: str) -> str:
         """The name to give to FCALL."""
@@ -100,75 +144,17 @@ class Library:
 
 @cache
 def library() -> Library:
-    """Puts the files together: what is shared, then a block for each operation."""
-    shared, values = _with_constants([_text(f"shared/{name}") for name in SHARED], LIMITS)
-    operations = "\n".join(f"do\n{_block(name, values)}\nend" for name in OPERATIONS)
-    body = _in_rooms(shared, operations)
-    name = f"callboard_{hashlib.sha256(body.encode()).hexdigest()[:12]}"
-    return Library(name, f"#!lua name={name}\nlocal LIBRARY = '{name}'\n{body}\n")
+    """The library of this version."""
+    return Library()
 
 
-def _block(operation: str, values: Mapping[str, str]) -> str:
-    files = (
-        [_text(f"{operation}/{part}") for part in PARTS[operation]]
-        if operation in PARTS
-        else [_text(operation)]
-    )
-    marks = {mark.name: f"'{mark}'" for mark in Mark} if operation == "turn" else {}
-    return _in_rooms(_with_constants(files, {**values, **marks})[0])
+def _shared() -> list[str]:
+    return [f"shared/{name}" for name in SHARED]
 
 
-def _with_constants(files: Sequence[str], values: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """The files with the values of constants put in, their own and those of the files before; and all of these."""
-    known, texts = dict(values), []
-    for file in files:
-        text, own = take_constants(file)
-        known.update(own)
-        texts.append(with_values(text, known))
-    return texts, known
-
-
-def _in_rooms(texts: Sequence[str], rest: str = "") -> str:
-    """Files one after the other, each in a block of its own.
-
-    Lua allows 200 locals at once. What only its own file uses is a local of the block; what a later one uses is made
-    known before it.
-    """
-    later = set(_WORD.findall(rest))
-    rooms = [rest]
-    for text in reversed(texts):  # every process does this when it starts: each word is looked at once
-        rooms.append(_in_room(text, later))
-        later.update(_WORD.findall(text))
-    return "\n".join(reversed(rooms))
-
-
-def _in_room(text: str, later: set[str]) -> str:
-    shared: list[str] = []
-
-    def export(found: re.Match[str]) -> str:
-        is_function, names, assigns = found.groups()
-        if later.isdisjoint(words := _WORD.findall(names)):
-            return found[0]
-        shared.extend(words)
-        if is_function:
-            return f"function {names}"
-        return f"{names} {assigns}" if assigns else ""
-
-    inside = _DEFINITION.sub(export, text)
-    return f"local {', '.join(shared)}\ndo\n{inside}\nend" if shared else f"do\n{text}\nend"
-
-
-_WORD = re.compile(r"[A-Za-z_]\w*")
-# A local of a file: a function, or names that get a value now or later.
-_DEFINITION = re.compile(r"^local (function )?(\w+(?:, \w+)*)(?: (=)|(?=\()|(?: --.*)?$)", re.MULTILINE)
-
-
-def _text(name: str) -> str:
-    """A file of `lua/` without its comments."""
-    text = (resources.files("callboard.broker.redis") / "lua" / f"{name}.lua").read_text("utf-8")
-    return "\n".join(
-        line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("--")
-    )
+def _parts(operation: str) -> list[str]:
+    """The files of an operation."""
+    return [f"{operation}/{part}" for part in PARTS[operation]] if operation in PARTS else [operation]
 
 
 def is_missing(error: Exception) -> bool:

@@ -259,13 +259,15 @@ class DemoRun:
     def _kill_one(self, view: Overview) -> None:
         """Kills the worker process that holds most, so that the kill hurts."""
         done = next((one.done for one in view.types if one.type == VICTIM), 0)
-        holding = [one for one in view.workers if VICTIM in one.types and one.held]
+        holding = [
+            (one.held, one.pid) for one in view.workers if VICTIM in one.types and one.held and one.pid
+        ]
         if done < KILL_AFTER or not holding:
             return
-        victim = max(holding, key=lambda one: one.held)
-        os.kill(victim.pid, signal.SIGKILL)
-        self._killed.append(victim.pid)
-        self._board.notice(f"killed worker process {victim.pid} with -9 while it held {victim.held} messages")
+        held, pid = max(holding)
+        os.kill(pid, signal.SIGKILL)
+        self._killed.append(pid)
+        self._board.notice(f"killed worker process {pid} with -9 while it held {held} messages")
 
     def _is_done(self, view: Overview) -> bool:
         done = {one.type: one.done for one in view.types}

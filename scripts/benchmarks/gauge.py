@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import redis
 
+from callboard.broker.redis.client.commands import Beginning
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.endpoint import Argument
 from callboard.broker.redis.client.transport import RedisTransport
@@ -81,9 +82,11 @@ class MeasuredLink(Link):
 
     gauge: Gauge
 
-    async def command(self, *arguments: Argument, timeout: float | None = None) -> Any:
-        if arguments[0] == "BLPOP":
-            return await super().command(*arguments, timeout=timeout)
+    async def command(
+        self, *arguments: Argument, timeout: float | None = None, beginning: Beginning | None = None
+    ) -> Any:
+        if beginning is not None or arguments[0] == "BLPOP":  # they wait
+            return await super().command(*arguments, timeout=timeout, beginning=beginning)
         call = super().command
         return await self.gauge.note(
             self.gauge.commands, str(arguments[0]), lambda: call(*arguments, timeout=timeout)

@@ -39,6 +39,7 @@ What can be imported, with what a class or function takes and the first sentence
 """
 # What makes signatures longer, or another one in each run, without saying more.
 NOISE: Final = (
+    (re.compile(r"ForwardRef\('([^']*)'\)"), r"\1"),  # what a named tuple has
     (re.compile(r"(: |-> )'([^']*)'"), r"\1\2"),  # annotations are text here; as code they have no quotes
     (re.compile(r" -> None$"), ""),
     (re.compile(r"\((?:self, )?\*args, \*\*kwargs\)"), ""),  # of a protocol

@@ -17,6 +17,7 @@ from callboard.broker import BrokerSettings
 from callboard.broker.consumer.consumer import Consumer
 from callboard.broker.consumer.interfaces import ConsumedType
 from callboard.broker.errors import ConnectionLostError
+from callboard.broker.redis.client.commands import Beginning
 from callboard.broker.redis.client.connection import Channel
 from callboard.broker.redis.client.endpoint import Argument
 from tests.helpers.eventually import eventually
@@ -43,17 +44,19 @@ class Unsteady:
     def is_waiting(self) -> bool:
         return self._channel.is_waiting
 
-    async def call_within(self, arguments: Sequence[Argument], timeout: float) -> Any:
+    async def call_within(
+        self, arguments: Sequence[Argument], timeout: float, beginning: Beginning | None = None
+    ) -> Any:
         await self._way()
-        answer = await self._channel.call_within(arguments, timeout)
+        answer = await self._channel.call_within(arguments, timeout, beginning)
         await self._way()
         return answer
 
     async def call_both(
-        self, first: Sequence[Argument], second: Sequence[Argument], timeout: float
+        self, first: Beginning, beginning: Beginning, arguments: Sequence[Argument], timeout: float
     ) -> list[Any]:
         await self._way()
-        answers = await self._channel.call_both(first, second, timeout)
+        answers = await self._channel.call_both(first, beginning, arguments, timeout)
         await self._way()
         return answers
 
@@ -72,7 +75,10 @@ def _make_unsteady(link: Any, chance: random.Random) -> None:
     steady = link.channel
 
     async def channel() -> Unsteady:
-        return Unsteady(await steady(), chance)
+        made = await steady()
+        if not isinstance(made, Unsteady):
+            link._channel = made = Unsteady(made, chance)
+        return made
 
     link.channel = channel
 

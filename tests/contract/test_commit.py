@@ -154,12 +154,12 @@ async def test_a_reply_to_a_recorded_call_goes_to_all_who_ask(driver: ServerDriv
     ask = message_values(
         [posting("inbox:counter", "a", "?", id="call-1", idempotency_id="call-1", waiting="p1")]
     )
-    await driver.run("publish", "producer-1", 1, 1000, 1000, 0, 0, 1, 0, *ask)
+    await driver.run("publish", "producer-1", 1, "1000 1000 0 0", 1, "", *ask)
     (one,) = await worker.take()
     again = message_values(
         [posting("inbox:counter", "a", "?", id="call-1", idempotency_id="call-1", waiting="p2")]
     )
-    answer = await driver.run("publish", "producer-2", 1, 1000, 1000, 0, 0, 1, 0, *again)
+    answer = await driver.run("publish", "producer-2", 1, "1000 1000 0 0", 1, "", *again)
     assert answer[2:] in ([b"0", b"duplicate"], [0, b"duplicate"])
     await worker.turn(
         Done(one, Mark.COMMIT + Mark.REPLY, ("p1", "call-1", "call-1", "Count", "counter/a", b"", b"7"))
@@ -169,7 +169,7 @@ async def test_a_reply_to_a_recorded_call_goes_to_all_who_ask(driver: ServerDriv
     third = message_values(
         [posting("inbox:counter", "a", "?", id="call-1", idempotency_id="call-1", waiting="p3")]
     )
-    await driver.run("publish", "producer-3", 1, 1000, 1000, 0, 0, 1, 0, *third)
+    await driver.run("publish", "producer-3", 1, "1000 1000 0 0", 1, "", *third)
     for process in ("p1", "p2", "p3"):
         found = await driver.entries(f"reply:{process}")
         assert [entry["body"] for entry in found] == [b"7"], "recorded: who asks later is answered at once"

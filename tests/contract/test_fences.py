@@ -129,7 +129,7 @@ async def test_a_fenced_message_takes_no_room(driver: ServerDriver) -> None:
     """It is refused before anything else is asked."""
     _, delivery = await _held(driver)
     lost = posting("inbox:clerk", "a", "x", fence=delivery.fence._replace(worker="host:1:0"))
-    limited = (1, 60_000, 1000, 1, 0, 2, 1)
+    limited = (1, "60000 1000 1 0", 2, 1)
     values = message_values([lost, posting("inbox:clerk", "a", "y")])
     answer = await driver.run("publish", "p", *limited, *values, 0, *(lost.fence or ()))
     assert [int(answer[2]), *answer[3:]] == [0, b"fenced"], "the other one found room"

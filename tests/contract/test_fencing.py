@@ -76,11 +76,8 @@ async def test_a_copy_of_an_old_turn_is_refused(driver: ServerDriver) -> None:
     await driver.note("topic:visits", "a", "1")
     await worker.take()
     before = await driver.snapshot()
-    limits = (0, 1000, 1000)
     for number in (0, 1):
-        answer = await driver.run(
-            "turn", worker.name, number, *limits, 0, "1", "", 1, "counter", 9, "", "", 0
-        )
+        answer = await driver.run("turn", worker.name, number, 0, "1000 1000 counter 0 -", 0, "1", 0, 9, 0)
         assert answer == [b"STALE"]
     assert await driver.snapshot() == before
 
@@ -108,7 +105,7 @@ async def test_a_turn_that_was_carried_out_and_not_answered_is_found_by_resync(d
     await driver.note("topic:visits", "a", "1", "2")
     one, _two = await worker.take(1), await worker.take(1)
     await driver.run(
-        *("turn", worker.name, 3, 2, 1000, 1000, 0, "", "", 0, 1, "counter", "topic:visits", 1),
+        *("turn", worker.name, 3, 2, "1000 1000", 0, "", 0, 0, 1, "counter", "topic:visits", 1),
         *(one[0].entry, "a", Mark.COMMIT + Mark.MORE),
     )
     worker.lane._calls = 3

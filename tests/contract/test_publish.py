@@ -25,10 +25,11 @@ def _values(stream: str, *bodies: str, once: str = "") -> list[Argument]:
 async def test_a_batch_that_is_sent_again_adds_nothing(driver: ServerDriver) -> None:
     await driver.declare(topic("counter", "visits"))
     for _ in range(3):
-        await driver.run("publish", "p1", 1, WINDOW, 1000, 0, 0, 1, 0, *_values("topic:visits", "1"))
-    await driver.run("publish", "p1", 2, WINDOW, 1000, 0, 0, 1, 0, *_values("topic:visits", "2"))
-    await driver.run("publish", "p1", 1, WINDOW, 1000, 0, 0, 1, 0, *_values("topic:visits", "1"))
-    await driver.run("publish", "p2", 1, WINDOW, 1000, 0, 0, 1, 0, *_values("topic:visits", "3"))
+        await driver.run("publish", "p1", 1, f"{WINDOW} 1000 0 0", 1, "", *_values("topic:visits", "1"))
+    await driver.run("publish", "p1", 2, f"{WINDOW} 1000 0 0", 1, "", *_values("topic:visits", "2"))
+    with pytest.raises(CommandError, match="OVERTAKEN"):
+        await driver.run("publish", "p1", 1, f"{WINDOW} 1000 0 0", 1, "", *_values("topic:visits", "1"))
+    await driver.run("publish", "p2", 1, f"{WINDOW} 1000 0 0", 1, "", *_values("topic:visits", "3"))
     assert [entry["body"] for entry in await driver.entries("topic:visits")] == [b"1", b"2", b"3"]
 
 
@@ -50,7 +51,7 @@ async def test_an_id_may_come_again_when_its_window_is_over(driver: ServerDriver
         nonlocal number
         number += 1
         values = _values("topic:visits", str(number), once="x")
-        return len(await driver.run("publish", "p", number, 100, 1000, 0, 0, 1, 0, *values)) == 2
+        return len(await driver.run("publish", "p", number, "100 1000 0 0", 1, "", *values)) == 2
 
     assert await added_again()
     await eventually(added_again, within=20)
@@ -65,7 +66,7 @@ async def test_processes_with_different_windows_know_each_others_ids(driver: Ser
         [(24 * hour, "long"), (hour, "long"), (hour, "short"), (24 * hour, "short")]
     ):
         values = _values("topic:visits", str(number), once=once)
-        await driver.run("publish", f"p{number}", 1, window, 1000, 0, 0, 1, 0, *values)
+        await driver.run("publish", f"p{number}", 1, f"{window} 1000 0 0", 1, "", *values)
     assert [entry["body"] for entry in await driver.entries("topic:visits")] == [b"0", b"2"]
     assert await driver.command("PTTL", "dedupe") > 24 * hour
 
@@ -99,7 +100,7 @@ async def test_a_topic_without_subscribers_keeps_its_newest_and_says_so(driver: 
     full = b""
     for number in range(30):
         batch = _values("topic:lonely", *map(str, range(100)))
-        answer = await driver.run("publish", "p", number + 1, WINDOW, 500, 0, 0, 100, 0, *batch)
+        answer = await driver.run("publish", "p", number + 1, f"{WINDOW} 500 0 0", 100, "", *batch)
         full = full or answer[1]
     assert full == b"lonely"
     assert 500 <= await driver.command("XLEN", "topic:lonely") <= 700

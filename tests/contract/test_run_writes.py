@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.broker.errors import FencedError
+from callboard.broker.errors import CommandError, FencedError
 from callboard.broker.outcome import Commit
 from callboard.broker.redis.client.commits import as_done, write_values
 from callboard.broker.redis.client.run_reader import RunReader
@@ -33,6 +33,22 @@ async def test_a_batch_that_comes_again_is_written_once(driver: ServerDriver) ->
     assert await driver.run("write", *values) == [b"0-1"]
     assert await _bodies(driver) == ["a", "b"]
     assert await driver.run("write", "producer", 2, *values[2:]) == [b"0-3"]
+    with pytest.raises(CommandError, match="OVERTAKEN"):
+        await driver.run("write", *values)
+
+
+async def test_what_a_person_wrote_of_the_batches_of_a_writer_keeps_nobody_waiting(
+    driver: ServerDriver,
+) -> None:
+    runs = driver.transport.runs
+    assert await runs.write(_write("a")) == 1
+    (name,) = await driver.transport.names_after(driver.transport.keys.of("sent:"))
+    await driver.command("SET", f"sent:{name}", "2 junk and more")
+    with pytest.raises(ValueError, match=r"shorter|longer|literal"):
+        await runs.write(_write("b"))
+    await driver.command("SET", f"sent:{name}", "99 0-7")
+    assert await runs.write(_write("c")) == 2
+    assert await _bodies(driver) == ["a", "c"]
 
 
 async def test_a_worker_that_lost_its_message_writes_nothing(driver: ServerDriver) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar
 
@@ -29,7 +30,7 @@ from callboard import (
     TopicId,
     rpc,
 )
-from callboard.broker.errors import RequestTimeoutError
+from callboard.broker.errors import FencedError, RequestTimeoutError
 from callboard.broker.redis.operations.agents import agent as seen
 from callboard.broker.telemetry import Released, WaitsForAnswer, attach
 from callboard.questions import CheckedQuestion
@@ -304,6 +305,32 @@ async def test_a_handler_that_has_ended_to_wait_makes_no_effect(runtimes: Runtim
     scene = await Scene.begin(runtimes, work)
     await scene.answer("yes")
     assert (scene.ended, effects) == (["yes"], [])
+
+
+@REAL
+@pytest.mark.parametrize("left_after", ["at once", "while it asks", "when it waits"])
+async def test_a_task_that_asks_and_is_left_behind_ends_quietly(runtimes: Runtimes, left_after: str) -> None:
+    left: list[asyncio.Task[object]] = []
+    told: list[dict[str, Any]] = []
+
+    async def work(ctx: MessageContext, text: str) -> object:
+        left.append(asyncio.create_task(ctx.ask("Really?")))
+        if left_after == "while it asks":
+            await asyncio.sleep(0)
+        elif left_after == "when it waits":
+            await asyncio.wait(left)
+        return text
+
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    scene = await Scene.begin(runtimes, work)
+    await eventually(lambda: bool(left) and all(task.done() for task in left))
+    if left_after == "when it waits":
+        await scene.open()
+    left.clear()
+    gc.collect()
+    # One whose handler had ended before asks nothing, and nobody would ever ask again: that is told.
+    assert [context for context in told if not isinstance(context.get("exception"), FencedError)] == []
+    assert not told or left_after != "when it waits"
 
 
 async def test_a_tool_among_three_asks_and_the_others_are_not_called_again(runtimes: Runtimes) -> None:

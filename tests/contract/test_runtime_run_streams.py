@@ -173,8 +173,12 @@ async def test_what_a_person_added_does_no_harm(runtimes: Runtimes) -> None:
     admin, key = runtime.transport.admin, runtime.transport.keys.of(f"run:{RUN}")
     await runtime.write_run(RUN, notes("a"))
     await admin.command("XADD", key, "0-*", "junk", "1")
+    await admin.command(
+        "XADD", key, "0-*", "at", "9" * 5000, "type", "Note", "v", "1", "body", b'{"text":"x"}'
+    )
     await runtime.write_run(RUN, notes("b"))
-    assert [text for _, text, _ in await shown(runtime)] == ["a", "b"]
+    assert [text for _, text, _ in await shown(runtime)] == ["a", "x", "b"]
+    assert [run.id for run in await runtime.list_runs()] == [RUN]
 
 
 # Drafts
@@ -446,6 +450,38 @@ async def test_pages_of_runs_that_began_in_one_ms_miss_none(runtimes: Runtimes) 
         found += page
     assert len(found) == 250
     assert len(set(found)) == 250
+
+
+async def test_a_run_is_found_by_the_beginning_of_its_id_and_few_are_read_where_few_are_asked_for(
+    runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = await opened(runtimes)
+    names = [f"run-{number:02}" for number in range(30)]
+    for name in ("x", "a*b", "a*c", "axb", "[x]", "[y]", *names):
+        await runtime.write_run(name, notes("a"))
+    sent: list[str] = []
+    command = runtime.transport.admin.command
+
+    async def counted(*arguments: Any) -> Any:
+        sent.append(str(arguments[0]))
+        return await command(*arguments)
+
+    async def found(begins_with: str, before: str | None = None, limit: int = 100) -> list[str]:
+        sent.clear()
+        return [
+            run.id for run in await runtime.list_runs(begins_with=begins_with, before=before, limit=limit)
+        ]
+
+    await runtime.list_runs(limit=1)
+    monkeypatch.setattr(runtime.transport.admin, "command", counted)
+    assert await found("a*") == ["a*c", "a*b"]
+    assert sent.count("XLEN") == 2
+    assert await found("a*", before="a*c") == ["a*b"]
+    assert await found("[") == ["[y]", "[x]"]
+    assert await found("none") == []
+    assert await found("run-", limit=2) == names[:-3:-1]
+    assert await found("", limit=2) == names[:-3:-1]
+    assert sent.count("XLEN") == 2
 
 
 async def test_runs_from_before_there_was_a_list_are_put_into_it(runtimes: Runtimes) -> None:

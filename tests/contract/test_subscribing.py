@@ -166,7 +166,9 @@ async def test_publishers_do_not_wait_for_a_type_that_left(driver: ServerDriver)
 async def _statuses(driver: ServerDriver, key: str, max_backlog: int) -> list[bytes]:
     """What a publisher with this limit is told about one message."""
     values = message_values([posting("topic:visits", key, b"")])
-    answer = await driver.run("publish", f"p{max_backlog}", 1, 60_000, 100_000, max_backlog, 0, 1, 0, *values)
+    answer = await driver.run(
+        "publish", f"p{max_backlog}", 1, f"60000 100000 {max_backlog} 0", 1, "", *values
+    )
     return list(answer[3::2])
 
 
@@ -174,14 +176,14 @@ async def test_a_topic_that_nobody_reads_any_more_keeps_what_is_in_hand(driver: 
     worker = await _parked(driver)
     await _leave(driver)
     notes = [posting("topic:visits", "b", b"new") for _ in range(500)]
-    answer = await driver.run("publish", "p", 1, 60_000, 100, 0, 0, len(notes), 0, *message_values(notes))
+    answer = await driver.run("publish", "p", 1, "60000 100 0 0", len(notes), "", *message_values(notes))
     assert answer[1] == b"visits", "its publishers are told"
     for _ in range(3):
         await worker.beat(max_unclaimed=100)
     assert await _hand_over(worker) == BODIES
     for _ in range(3):
         await worker.beat(max_unclaimed=100)
-    await driver.run("publish", "p", 2, 60_000, 100, 0, 0, 1, 0, *message_values(notes[:1]))
+    await driver.run("publish", "p", 2, "60000 100 0 0", 1, "", *message_values(notes[:1]))
     assert await driver.command("XLEN", "topic:visits") <= 200
     assert await _groups(driver) == set()
 
@@ -241,7 +243,7 @@ async def test_the_bytes_of_what_is_in_hand_stay(driver: ServerDriver) -> None:
     worker, audit = await driver.worker("counter"), await driver.worker("audit")
     pointer = b'{"claim":"blob:large","bytes":3}'
     values = (*message_values([posting("topic:visits", "a", pointer, id="m1")]), "blob:large", b"abc")
-    await driver.run("publish", "p", 1, 60_000, 1000, 0, 0, 1, 0, *values)
+    await driver.run("publish", "p", 1, "60000 1000 0 0", 1, 0, *values)
     await worker.take()
     await _leave(driver)
     (one,) = await audit.take()

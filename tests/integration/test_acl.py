@@ -50,7 +50,11 @@ from callboard.broker.redis.operations.doctor import examine
 from callboard.broker.redis.operations.inspect import overview
 from callboard.broker.redis.operations.repair import repair
 from callboard.broker.redis.scripts import OPERATIONS
+from callboard.runs import a_run
+from callboard.runtime.errors import RunRightsError
 from callboard.runtime.runtime import RedisAgentRuntime
+from callboard.teams import RoundRobinGroupChat, list_runs
+from tests.helpers.chat import Echo
 from tests.helpers.eventually import eventually
 from tests.helpers.servers import Kind, ServerProcess, missing
 
@@ -153,6 +157,32 @@ async def test_an_operator_answers_and_a_publisher_does_not(
             await publisher.inputs.list()
         await operator.inputs.answer(question.id, "It may.")
         assert await asking == "It may."
+
+
+async def test_a_publisher_begins_a_run_of_a_team_and_is_told_before_that_it_may_not_read_it(
+    server: ServerProcess, admin: RedisTransport
+) -> None:
+    settings, poems = BrokerSettings(namespace=NAMESPACE), App(NAMESPACE)
+    team = poems.team(RoundRobinGroupChat([Echo("a")], name="poets", max_turns=1))
+    async with contextlib.AsyncExitStack() as all_of_them:
+
+        async def opened(role: Role, *types: str) -> RedisAgentRuntime:
+            made = RedisAgentRuntime.from_app(poems, url_of(server, role), settings=settings, types=types)
+            return await all_of_them.enter_async_context(made)
+
+        worker = await opened("worker", "poets", "poets.a")
+        worker.start()
+        await worker.ready()
+        publisher, operator = await opened("publisher"), await opened("operator")
+        client = team.on(publisher, "sea")
+        with pytest.raises(RunRightsError, match="callboard acl operator"):
+            await client.run(task="go")
+        with pytest.raises(RunRightsError):
+            await a_run(team, message="go", runtime=publisher)
+        assert await list_runs(operator) == []
+        await client.start(task="go", run_id="one")
+        result = await team.on(operator, "sea").run(task="go", run_id="one")
+        assert len(result.messages) == 2
 
 
 async def denials(admin: RedisTransport) -> list[dict[str, Any]]:

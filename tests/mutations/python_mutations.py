@@ -14,12 +14,13 @@ INTAKE = "unit/broker/consumer/test_intake.py::"
 BELL = "unit/broker/consumer/test_bell.py::"
 PLACES = "unit/broker/consumer/test_places.py::"
 MAILBOX = "unit/broker/consumer/test_mailbox.py::"
+BATCHES = "unit/broker/redis/client/test_batches.py::"
 PUBLISHER = "unit/broker/redis/client/test_publisher.py::"
 KEEPER = "unit/broker/redis/client/test_keeper.py::"
 HEARTBEAT = "unit/broker/redis/client/test_heartbeat.py::"
 LANE = "unit/broker/redis/client/test_lane.py::"
 REENTRY = "contract/test_runtime_reentry.py::"
-WIRE = "unit/broker/redis/client/test_connection_wire.py::"
+WIRE = "unit/broker/redis/client/test_wire.py::"
 FOLLOWER = "unit/broker/redis/client/test_follower.py::"
 LOCAL_WORKER = "unit/actors/runtime/test_local_worker.py::"
 WATCH = "unit/actors/process/test_lease_watch.py::"
@@ -182,6 +183,13 @@ PYTHON_MUTATIONS: Final = (
         "a connection to a demoted primary ends",
         never,
         (f"{WIRE}test_a_server_that_is_the_primary_no_more_is_left",),
+        quick=False,
+    ),
+    Mutation(
+        "an answer that does not come is waited for",
+        "an answer that does not come breaks the connection",
+        never,
+        (f"{WIRE}test_each_call_has_its_own_time",),
         quick=False,
     ),
     Mutation(
@@ -395,6 +403,18 @@ PYTHON_MUTATIONS: Final = (
         becomes('answer[:] = [b"OK", b"0", b"", b"", [], []]\nreturn'),
         ("contract/test_fencing.py::test_nothing_of_a_reaped_workers_turn_is_written[{backend}]",),
         quick=False,
+    ),
+    Mutation(
+        "a batch that may have been carried out is sent under another name",
+        "what may have been carried out is not sent under another name",
+        when("False"),
+        (f"{BATCHES}test_who_does_not_know_whether_a_batch_arrived_is_told",),
+    ),
+    Mutation(
+        "a number that a person wrote hides a message",
+        "a number that no batch had says nothing of the batches before it",
+        removed,
+        (f"{BATCHES}test_a_number_that_a_person_wrote_hides_no_message",),
     ),
     Mutation(
         "a batch sent again has a new number",

@@ -21,6 +21,12 @@ TEAM_MUTATIONS: Final = (
         ("unit/actors/teams/test_loop.py::test_an_answer_of_a_turn_that_is_over_is_not_heard",),
     ),
     Mutation(
+        "a conversation has the key of who asks people in another one",
+        "no conversation has the key of the agent that asks people for another one",
+        when("False"),
+        ("unit/actors/teams/test_addresses.py::test_a_name_that_no_conversation_can_have[sea (asks)]",),
+    ),
+    Mutation(
         "an answer to another question lets a run go on",
         "only the answer that a run waits for lets it go on",
         when("run is None"),

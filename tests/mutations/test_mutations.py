@@ -21,6 +21,7 @@ from .guard import guards
 from .limits_mutations import LIMITS_MUTATIONS
 from .log_mutations import LOG_MUTATIONS
 from .mutation import ROOT, Mutation, Verdict, Workplace
+from .pattern_mutations import PATTERN_MUTATIONS
 from .python_mutations import PYTHON_MUTATIONS
 from .role_mutations import ROLE_MUTATIONS
 from .run_mutations import RUN_MUTATIONS
@@ -36,6 +37,7 @@ ALL = (
     *BOUNDS_MUTATIONS,
     *LIMITS_MUTATIONS,
     *LOG_MUTATIONS,
+    *PATTERN_MUTATIONS,
     *AGENT_MUTATIONS,
     *RUN_MUTATIONS,
     *TEAM_MUTATIONS,

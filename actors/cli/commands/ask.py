@@ -87,7 +87,7 @@ def ask(
                 f"{recipient} is a team: give it a task as one text in quotes, "
                 "without fields, --body and --timeout"
             )
-        key = conversation or uuid.uuid4().hex[:12]
+        key = uuid.uuid4().hex[:12] if conversation is None else conversation
         asked = TeamTask(recipient, key, message_type, what_if_busy(if_busy), as_json)
         _ask_team(app, target, asked, url, namespace)
         return

@@ -98,7 +98,10 @@ def show(view: Overview) -> None:
         )
     for pause in view.paused:
         by = f" by {pause.by}" if pause.by else ""
-        say_text(f"paused: {pause.kind} {pause.name}, {ago(pause.since, view.at)} ago{by}")
+        since = ago(pause.since, view.at)
+        say_text(
+            f"paused: {pause.kind} {pause.name}, {f'{since} ago' if since else 'nobody knows since when'}{by}"
+        )
     if view.totals.suspended:
         say_text(f"agents that wait for an answer: {view.totals.suspended}")
     if view.timers:

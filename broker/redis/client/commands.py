@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import hiredis
 
@@ -21,6 +22,23 @@ DEMOTED = ("READONLY", "MASTERDOWN", "NOREPLICAS", "UNBLOCKED")
 place to one of them. It goes on answering: only a new connection leads to where the primary is now."""
 
 UNAVAILABLE = ("LOADING", "CLUSTERDOWN", "TRYAGAIN", *DEMOTED)
+
+
+class Beginning(NamedTuple):
+    """How many commands begin: packed once, for to pack a word costs as much as to call a function.
+
+    Attributes:
+        words: the command and its first arguments.
+        packed: the same as bytes, without their number.
+    """
+
+    words: tuple[Argument, ...]
+    packed: bytes
+
+    @classmethod
+    def of(cls, *words: Argument) -> Beginning:
+        """The beginning with these words."""
+        return cls(words, _without_number(pack(words)))
 
 
 def translate(error: Exception, url: str) -> Exception:
@@ -54,3 +72,15 @@ def pack(arguments: Sequence[Argument]) -> bytes:
     except (TypeError, UnicodeEncodeError) as error:
         raise EncodeError("a command", str(error)) from error
     return packed
+
+
+def pack_behind(beginning: Beginning, arguments: Sequence[Argument]) -> bytes:
+    """A command that begins so, as bytes; raises as `pack` does."""
+    if not arguments:
+        return b"*%d\r\n%b" % (len(beginning.words), beginning.packed)
+    rest = _without_number(pack(arguments))
+    return b"*%d\r\n%b%b" % (len(beginning.words) + len(arguments), beginning.packed, rest)
+
+
+def _without_number(packed: bytes) -> bytes:
+    return packed[packed.index(b"\n") + 1 :]

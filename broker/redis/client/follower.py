@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from callboard.broker.errors import CommandError, ConnectionLostError, ServerUnavailableError
 
+from .commands import Beginning
 from .connection import Link
 
 logger = logging.getLogger("callboard.broker")
@@ -37,6 +38,7 @@ class StreamFollower:
     ) -> None:
         self._link = link
         self._key = link.keys.of(suffix)
+        self._reading = Beginning.of("XREAD", "COUNT", READ, "BLOCK", BLOCK, "STREAMS", self._key)
         self._on_entry = on_entry
         self._is_own = is_own
         self._last = START
@@ -55,7 +57,8 @@ class StreamFollower:
                 if self._in_doubt:
                     await self._find_place()
                 self._take(await self._read())
-                await self._trim()
+                if self._is_own and self._since_trim >= TRIM_AFTER:
+                    await self._trim()
             except (ConnectionLostError, ServerUnavailableError) as error:
                 self._in_doubt = True
                 logger.debug("%s can't be read for now: %s", self._key, error)
@@ -96,10 +99,9 @@ class StreamFollower:
             self._last = START
         self._in_doubt = False
 
-    async def _read(self) -> Any:
+    def _read(self) -> Coroutine[Any, Any, Any]:
         wait = self._link.settings.socket_timeout
-        command = ("XREAD", "COUNT", READ, "BLOCK", BLOCK, "STREAMS", self._key, self._last)
-        return await self._link.command(*command, timeout=BLOCK / 1000 + wait)
+        return self._link.command(self._last, timeout=BLOCK / 1000 + wait, beginning=self._reading)
 
     def _take(self, answer: Any) -> None:
         self._in_doubt = not answer
@@ -110,9 +112,8 @@ class StreamFollower:
                 self._on_entry(fields[1::2])
 
     async def _trim(self) -> None:
-        if self._is_own and self._since_trim >= TRIM_AFTER:
-            self._since_trim = 0
-            await self._link.command("XTRIM", self._key, "MINID", "~", self._last)
+        self._since_trim = 0
+        await self._link.command("XTRIM", self._key, "MINID", "~", self._last)
 
     async def close(self) -> None:
         """Stops reading; removes a stream that is its own."""

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.scripts import library
@@ -32,8 +32,7 @@ HEALTHY_AFTER = 30.0  # seconds of life after which earlier ends do not count
 END_WITHIN = 1.0  # seconds that it gets to end
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(NamedTuple):
     """What becomes of a worker that is silent past the `max_runtime` of a handler.
 
     Attributes:

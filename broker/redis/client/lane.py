@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, ClassVar
 
-from callboard.broker.consumer.interfaces import Ending, Incarnation, Pull, Rung, Turn
+from callboard.broker.consumer.interfaces import ConsumedType, Ending, Incarnation, Pull, Rung, Turn
 from callboard.broker.delivery import Delivery, Values, read_deliveries
 from callboard.broker.encoding.limits import Limits
 from callboard.broker.errors import (
@@ -21,9 +21,10 @@ from callboard.broker.errors import (
 from callboard.broker.outcome import Outcome
 from callboard.broker.redis import keys
 from callboard.broker.redis.scripts import is_missing
+from callboard.broker.settings import BrokerSettings
 
 from .clock import steady_ms
-from .commands import pack
+from .commands import Beginning, pack
 from .commits import Done, as_done
 from .connection import Link
 from .endpoint import Argument
@@ -34,8 +35,9 @@ logger = logging.getLogger("callboard.broker")
 RUN, DELIVERY, MORE, STATE = 4, 4, 5, 4  # values of each in the answer to a turn, see lua/turn/turn.lua
 NOTHING_MORE = (b"", b"", b"", b"")  # tries, from, at, head of most deliveries
 COMMIT = 3  # values of one commit of a turn, without what its marks bring
-WIDTH = 11  # values of one delivery in the answer to a resync
-SCAN, AT_BELL = 6, "b"  # place of an argument of a turn, and what it is for one that waits at a bell
+WIDTH = 11  # values of one delivery in the answer to a resync, and to a turn that brings one
+BEFORE = 4  # place of the number of the call before in an answer
+SCAN, AT_BELL = 5, "b"  # place of an argument of a turn, and what it is for one that waits at a bell
 
 
 class WorkerLane:
@@ -54,6 +56,8 @@ class WorkerLane:
         self._link = link
         self._bell = bell_link
         self._limits = Limits.of(link.settings)
+        self._bells: dict[str, str] = {}
+        self._waiting = Beginning.of("BLPOP")
         self._calls = 0
         self._at_bell: int | None = None  # number of the turn that waits there and may still be carried out
         self._in_turn = False
@@ -84,7 +88,7 @@ class WorkerLane:
         self._at_bell = None
         self.incarnation = Incarnation(worker)
 
-    async def turn(self, endings: Sequence[Ending], pull: Pull) -> Turn:
+    def turn(self, endings: Sequence[Ending], pull: Pull) -> Coroutine[Any, Any, Turn]:
         """One turn: commits how deliveries ended, takes new ones.
 
         Raises:
@@ -93,7 +97,7 @@ class WorkerLane:
         """
         window = self._link.settings.dedupe_window
         done = [as_done(delivery, outcome, is_last, window) for delivery, outcome, is_last in endings]
-        return await self.commit_and_pull(done, pull)
+        return self.commit_and_pull(done, pull)
 
     async def commit_and_pull(self, done: Sequence[Done], pull: Pull) -> Turn:
         """The same with commits that are encoded already."""
@@ -107,38 +111,37 @@ class WorkerLane:
         self._check(answer)
         self._acknowledge(self._calls)
         turn = self._read(answer, asked)
-        return turn._replace(is_second=True) if self._was_overtaken(int(answer[-1])) else turn
+        if self._at_bell is not None and self._was_overtaken(int(answer[BEFORE])):
+            return turn._replace(is_second=True)
+        return turn
 
     def _was_overtaken(self, before: int) -> bool:
         """Whether the turn at the bell was carried out before the present call; if not, it never will be."""
-        if self._at_bell is None:
-            return False
         # guard: a turn at the bell that is overtaken counts no more
-        if before < self._at_bell:
+        if self._at_bell is not None and before < self._at_bell:
             self._at_bell = None
         return self._at_bell is not None
 
     def _acknowledge(self, number: int) -> None:
         """This call was answered: from now on a server that does not know it has lost something."""
+        worker, acknowledged = self.incarnation
         # guard: what was answered is acknowledged
-        self.incarnation = Incarnation(self.worker, max(number, self.incarnation.acknowledged))
+        if number > acknowledged:
+            self.incarnation = Incarnation(worker, number)
 
     def _arguments(self, done: Sequence[Done], pull: Pull) -> list[Argument]:
         settings = self._link.settings
+        worker, acknowledged = self.incarnation
         arguments: list[Argument] = [
-            self.incarnation.worker,
+            worker,
             self._calls,
-            self.incarnation.acknowledged,
-            settings.max_payload,
-            settings.max_unclaimed,
+            acknowledged,
+            terms_of(settings, pull.types),
             pull.held,
             "1" if pull.scan else "",
             int(pull.accept),
-            len(pull.types),
+            pull.room,
         ]
-        for each in pull.types:
-            rate = "" if each.rate_limit is None else each.rate_limit
-            arguments += (each.name, pull.room, "1" if each.persistent else "", rate)
         _add_commits(arguments, done)
         return arguments
 
@@ -152,19 +155,28 @@ class WorkerLane:
             raise ConnectionLostError(self._link.endpoint.shown, "an older call was overtaken")
 
     def _read(self, answer: Any, asked: float | None) -> Turn:
-        _, now, due, flags, runs, flat, more, states, _ = answer
+        _, now, due, flags, _, *given = answer
+        deliveries = self._deliveries(given) if given else []
+        due_ms = int(due) if due else None
+        if not flags:  # as of nearly every turn that brings little
+            return Turn(deliveries, int(now or 0), due_ms, False, False, "", 0, asked)
+        letters, _, full_topic = flags.decode().partition("f")
+        more, suspect, deaths = letters.partition("s")
+        return Turn(
+            deliveries, int(now or 0), due_ms, bool(more), bool(suspect), full_topic, int(deaths or 0), asked
+        )
+
+    def _deliveries(self, given: list[Any]) -> list[Delivery]:
+        if len(given) == WIDTH:
+            return read_deliveries([given], self._limits, self.worker)
+        runs, flat, more, states = given
         deliveries = read_deliveries(_delivered(runs, flat, more), self._limits, self.worker)
         for i in range(0, len(states), STATE):
             delivery = deliveries[states[i]]
             delivery.state_version = int(states[i + 1])
             delivery.state = states[i + 2]
             delivery.has_logs = bool(states[i + 3])
-        letters, _, full_topic = flags.decode().partition("f")
-        more, suspect, deaths = letters.partition("s")
-        due_ms = int(due) if due else None
-        return Turn(
-            deliveries, int(now), due_ms, bool(more), bool(suspect), full_topic, int(deaths or 0), asked
-        )
+        return deliveries
 
     def can_send(self, delivery: Delivery, outcome: Outcome) -> bool:
         """Whether this ending can be written; one that cannot keeps all the others of a turn from leaving."""
@@ -207,16 +219,22 @@ class WorkerLane:
         if not agent_types:
             await asyncio.sleep(seconds)
             return None
-        names = {self._bell.keys.of(keys.bell(agent_type)): agent_type for agent_type in agent_types}
+        bells = self._bells_of(agent_types)
         try:
             answer = await self._bell.command(
-                "BLPOP", *names, f"{seconds:.3f}", timeout=seconds + self._bell.settings.socket_timeout
+                "BLPOP", *bells, f"{seconds:.3f}", timeout=seconds + self._bell.settings.socket_timeout
             )
         except (ConnectionLostError, ServerUnavailableError, CommandError) as error:
             logger.debug("the bell can't be heard: %s", error)
             await asyncio.sleep(min(0.1, seconds))
             return ""
-        return None if answer is None else names[answer[0].decode()]
+        return None if answer is None else bells[answer[0].decode()]
+
+    def _bells_of(self, agent_types: Sequence[str]) -> Mapping[str, str]:
+        """The keys of the bells of these types, with the types. They are the same nearly always, so they are kept."""
+        if [*self._bells.values()] != agent_types:
+            self._bells = {self._bell.keys.of(keys.bell(each)): each for each in agent_types}
+        return self._bells
 
     async def turn_at_bell(self, agent_types: Sequence[str], seconds: float, pull: Pull) -> Rung:
         """Waits for a token, with a turn behind it on the same connection, which the server takes in the same moment.
@@ -235,13 +253,13 @@ class WorkerLane:
         self._calls += 1
         number, worker = self._calls, self.worker
         self._at_bell = number
-        bells = {self._bell.keys.of(keys.bell(agent_type)): agent_type for agent_type in agent_types}
-        command = ("BLPOP", *bells, f"{seconds:.3f}")
+        bells = self._bells_of(agent_types)
+        waiting = self._waiting_at(bells, f"{seconds:.3f}")
         within = seconds + self._bell.settings.socket_timeout
         try:
             arguments = self._arguments((), pull)
             arguments[SCAN] = AT_BELL
-            token, answer = await self._bell.run_behind(command, "turn", arguments, within)
+            token, answer = await self._bell.run_behind(waiting, "turn", arguments, within)
         except ServerUnavailableError:
             if not self._is_awaited(number, worker):
                 return Rung("", None)
@@ -268,6 +286,12 @@ class WorkerLane:
         self._check(answer)
         self._acknowledge(number)
         return self._read(answer, None)
+
+    def _waiting_at(self, bells: Mapping[str, str], seconds: str) -> Beginning:
+        """The command that waits at these bells for so long. It is the same nearly always, so it is kept."""
+        if self._waiting.words != (words := ("BLPOP", *bells, seconds)):
+            self._waiting = Beginning.of(*words)
+        return self._waiting
 
     async def ring(self, agent_type: str) -> None:
         """Passes a token on to another worker, or wakes this one. When that fails, they look by themselves soon."""
@@ -297,6 +321,15 @@ def _name_of_bell(token: Any, bells: Mapping[str, str]) -> str | None:
     return None if token is None else bells[token[0].decode()]
 
 
+def terms_of(settings: BrokerSettings, types: Sequence[ConsumedType]) -> str:
+    """What is the same from turn to turn, as one text: see lua/turn/arguments.lua."""
+    words: list[str] = [f"{settings.max_payload} {settings.max_unclaimed}"]
+    for each in types:
+        rate = "-" if each.rate_limit is None else each.rate_limit
+        words.append(f"{each.name} {int(each.persistent)} {rate}")
+    return " ".join(words)
+
+
 def as_words(accepts: Mapping[str, int]) -> str:
     """Messages and their versions, as the functions take them."""
     return " ".join(f"{name} {version}" for name, version in accepts.items())
@@ -317,7 +350,7 @@ def _held(flat: Sequence[Any]) -> list[Values]:
 
 def _delivered(runs: Sequence[Any], flat: Sequence[Any], more: Sequence[Any]) -> list[Values]:
     """Deliveries as a turn brings them: what is the same in a run of them once, what is mostly empty where it is not."""
-    special = {more[i]: more[i + 1 : i + MORE] for i in range(0, len(more), MORE)}
+    special = {more[i]: more[i + 1 : i + MORE] for i in range(0, len(more), MORE)} if more else {}
     found: list[Values] = []
     for i in range(0, len(runs), RUN):
         raw_type, stream, kind, count = runs[i : i + RUN]

@@ -15,6 +15,7 @@ from typing import Any
 from callboard.broker.errors import BrokerError, CommandError, ConnectionLostError, EncodeError
 from callboard.foundation.errors import MissingPackageError
 
+from .commands import Beginning
 from .endpoint import Argument, Endpoint
 
 _servers: dict[str, Any] = {}
@@ -84,7 +85,11 @@ class MemoryChannel:
     def is_waiting(self) -> bool:
         return True  # there is no network that could have lost it
 
-    async def call_within(self, arguments: Sequence[Argument], timeout: float) -> Any:
+    async def call_within(
+        self, arguments: Sequence[Argument], timeout: float, beginning: Beginning | None = None
+    ) -> Any:
+        if beginning is not None:
+            arguments = (*beginning.words, *arguments)
         await asyncio.sleep(0)  # as with a server, whoever calls in a loop lets others run
         self._check_open()
         patience = _patience(arguments)
@@ -93,11 +98,11 @@ class MemoryChannel:
         return await self._when_there(_without_waiting(arguments), patience, timeout)
 
     async def call_both(
-        self, first: Sequence[Argument], second: Sequence[Argument], timeout: float
+        self, first: Beginning, beginning: Beginning, arguments: Sequence[Argument], timeout: float
     ) -> list[Any]:
         """One after the other; both answers, errors included."""
         answers: list[Any] = []
-        for command in (first, second):
+        for command in (first.words, (*beginning.words, *arguments)):
             try:
                 answers.append(await self.call_within(command, timeout))
             except BrokerError as error:

@@ -16,9 +16,10 @@ from callboard.broker.errors import (
     NotReplicatedError,
     UndeliverableError,
 )
+from callboard.broker.settings import BrokerSettings
 from callboard.broker.telemetry import Published, emit, is_watched
 
-from .batches import new_producer, send_batch
+from .batches import Producer, send_batch
 from .clock import ServerClock
 from .connection import Link
 from .endpoint import Argument
@@ -26,7 +27,7 @@ from .waiting_room import WaitingRoom
 
 LARGEST_BATCH = 500  # messages in one call
 LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
-FENCES = 7  # place of the number of fences among the arguments of publish.lua
+FENCES = 4  # place of the number of fences among the arguments of publish.lua
 PLAIN, HEADED, FULL = "p", "h", "f"  # forms of a message there
 
 
@@ -39,11 +40,15 @@ class Publisher:
         self._clock = clock or ServerClock()
         self._link = link
         self._on_full_topic = on_full_topic
-        self._producer = new_producer()
-        self._batch = 0
+        self._producer = Producer()
         self._queue: deque[tuple[Posting, asyncio.Future[bool]]] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._rest: asyncio.Future[None] | None = (
+            None  # what the task waits for while there is nothing to send
+        )
         self._sending = 0
+        self._watchers: list[asyncio.Future[None]] = []  # wait for the end of a batch
+        self._limits = limits_of(link.settings)
         self._waiting_room = WaitingRoom(self._post_again, link.settings.publish_timeout)
 
     @property
@@ -51,8 +56,12 @@ class Publisher:
         """Messages that were handed in and are not known to be in the server."""
         return len(self._queue) + self._sending + len(self._waiting_room)
 
-    def post(self, posting: Posting) -> asyncio.Future[bool]:
+    def post(self, posting: Posting, arrival: asyncio.Future[bool] | None = None) -> asyncio.Future[bool]:
         """Hands in one message; counts as in flight at once.
+
+        Args:
+            posting: the message.
+            arrival: the future to return; default: a new one.
 
         Returns:
             A future: True when it was added, False when its idempotency id was seen before. It fails with
@@ -61,10 +70,11 @@ class Publisher:
             sends it), EncodeError (a value can't be written), CommandError (nothing can be added to the stream) or
             ServerUnavailableError (no server within `socket_timeout`; it may or may not have been added).
         """
-        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        future = arrival
+        if future is None:
+            future = asyncio.get_running_loop().create_future()
         self._queue.append((posting, future))
-        if self._task is None or self._task.done():
-            self._go_on()
+        self._go_on()
         return future
 
     def _post_again(self, items: list[tuple[Posting, asyncio.Future[bool]]]) -> None:
@@ -72,18 +82,32 @@ class Publisher:
         self._go_on()
 
     def _go_on(self) -> None:
-        if self._task is None or self._task.done():
+        rest = self._rest
+        if rest is not None and not rest.done():
+            rest.set_result(None)
+        elif self._task is None or self._task.done() or (rest is not None and rest.cancelled()):
+            self._rest = None
             self._task = asyncio.create_task(self._run(), name="callboard-publisher")
 
     async def _run(self) -> None:
-        while self._queue:
-            batch = self._take()
-            self._sending = len(batch)
-            try:
-                if batch:
-                    await self._send(batch)
-            finally:
-                self._sending = 0
+        """Sends what comes, until it is cancelled. One task for all batches: a message that comes alone is one, too."""
+        loop = asyncio.get_running_loop()
+        while True:
+            while self._queue:
+                batch = self._take()
+                self._sending = len(batch)
+                try:
+                    if batch:
+                        await self._send(batch)
+                finally:
+                    self._sending = 0
+                    if self._watchers:
+                        self._tell_watchers()
+            if self._link.is_closed:
+                return
+            self._rest = loop.create_future()
+            await self._rest
+            self._rest = None
 
     def _take(self) -> list[tuple[Posting, asyncio.Future[bool]]]:
         batch: list[tuple[Posting, asyncio.Future[bool]]] = []
@@ -101,10 +125,9 @@ class Publisher:
         return batch
 
     async def _send(self, batch: list[tuple[Posting, asyncio.Future[bool]]]) -> None:
-        self._batch += 1
         try:
-            arguments = self._arguments(self._batch, batch)
-            answer, asked = await send_batch(self._link, "publish", arguments)
+            arguments = self._arguments(batch)
+            answer, asked = await send_batch(self._link, "publish", arguments, self._producer)
             self._clock.observe(int(answer[0]), asked)
             if self._link.settings.durability == "replica":
                 await self._wait_for_replica()
@@ -171,20 +194,8 @@ class Publisher:
         if int(confirmed) < 1:
             raise NotReplicatedError(seconds)
 
-    def _arguments(
-        self, number: int, batch: Sequence[tuple[Posting, asyncio.Future[bool]]]
-    ) -> list[Argument]:
-        settings = self._link.settings
-        arguments: list[Argument] = [
-            self._producer,
-            number,
-            int(settings.dedupe_window * 1000),
-            settings.max_unclaimed,
-            settings.max_backlog,
-            settings.max_backlog_per_key,
-            len(batch),
-            0,
-        ]
+    def _arguments(self, batch: Sequence[tuple[Posting, asyncio.Future[bool]]]) -> list[Argument]:
+        arguments: list[Argument] = [*self._producer.next(), self._limits, len(batch), ""]
         fences: list[Argument] = []
         claims: list[Argument] = []
         postings = [posting for posting, _ in batch]
@@ -194,7 +205,7 @@ class Publisher:
                 fences += (number, *posting.fence)
             if posting.claim is not None:
                 claims += posting.claim
-        if fences:
+        if fences or claims:
             arguments[FENCES] = len(fences) // 3
         arguments += message_values(postings)
         arguments += fences
@@ -204,17 +215,36 @@ class Publisher:
     async def flush(self) -> None:
         """Waits until everything that was handed in has been sent or has failed."""
         while self.in_flight:
-            if self._task is not None and not self._task.done():
-                await asyncio.wait({self._task})
-            else:
-                await asyncio.wait(self._waiting_room.futures, return_when=asyncio.FIRST_COMPLETED)
+            await self._next_end(self._waiting_room.futures)
+
+    async def _next_end(self, others: Iterable[asyncio.Future[bool]] = ()) -> None:
+        """Waits until a batch has ended, or the task, or one of these."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._watchers.append(ended)
+        task = () if self._task is None else (self._task,)
+        await asyncio.wait({ended, *task, *others}, return_when=asyncio.FIRST_COMPLETED)
+
+    def _tell_watchers(self) -> None:
+        watchers, self._watchers = self._watchers, []
+        for ended in watchers:
+            if not ended.done():
+                ended.set_result(None)
 
     async def close(self) -> None:
         """Sends what can be sent now; what waits for room is not sent."""
-        while self._task is not None and not self._task.done():
+        while (self._queue or self._sending) and self._task is not None and not self._task.done():
+            await self._next_end()
+        if self._task is not None:
+            self._task.cancel()
             await asyncio.wait({self._task})
         self._waiting_room.close(ConnectionLostError(self._link.endpoint.shown, "the publisher was closed"))
         self._link.close()
+
+
+def limits_of(settings: BrokerSettings) -> str:
+    """What is the same from batch to batch, as one text: see lua/publish.lua."""
+    window = int(settings.dedupe_window * 1000)
+    return f"{window} {settings.max_unclaimed} {settings.max_backlog} {settings.max_backlog_per_key}"
 
 
 def message_values(postings: Iterable[Posting]) -> list[Argument]:

@@ -17,6 +17,7 @@ PAUSE: Final = 0.05  # seconds between two attempts to reach a server that is go
 LOOK_AGAIN: Final = 0.25  # seconds between two looks at a stream to which a person added something
 OWN: Final = b"0-"  # ids of events begin with it
 NO_KEY: Final = "no such key"
+MOST_DIGITS: Final = 14  # of a time or a version: what is longer, no clock says, and nobody has
 
 
 class RunRecord(NamedTuple):
@@ -178,7 +179,7 @@ def record_of(raw: Sequence[Any]) -> RunRecord:
 
 
 def _digits(value: bytes) -> int:
-    return int(value) if value.isdigit() else 0
+    return int(value) if value.isdigit() and len(value) <= MOST_DIGITS else 0
 
 
 def _number(entry_id: bytes) -> int:

@@ -10,7 +10,7 @@ from typing import Final
 from callboard.broker.errors import CommandError, ConnectionLostError, EncodeError, FencedError
 from callboard.broker.runs import RunWrite
 
-from .batches import new_producer, send_batch
+from .batches import Producer, send_batch
 from .commits import write_values
 from .connection import Link
 from .endpoint import Argument
@@ -27,8 +27,7 @@ class RunWriter:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._producer = new_producer()
-        self._batch = 0
+        self._producer = Producer()
         self._queue: deque[Item] = deque()
         self._task: asyncio.Task[None] | None = None
 
@@ -63,13 +62,14 @@ class RunWriter:
         return batch
 
     async def _send(self, batch: Sequence[Item]) -> None:
-        self._batch += 1
-        arguments: list[Argument] = [self._producer, self._batch, len(batch)]
+        arguments: list[Argument] = [*self._producer.next(), len(batch)]
         for write, _ in batch:
             arguments += write.fence or NO_FENCE
             arguments += write_values(write)
         try:
-            answer, _ = await send_batch(self._link, "write", arguments)
+            answer, _ = await send_batch(self._link, "write", arguments, self._producer)
+            for (write, future), word in zip(batch, answer, strict=True):
+                _end(write, future, word)
         except asyncio.CancelledError:
             _fail(batch, ConnectionLostError(self._link.endpoint.shown, "the runtime was closed"))
             raise
@@ -81,9 +81,6 @@ class RunWriter:
                 await self._send([item])
         except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits for the batch gets it
             _fail(batch, error)
-        else:
-            for (write, future), word in zip(batch, answer, strict=False):
-                _end(write, future, word)
 
     async def close(self) -> None:
         """Sends what was handed in, and ends the connection."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from .connection import Link
 from .endpoint import Argument
@@ -45,8 +45,7 @@ class StoredSchedule:
         return f"{self.due} {self.digest}"
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(NamedTuple):
     """What an app says of a schedule.
 
     Attributes:

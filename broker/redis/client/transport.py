@@ -197,7 +197,7 @@ class RedisTransport:
         when the requester does not wait for it any more.
         """
         waiting = self._wait_for(posting)
-        self.publisher.post(posting).add_done_callback(partial(_pass_error, waiting))
+        self.publisher.post(posting, RequestArrival(waiting))
         return waiting
 
     def ask_back(self, posting: Posting, agent_type: str, route: Route) -> asyncio.Future[Envelope]:
@@ -381,7 +381,7 @@ class RedisTransport:
         cursor: bytes | int = 0
         while True:
             cursor, names = await self.admin.command(
-                "SCAN", cursor, "MATCH", _literally(prefix) + "*", "COUNT", 1000, *of_type
+                "SCAN", cursor, "MATCH", literally(prefix) + "*", "COUNT", 1000, *of_type
             )
             found += names
             if int(cursor) == 0:
@@ -423,13 +423,30 @@ class RedisTransport:
             self.admin.close()
 
 
+class RequestArrival(asyncio.Future[bool]):
+    """Done when a request is in its stream; when it can't get there, whoever waits for the reply gets the error.
+
+    Not a callback, which would be called for every request that arrives as well.
+    """
+
+    def __init__(self, waiting: asyncio.Future[Envelope]) -> None:
+        super().__init__()
+        self._waiting = waiting
+
+    def set_exception(self, exception: type | BaseException, /) -> None:
+        """Tells whoever waits for the reply, too."""
+        super().set_exception(exception)
+        if not self._waiting.done():
+            self._waiting.set_exception(exception)
+
+
 def _is_taken(topic: str, subscriptions: Iterable[Declared]) -> bool:
     return any(
         topic == name if kind == "topic" else topic.startswith(name) for _, kind, name, _ in subscriptions
     )
 
 
-def _literally(text: str) -> str:
+def literally(text: str) -> str:
     """The text as a glob pattern of its own."""
     return "".join(f"\\{letter}" if letter in "*?[]\\" else letter for letter in text)
 

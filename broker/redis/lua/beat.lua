@@ -234,7 +234,7 @@ local function beat()
   note_pulse(worker, ARGV[5], ARGV[6], ARGV[7] or '0', ARGV[9] or '', ARGV[10] or '')
   this.max_unclaimed = ARGV[4]
   local reaped, more = reap_expired(lease, sign_of_life(lease))
-  fire_due()
+  fire_due(next_due())
   local left = do_chores()
   local tidy = { retain = retain, full = memory_is_full(), entries = SWEEP, bytes = MOST_BYTES, streams = 4 * STREAMS,
     adopted = being_adopted(), forget = tonumber(ARGV[8] or 0) }

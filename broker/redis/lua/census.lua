@@ -10,9 +10,12 @@
 
 local MOST = 2000 -- agents of a type that are counted in one call
 
+-- What a person wrote there in the place of a number counts for nothing.
 local function total(key)
   local sum = 0
-  for _, number in ipairs(call('HVALS', key)) do sum = sum + tonumber(number) end
+  for _, number in ipairs(call('HVALS', key)) do
+    if string.match(number, '^%d+$') and #number < 16 then sum = sum + tonumber(number) end
+  end
   return sum
 end
 

@@ -3,8 +3,8 @@
 -- sent:<producer>  see batches.lua
 -- call:<id>, reply:<process>  see replies.lua
 --
--- ARGV: producer, batch number, dedupe window (ms), max_unclaimed, max_backlog, max_backlog_per_key (0: no limit), count,
---   number of fences, then the messages, in runs of one form with the same stream and type: form, stream suffix, type, count,
+-- ARGV: producer, batch number, its limits (see new_limits), count,
+--   number of fences, or '' when there are neither fences nor bodies that point to their bytes, then the messages, in runs of one form with the same stream and type: form, stream suffix, type, count,
 --   then for each message the values of the form:
 --   'p' (plain)  id, key, body
 --   'h'          id, key, from, head, body
@@ -16,15 +16,38 @@
 --   'duplicate', 'undeliverable', 'fenced', 'full': too much of its stream or agent is not handled yet, or 'unwritable': the key
 --   holds something else, or its last possible id was used
 
-local FIRST, PLAIN, HEADED = 9, 'p', 'h'
+local FIRST, PLAIN, HEADED = 6, 'p', 'h'
 local WIDTH = { p = 3, h = 5, f = 8 }
+
+-- Limits come as one text, which is read when it comes for the first time: `<dedupe window, ms> <max_unclaimed> <max_backlog>
+-- <max_backlog_per_key>`, of the last two 0 for no limit.
+local LIMITS_OF, MOST_KNOWN = {}, 100
+local known_n = 0
+
+local function new_limits(line)
+  local window, max_unclaimed, max_backlog, max_per_key = string.match(line, '^(%d+) (%d+) (%d+) (%d+)$')
+  return { window = tonumber(window), max_unclaimed = max_unclaimed, max_backlog = tonumber(max_backlog),
+    max_per_key = tonumber(max_per_key), is_limited = tonumber(max_backlog) > 0 or tonumber(max_per_key) > 0 }
+end
+
+local function limits_of(line)
+  local known = LIMITS_OF[line]
+  if not known then
+    if known_n >= MOST_KNOWN then LIMITS_OF, known_n = {}, 0 end
+    known, known_n = new_limits(line), known_n + 1
+    LIMITS_OF[line] = known
+  end
+  return known
+end
 
 -- What belongs to one batch. deliverable: by stream suffix, whether its agent type is declared; room: messages that a
 -- stream still takes; counted: whether they were counted exactly.
 local function new_batch()
+  local limits = limits_of(ARGV[3])
+  local is_limited = limits.is_limited
   return {
-    window = tonumber(ARGV[3]), max_backlog = tonumber(ARGV[5]), max_per_key = tonumber(ARGV[6]),
-    is_limited = tonumber(ARGV[5]) > 0 or tonumber(ARGV[6]) > 0, deliverable = {}, room = {}, counted = {},
+    window = limits.window, max_backlog = limits.max_backlog, max_per_key = limits.max_per_key,
+    is_limited = is_limited, max_unclaimed = limits.max_unclaimed, deliverable = {}, room = is_limited and {}, counted = is_limited and {},
   }
 end
 
@@ -121,10 +144,10 @@ end
 local function publish_all(batch, count, fenced, result)
   local number, at = 0, FIRST
   while number < count do
-    local form, suffix, kind, behind = ARGV[at], ARGV[at + 1], ARGV[at + 2], number + tonumber(ARGV[at + 3])
+    local form, suffix, kind, behind = ARGV[at], ARGV[at + 1], ARGV[at + 2], number + number_of(ARGV[at + 3])
     at = at + 4
     while number < behind do
-      local status = fenced[number] and 'fenced' or publish_one(batch, form, suffix, kind, at)
+      local status = fenced and fenced[number] and 'fenced' or publish_one(batch, form, suffix, kind, at)
       if status then
         result[#result + 1] = number
         result[#result + 1] = status
@@ -158,21 +181,22 @@ local function read_claims(at)
 end
 
 local function publish()
-  local producer, number, max_unclaimed = ARGV[1], ARGV[2], tonumber(ARGV[4])
-  local count, fences = tonumber(ARGV[7]), tonumber(ARGV[8])
+  local producer, number, count, fences = ARGV[1], ARGV[2], number_of(ARGV[4]), ARGV[5]
   -- The connection broke before the answer came: the batch was added, and comes a second time.
   local known = answer_again(producer, number)
   -- guard: a batch is added once
   if known then return { now_as_text(), '', unpack(known) } end
-  this.max_unclaimed = ARGV[4]
-  local batch, result = new_batch(), { now_as_text(), '' }
-  local behind = behind_messages(count)
-  local fenced = read_fences(behind, fences)
-  read_claims(behind + 3 * fences)
+  local batch, result, fenced = new_batch(), { now_as_text(), '' }, nil
+  this.max_unclaimed = batch.max_unclaimed
+  if fences ~= '' then
+    local behind = behind_messages(count)
+    fenced = read_fences(behind, tonumber(fences))
+    read_claims(behind + 3 * tonumber(fences))
+  end
   publish_all(batch, count, fenced, result)
-  result[2] = announce(max_unclaimed) or ''
+  result[2] = announce(this.max_unclaimed) or ''
   save_clock()
-  keep_answer(producer, number, table.concat(result, ' ', 3))
+  keep_answer(producer, number, #result > 2 and table.concat(result, ' ', 3) or '')
   return result
 end
 

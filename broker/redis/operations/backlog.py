@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from callboard.broker.redis.client.transport import RedisTransport
 
+from .numbers import is_entry_id
 from .paging import pages
 from .views import GroupView, HeldEntry, WorkerView
 
@@ -34,8 +35,13 @@ def running_of(workers: Iterable[WorkerView], agent_type: str) -> int:
 async def held_by(transport: RedisTransport, worker: str) -> tuple[HeldEntry, ...]:
     """The entries that a worker holds, by agent, in order; nothing when there is no such worker."""
     flat = await pages(transport, "HSCAN", f"own:{worker}")
-    held = [_held(flat[i].decode(), flat[i + 1].decode(errors="replace")) for i in range(0, len(flat), 2)]
+    texts = [value.decode(errors="replace") for value in flat]
+    held = [_held(*pair) for pair in zip(texts[::2], texts[1::2], strict=True) if _names_an_entry(pair[0])]
     return tuple(sorted(held, key=lambda entry: (entry.type, entry.key, order_of(entry.entry))))
+
+
+def _names_an_entry(field: str) -> bool:
+    return field.count(" ") == 2 and is_entry_id(field.rpartition(" ")[2])
 
 
 def _held(field: str, key: str) -> HeldEntry:

@@ -14,6 +14,7 @@ from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.keys import dead as dead_suffix
 
 from .entries import fields_of, read_envelope
+from .numbers import moment, number
 
 AT_ONCE = 50  # letters in one call: each may be as large as the largest message
 MOST_SEARCHED = 10_000  # letters among which that of a message is looked for
@@ -266,9 +267,9 @@ def _letter(agent_type: str, raw: Sequence[Any], transport: RedisTransport) -> D
         reason=text.get("reason", ""),
         error=text.get("error", ""),
         traceback=text.get("traceback", ""),
-        attempts=_number(text.get("attempts")),
-        first=_number(text.get("first")),
-        last=_number(text.get("last")),
+        attempts=number(text.get("attempts")) or 0,
+        first=moment(text.get("first")) or 0,
+        last=moment(text.get("last")) or 0,
         stream=text.get("stream", ""),
         entry=text.get("entry", ""),
         worker=text.get("worker", ""),
@@ -284,10 +285,6 @@ def _payload(fields: Mapping[str, bytes], limits: Limits) -> tuple[Any, str]:
         return unpack(fields.get("body", b""), limits), ""
     except DecodeError as error:
         return None, str(error)
-
-
-def _number(text: str | None) -> int:
-    return int(text) if text and text.isdigit() else 0
 
 
 def _age(letter: DeadLetterRecord) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from callboard.broker.redis.keys import topic as topic_suffix
 
 from .backlog import held_by, in_hand, oldest, outstanding, running_of
 from .entries import StreamEntry, fields_of, follow, recent
+from .numbers import moment, number, time_of
 from .outages import outages
 from .paging import pages
 from .views import (
@@ -120,7 +121,7 @@ async def overview(transport: RedisTransport, *, ages: bool = False) -> Overview
             _topic(name, subscribers[name], streams[topic_suffix(name)]) for name in sorted(subscribers)
         ),
         timers=timer_count,
-        next_due=int(due) if due else None,
+        next_due=time_of(due) if due else None,
         totals=totals,
         paused=paused(pauses),
         outages=await outages(transport, [view.type for view in type_views if view.retried]),
@@ -149,7 +150,9 @@ async def _counted(transport: RedisTransport, facts: Sequence[Any]) -> list[Any]
         held = sum(worker != b"" for worker in busy)
         suspended = rest[-1]
         waits = len(busy) - held - shelved - suspended
-        parked = sum(int(count) for count in (await pages(transport, "HSCAN", f"parked:{of_type}"))[1::2])
+        parked = sum(
+            number(count) or 0 for count in (await pages(transport, "HSCAN", f"parked:{of_type}"))[1::2]
+        )
     streams = await pages(transport, "SSCAN", f"streams:{of_type}")
     return [name, settings, parked, resets, held, waits, *rest, streams]
 
@@ -175,8 +178,8 @@ def paused(flat: Sequence[bytes]) -> tuple[Pause, ...]:
     for target, line in fields_of(flat).items():
         kind, _, name = target.partition(" ")
         since, _, by = _text(line).partition(" ")
-        found.append(Pause(kind=kind, name=name, since=int(since), by=by))
-    return tuple(sorted(found, key=lambda pause: pause.since))
+        found.append(Pause(kind=kind, name=name, since=moment(since), by=by))
+    return tuple(sorted(found, key=lambda pause: pause.since or 0))
 
 
 class _Measured:
@@ -212,10 +215,10 @@ async def _measure(transport: RedisTransport, suffixes: Sequence[str]) -> dict[s
 def _sum(numbers: Iterable[int | None]) -> int | None:
     """The sum, or None as soon as one number is not known."""
     total = 0
-    for number in numbers:
-        if number is None:
+    for one in numbers:
+        if one is None:
             return None
-        total += number
+        total += one
     return total
 
 
@@ -225,7 +228,7 @@ def _agent_type(
     name = _text(facts[0])
     parked, resets, held, waits, ready, suspects, letters = facts[2:9]
     newer, suspended = facts[10:12]
-    stats = {field: int(value) for field, value in fields_of(facts[9]).items() if value.isdigit()}
+    stats = {field: number(value) or 0 for field, value in fields_of(facts[9]).items()}
     unfinished = outstanding(groups)
     # A heartbeat is up to a second old: what has ended since does not run.
     running = running_of(workers, name)
@@ -253,36 +256,33 @@ def _agent_type(
 
 
 def _worker(facts: Sequence[Any], now: int) -> WorkerView:
-    name, deadline, flat, held = facts
+    name, lease_end, flat, held = facts
     fields = {field: _text(value) for field, value in fields_of(flat).items()}
     worker: str = _text(name)
     host, pid, _ = f"{worker}::".split(":", 2)
     return WorkerView(
         name=worker,
         host=fields.get("host", host),
-        pid=int(fields.get("pid") or pid or 0),
+        pid=number(fields.get("pid")) or number(pid),
         types=tuple(fields.get("types", "").split()),
-        lease_ms_left=int(deadline) - now,
+        lease_ms_left=time_of(lease_end) - now,
         held=held,
-        running=int(fields.get("running", 0)),
-        started=int(fields.get("started", 0)),
+        running=number(fields.get("running", "0")),
+        started=moment(fields.get("started")),
         blocked=_blocked(fields.get("blocked", "")),
         runs=_runs(fields.get("runs", "")),
     )
 
 
 def _blocked(text: str) -> BlockedView | None:
-    found = re.fullmatch(r"(\d+) (\d+\.\d+) (.*)", text)
-    return BlockedView(at=int(found[1]), seconds=float(found[2]), what=found[3]) if found else None
+    found = re.fullmatch(r"(\d+) (\d+\.\d+) (.*)", text, re.ASCII)
+    at = moment(found[1]) if found else None
+    return BlockedView(at=at, seconds=float(found[2]), what=found[3]) if found and at is not None else None
 
 
 def _runs(words: str) -> dict[str, int]:
     listed = words.split()
-    return {
-        name: int(number)
-        for name, number in zip(listed[::2], listed[1::2], strict=False)
-        if number.isdecimal()
-    }
+    return {name: number(count) or 0 for name, count in zip(listed[::2], listed[1::2], strict=False)}
 
 
 def _topic(name: str, subscribers: tuple[str, ...], measured: _Measured) -> TopicView:
@@ -322,7 +322,7 @@ async def waiting(transport: RedisTransport, agent_type: str, key: str, n: int |
         type=agent_type,
         key=key,
         holder=_text(holder) if holder else None,
-        resumes=None if due is None else int(float(due)),
+        resumes=None if due is None else time_of(due),
         entries=tuple(entries),
     )
 
@@ -344,8 +344,8 @@ def _parked(ref: bytes, tried: bytes | None) -> ParkedEntry:
     return ParkedEntry(
         stream=stream,
         entry=entry,
-        attempts=int(attempts),
-        deaths=int(deaths),
+        attempts=number(attempts) or 0,
+        deaths=number(deaths) or 0,
         reason=error_in(reason) or reason,
     )
 
@@ -361,7 +361,7 @@ async def timers(transport: RedisTransport, n: int = 20) -> tuple[Timer, ...]:
         flat = await transport.admin.command(
             "ZRANGE", transport.keys.of("timers"), len(found), last, "WITHSCORES"
         )
-        named = [(_text(flat[i]), int(float(flat[i + 1]))) for i in range(0, len(flat), 2)]
+        named = [(_text(flat[i]), time_of(flat[i + 1])) for i in range(0, len(flat), 2)]
         found += await asyncio.gather(*[_timer(transport, name, due) for name, due in named])
         if len(named) < TIMERS_AT_ONCE:
             break

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from callboard.broker.redis.client.transport import RedisTransport
 
 from .backlog import begun, held_by, order_of
+from .numbers import is_entry_id, number
 from .paging import pages
 from .views import HeldEntry, Overview
 
@@ -37,8 +38,9 @@ class Load:
 
     def note(self, key: str, entry: str) -> None:
         """This entry waits, and was counted."""
-        order = order_of(entry)
-        self.oldest[key] = min(self.oldest.get(key, order), order)
+        if is_entry_id(entry):
+            order = order_of(entry)
+            self.oldest[key] = min(self.oldest.get(key, order), order)
 
     def since(self, key: str) -> int | None:
         """When the message that waits longest was published, or was due, server ms."""
@@ -52,7 +54,7 @@ async def load_of(transport: RedisTransport, view: Overview, agent_type: str) ->
     await _add_held(transport, load, view, agent_type)
     flat = await pages(transport, "HSCAN", f"parked:{agent_type}")
     for i in range(0, len(flat), 2):
-        load.waiting[flat[i].decode(errors="replace")] += int(flat[i + 1])
+        load.waiting[flat[i].decode(errors="replace")] += number(flat[i + 1]) or 0
     await _tally(transport, load, "early", agent_type, "0")
     left = MOST_UNREAD
     for suffix, position in _unread(view, agent_type):

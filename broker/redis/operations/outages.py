@@ -9,6 +9,7 @@ from typing import Final
 from callboard.broker.outages import error_in
 from callboard.broker.redis.client.transport import RedisTransport
 
+from .numbers import moment
 from .views import Outage
 
 PAGE: Final = 1_000  # tried entries in one answer
@@ -49,5 +50,6 @@ def _waiting(lines: Iterable[bytes]) -> Iterable[tuple[int, str]]:
     for line in lines:
         tried = _TRIED.fullmatch(line)
         error = error_in(tried[2].decode(errors="replace")) if tried else None
-        if tried and error is not None:
-            yield int(tried[1]), error
+        since = moment(tried[1]) if tried else None
+        if since is not None and error is not None:
+            yield since, error

@@ -7,13 +7,23 @@ from callboard.broker.redis.client.transport import RedisTransport
 PAGE = 1000  # members of a hash or set in one answer
 
 
-async def pages(transport: RedisTransport, command: str, suffix: str) -> list[bytes]:
-    """A hash (HSCAN: field, value, ...) or a set (SSCAN) of any size, each member once."""
+async def pages(transport: RedisTransport, command: str, suffix: str, pattern: str = "*") -> list[bytes]:
+    """A hash (HSCAN: field, value, ...), a sorted set (ZSCAN: member, score, ...) or a set (SSCAN) of any size.
+
+    Args:
+        transport: Where.
+        command: The command that reads it.
+        suffix: Its Redis key.
+        pattern: Of the fields or members, as the server reads patterns.
+
+    Returns:
+        Each field or member once.
+    """
     found: list[bytes] = []
     cursor: bytes | int = 0
     while True:
         cursor, page = await transport.admin.command(
-            command, transport.keys.of(suffix), cursor, "COUNT", PAGE
+            command, transport.keys.of(suffix), cursor, "MATCH", pattern, "COUNT", PAGE
         )
         found += page
         if int(cursor) == 0:

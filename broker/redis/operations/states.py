@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from callboard.broker.redis.client.states import lengths_of
 from callboard.broker.redis.client.transport import RedisTransport
 
+from .numbers import number
+
 SAMPLED = 5  # items at each end of a log from whose sizes that of the whole is estimated
 
 
@@ -52,7 +54,9 @@ async def sizes_of(transport: RedisTransport, agent_type: str, key: str) -> Stat
         return None
     data: int = await transport.admin.command("HSTRLEN", state, "d")
     names = {field: transport.keys.of(f"log:{agent_type}:{key}:{field}") for field in lengths_of(line)}
-    return StateSize(int(version), data, {field: await _size(transport, key) for field, key in names.items()})
+    return StateSize(
+        number(version) or 0, data, {field: await _size(transport, key) for field, key in names.items()}
+    )
 
 
 async def _size(transport: RedisTransport, key: str) -> LogSize:

@@ -73,24 +73,24 @@ class WorkerView:
     Attributes:
         name: `<host>:<pid>:<token>:<number>`: the token is random, one for each process; the number is its fencing token.
         host: machine.
-        pid: process.
+        pid: process; None: unknown, as below, where somebody has written something else there.
         types: agent types that it runs.
         lease_ms_left: ms until the others take over what it holds; below 0 it is about to be reaped.
         held: entries that it holds.
-        running: handlers that ran at its last heartbeat.
-        started: when it joined, server ms.
+        running: handlers that ran at its last heartbeat; None: unknown.
+        started: when it joined, server ms; None: unknown.
         blocked: what last blocked its event loop; None: nothing did for as long as a beat takes.
         runs: the handlers that ran then, by agent type.
     """
 
     name: str
     host: str
-    pid: int
+    pid: int | None
     types: tuple[str, ...]
     lease_ms_left: int
     held: int
-    running: int
-    started: int
+    running: int | None
+    started: int | None
     blocked: BlockedView | None = None
     runs: Mapping[str, int] = field(default_factory=dict)
 
@@ -160,13 +160,13 @@ class Pause:
     Attributes:
         kind: "type", "key" or "topic".
         name: agent type, `type/key` of an agent, or topic type.
-        since: when it was paused, server ms.
+        since: when it was paused, server ms; None: unknown.
         by: the operator who paused it, "" when none was named.
     """
 
     kind: str
     name: str
-    since: int
+    since: int | None
     by: str
 
 

@@ -17,7 +17,7 @@ from callboard.broker.redis.client.blocking import BlockingConnection, connect
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.endpoint import Endpoint
 from callboard.broker.redis.client.lane import WorkerLane
-from callboard.broker.redis.client.publisher import message_values
+from callboard.broker.redis.client.publisher import limits_of, message_values
 from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.scripts import is_missing, is_there_already, library
 from tests.helpers.tails import keeping, putting_back
@@ -217,10 +217,7 @@ def publish_arguments(
     arguments: list[Any] = [
         producer,
         batch,
-        int(settings.dedupe_window * 1000),
-        settings.max_unclaimed,
-        settings.max_backlog,
-        settings.max_backlog_per_key,
+        limits_of(settings),
         len(postings),
         sum(one.fence is not None for one in postings),
     ]

@@ -55,7 +55,7 @@ def test_runs_are_listed_shown_followed_and_given_orders(press: ShopFolder) -> N
             ("runs", "list", "press:app", "--state", "completed"),
             ("runs", "show", "press:app", quick[:8]),
             ("runs", "follow", "press:app", quick[:8], "--json"),
-            ("runs", "list", *of, "--team", "slow", "--limit", "1"),
+            ("runs", "list", *of, "--limit", "1"),
             ("runs", "pause", *of, slow, "--now"),
             ("runs", "show", *of, slow[:6], "--json"),
             ("runs", "resume", *of, slow),
@@ -71,7 +71,8 @@ def test_runs_are_listed_shown_followed_and_given_orders(press: ShopFolder) -> N
         assert fact in shown.stdout
     said = [json.loads(line) for line in followed.stdout.splitlines()]
     assert [one.get("source") for one in said] == ["user", "writer", "critic", "writer", None]
-    assert slow in some.stdout
+    assert [run in some.stdout for run in (slow, quick)] == [True, False]
+    assert "there are older ones: --limit 10 shows more" in some.stderr
     assert paused.stdout == f"{slow} is paused\n"
     assert json.loads(again.stdout)["state"] == "paused"
     assert resumed.stdout == f"{slow} goes on\n"

@@ -172,3 +172,30 @@ def test_an_event_is_made_as_its_constructor_would() -> None:
     kept = {"cause": "cause", "expires_in": 5, "version": 2, "claimed": True}
     assert made == Envelope("m1", "Note", "a", "boss/b", 0, b"x", **kept)  # type: ignore[arg-type]
     assert type(made) is Envelope
+
+
+def asked(third: object, name: str = "d") -> bytes:
+    return msgpack.packb({"k": "request", "r": "a process", name: third})
+
+
+def test_of_the_requests_of_one_process_each_has_its_own_deadline() -> None:
+    """The rest of their heads is read once."""
+    deadlines = (2**40, 2**40 + 1, 2**64 - 1)
+    for deadline in deadlines:
+        read = _read(asked(deadline))
+        assert (read.kind, read.reply_to, read.deadline) == ("request", "a process", deadline)
+    assert _read(asked(5)).deadline == 5
+
+
+@pytest.mark.parametrize(
+    "third", [b"\xa1d\xcf12345678", "\u00a1d\u03c02345678", {"d": 2**40}], ids=["bytes", "text", "map"]
+)
+def test_what_looks_like_a_deadline_is_none(third: object) -> None:
+    head = asked(third, "later")
+    assert head[-11:].startswith(b"\xa1d\xcf"), "else it tests nothing"
+    assert _read(head).deadline is None
+
+
+def test_a_head_that_is_cut_before_its_deadline_is_broken() -> None:
+    with pytest.raises(DecodeError):
+        _read(asked(2**40)[:-1])

@@ -9,7 +9,7 @@ import typer
 
 from callboard.cli.exits import bad_use
 from callboard.cli.options import AsJson, Namespace, OptionalTarget, Url
-from callboard.cli.output import duration, print_json, say, say_table
+from callboard.cli.output import duration, hint, print_json, say, say_table
 from callboard.cli.sessions import run, runs_at
 
 if TYPE_CHECKING:
@@ -53,9 +53,10 @@ def list_them(
         from callboard.teams import list_runs
 
         async with runs_at(target, url, namespace) as runtime:
-            return await list_runs(runtime, state=state, team=team, limit=limit)
+            return await list_runs(runtime, state=state, team=team, limit=limit + 1)
 
     found = run(read())
+    is_cut, found = len(found) > limit, found[:limit]
     if as_json:
         print_json(found)
     elif not found:
@@ -63,6 +64,8 @@ def list_them(
     else:
         header = ("RUN", "TEAM", "CONVERSATION", "STATE", "BEGAN", "TOOK", "ENTRIES")
         say_table(header, [_row(one) for one in found], optional=("ENTRIES", "TOOK"))
+    if is_cut:
+        hint(f"there are older ones: --limit {limit * 10} shows more")
 
 
 def _row(one: RunSummary) -> tuple[object, ...]:

@@ -12,6 +12,7 @@ local P, ARGV -- prefix and arguments
 
 -- subscribers  topic -> agent types, see topics.lua
 -- touched      stream suffix -> number of entries that this call added
+-- has_timers   true once this call has added a timer
 -- answered     process -> true once a reply was sent to it
 -- unclaimed    stream suffix -> true for a topic that no agent type takes, until something is added to it that cuts it
 -- max_unclaimed  how much of such a topic is kept, as text, in a call that adds messages
@@ -29,6 +30,17 @@ end
 
 -- The text of the error that pcall() returned, or nil. (fakeredis gives an object where servers give a string.)
 local function failure(result) return type(result) == 'table' and result.err and tostring(result.err) or nil end
+
+-- The number that a text says, of those that are sent again and again: to read one takes as long as two small commands.
+local MOST_NUMBERS = 1000
+local NUMBERS, numbers_n = {}, 0
+local function number_of(digits_)
+  local known = NUMBERS[digits_]
+  if known or not digits_ then return known end
+  known = tonumber(digits_)
+  if known and numbers_n < MOST_NUMBERS and #digits_ < 10 then NUMBERS[digits_], numbers_n = known, numbers_n + 1 end
+  return known
+end
 
 local function text(number) return string.format('%.0f', number) end
 
@@ -109,6 +121,7 @@ local unsafe, type_of = nil, nil
 -- A command; a key of the wrong type is like one that is not there, and told of.
 local function soft(command, key, ...)
   local result = unsafe(command, key, ...)
+  if not result or result == 1 or result == 0 then return result end -- many are, and this takes less than to ask for a type
   if type_of(result) ~= 'table' or not result.err then return result end
   return instead(failure(result), command, key, ...)
 end

@@ -44,6 +44,9 @@ local function next_id()
   return last_id, id_ms == now_ms
 end
 
+-- Whether no entry was ever given a higher id, in any stream. What a person added may have one.
+local function is_newest(id) return id == (last_id or call('GET', P .. 'clock')) end
+
 -- A stream has a higher last id than the clock: ids go on above it.
 local function step_over(last)
   set_clock(last)

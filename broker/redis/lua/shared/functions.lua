@@ -2,7 +2,8 @@
 
 local function begin(keys, arguments, is_strict)
   call, P, ARGV = is_strict and redis.call or begin_soft(), keys[1], arguments
-  this = { subscribers = {}, touched = {}, unclaimed = {}, answered = {} }
+  -- With room for what comes later: to make a table larger takes as long as to make one.
+  this = { subscribers = {}, touched = {}, unclaimed = {}, answered = false, max_unclaimed = false }
   reset_clock()
 end
 

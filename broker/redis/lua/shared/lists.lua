@@ -4,7 +4,10 @@ local CHUNK = 500 -- unpack() takes about 8,000 values; stay far below
 
 -- One command for a list of any length.
 local function bulk(command, key, list)
-  for i = 1, #list, CHUNK do call(command, key, unpack(list, i, math.min(i + CHUNK - 1, #list))) end
+  local n = #list
+  if n == 0 then return end
+  if n <= CHUNK then return call(command, key, unpack(list)) end
+  for i = 1, n, CHUNK do call(command, key, unpack(list, i, math.min(i + CHUNK - 1, n))) end
 end
 
 -- A small hash is a list that is searched from its start; one long value makes it a table before many fields follow.

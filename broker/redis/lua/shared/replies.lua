@@ -10,8 +10,9 @@ local function send_to_process(process, id, kind, key, from, head, body)
   local stream = P .. 'reply:' .. process
   call('XADD', stream, 'MAXLEN', '~', '100000', '*', entry_fields(id, kind, key, from, now_as_text(), head, body))
   -- One for all replies of a call: they come at the same time.
-  if this.answered[process] then return end
-  this.answered[process] = true
+  local answered = this.answered
+  if answered and answered[process] then return end
+  if answered then answered[process] = true else this.answered = { [process] = true } end
   call('EXPIRE', stream, REPLY_KEPT)
 end
 
@@ -61,6 +62,6 @@ local function reply_to_call(process, call_id, id, kind, from, head, body)
     if this.claims then kept_for = math.max(kept_for, call('PTTL', record)) end
   end
   if this.claims then lend_claim(body, kept_for) end
-  if string.find(process, '^%S+$') then return send_reply(process, id, kind, from, head, body) end
+  if call_id == '' or string.find(process, '^%S+$') then return send_reply(process, id, kind, from, head, body) end
   for _, each in ipairs(words(process)) do send_reply(each, id, kind, from, head, body) end
 end

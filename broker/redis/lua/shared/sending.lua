@@ -9,6 +9,7 @@ local function remember_timer(name, due, suffix, ...)
   must('HSET', P .. 'timer:' .. name, 'stream', suffix, ...)
   local is_first = must('ZCOUNT', P .. 'timers', '-inf', text(due)) == 0
   call('ZADD', P .. 'timers', text(due), 'm|' .. name)
+  this.has_timers = true
   -- Idle workers sleep until the next timer they know of: one that is due earlier has to wake them.
   if is_first then
     local types = receivers(suffix)

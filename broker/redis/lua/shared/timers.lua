@@ -28,9 +28,8 @@ local function fire_agent(agent_type, key)
   if not go_on(agent_type, key) and call('HGET', P .. 'busy:' .. agent_type, key) == '' then make_ready(agent_type, key) end
 end
 
--- Fires what is due. Returns when the next timer is, as text, or ''.
-local function fire_due()
-  local first = next_due()
+-- Fires what is due, of which the first is so. Returns when the next timer is, as text, or ''.
+local function fire_due(first)
   if not first then return '' end
   if first > now() then return text(first) end
   this.claims = this.claims or {}

@@ -146,7 +146,7 @@ local function announce(max_unclaimed)
       table.insert(fresh[agent_type], suffix)
       added[agent_type] = added[agent_type] + count
     end
-    if topic and #types == 0 and call('XLEN', P .. suffix) >= max_unclaimed then full = topic end
+    if topic and #types == 0 and call('XLEN', P .. suffix) >= tonumber(max_unclaimed) then full = topic end
   end
   for agent_type, suffixes in pairs(fresh) do
     -- guard: a stream with new entries is remembered

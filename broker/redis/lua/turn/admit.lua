@@ -22,13 +22,22 @@ local function hold_back(agent_type, key, holder, mine, behind)
   mine[key] = nil
 end
 
+-- One entry, where nobody is busy: mostly so, when messages come one at a time.
+local function admit_alone(turn, agent_type, entry)
+  if not deliver(turn, agent_type, entry.suffix, entry.id, '', entry.values) then return end
+  call('HSET', turn.terms.keys[agent_type].busy, entry.values[KEY], turn.worker)
+  if turn.any_busy ~= NONE then turn.any_busy[agent_type] = true end
+end
+
 -- Admits entries in their order: an idle agent is taken, one of this worker gets one more, anything else is parked.
 -- `mine` and `behind`: keys of this batch that go to the worker, or to the wait list.
 local function admit(turn, agent_type, list)
   if #list == 0 then return end
-  local keys, worker, paused = {}, turn.worker, turn.paused
+  local keys, worker, paused, busy_key = {}, turn.worker, turn.paused, turn.terms.keys[agent_type].busy
+  local any_busy = turn.any_busy[agent_type]
+  if #list == 1 and not any_busy and not paused then return admit_alone(turn, agent_type, list[1]) end
   for i = 1, #list do keys[i] = list[i].values[KEY] end
-  local busy = bulk_get(P .. 'busy:' .. agent_type, keys)
+  local busy = any_busy and bulk_get(busy_key, keys) or NONE
   local mine, behind, taken, any_parked = {}, {}, {}, turn.any_parked[agent_type]
   for i = 1, #list do
     local entry, key, holder = list[i], keys[i], busy[i]
@@ -56,7 +65,8 @@ local function admit(turn, agent_type, list)
       taken[#taken + 1] = worker
     end
   end
-  bulk_set(P .. 'busy:' .. agent_type, taken)
+  bulk_set(busy_key, taken)
+  if #taken > 0 and turn.any_busy ~= NONE then turn.any_busy[agent_type] = true end
 end
 
 local function is_before(a, b) return a.sort < b.sort end

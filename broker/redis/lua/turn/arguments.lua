@@ -1,12 +1,15 @@
 -- What belongs to one turn, in one table that is passed from function to function:
 --
--- worker, max_body, held, scan           arguments, see turn.lua; `at` is the reading position in ARGV
+-- terms                                  under which the worker works: what is the same from turn to turn, see below
+-- worker, own, held, scan                arguments, see turn.lua, and the key of what it holds; `at` is the reading position in ARGV
 -- accept                                 parked entries that may still be handed over
 -- handed                                 entries that were
 -- bytes                                  of the bodies in `out`
 -- streams                                that were read
--- type_names, and by agent type: wanted (entries), persistent, rate (most a second, or nil), books (see new.lua)
--- any_parked                             by agent type: something is parked behind an agent, as the turn begins to take
+-- wanted                                 entries of each type
+-- books, any_parked, any_busy            by agent type, once that was looked at, see new.lua: its books can be used; something is
+--                                        parked behind an agent; some agent is busy
+-- is_calm, next_due                      there is nothing but new entries, see exceptions.lua; when the next timer is due, ms
 -- is_quiet                               there is nothing to take but new entries, see pull.lua
 -- is_bookless                            the worker's own keys can't be used
 -- paused, any_cancelled, resumed  what keeps entries from being handled as usual, see exceptions.lua
@@ -21,14 +24,76 @@
 -- more, suspicion                        flags of the result
 -- next_token                             when a type's rate limit lets the next entry pass, ms
 
+local SCAN, AT_BELL = '1', 'b' -- all streams are looked at; the turn waited behind a bell
 local DELIVERY = 4 -- values of one delivery in `out`
+local NONE = {} -- stands for what is mostly empty, until there is something: nothing is written there
 
-local function new_turn()
+-- The terms of a worker come as one text, which is read when it comes for the first time: `<max payload> <max_unclaimed>`, then for
+-- each type ` <type> <1 if persistent, else 0> <most a second, or ->`. By prefix and text:
+--
+-- max_body, max_unclaimed  bytes; entries, as text
+-- types                    their names
+-- persistent, rate         by type; false where it is not so, and has no limit
+-- keys                     by type: names of its keys
+-- around, waiting          keys of all types that are mostly not there, see exceptions.lua
+local KNOWN, MOST_KNOWN = {}, 500
+local known_n = 0
+
+local function new_keys(agent_type)
+  return { busy = P .. 'busy:' .. agent_type, parked = P .. 'parked:' .. agent_type, fresh = P .. 'fresh:' .. agent_type,
+    cursor = P .. 'cursor:' .. agent_type, stats = P .. 'stats:' .. agent_type }
+end
+
+local WAITING = { 'suspects:', 'ready:', 'newer:', 'early:' }
+
+local function read_terms(line)
+  local max_body, max_unclaimed, rest = string.match(line, '^(%S+) (%S+)(.*)$')
+  local terms = { max_body = tonumber(max_body), max_unclaimed = max_unclaimed, types = {}, persistent = {}, rate = {}, keys = {},
+    around = { P .. 'timers', P .. 'paused', P .. 'cancelled', P .. 'resumed' }, waiting = {} }
+  for agent_type, is_persistent, rate in string.gmatch(rest, ' (%S+) (%S+) (%S+)') do
+    terms.types[#terms.types + 1] = agent_type
+    terms.persistent[agent_type], terms.rate[agent_type] = is_persistent == '1', tonumber(rate) or false
+    terms.keys[agent_type] = new_keys(agent_type)
+    terms.around[#terms.around + 1] = P .. 'parked:' .. agent_type
+    for i = 1, #WAITING do
+      local key = P .. WAITING[i] .. agent_type
+      terms.around[#terms.around + 1], terms.waiting[#terms.waiting + 1] = key, key
+    end
+  end
+  return terms
+end
+
+local function terms_of(line)
+  local of_namespace = KNOWN[P]
+  local terms = of_namespace and of_namespace[line]
+  if terms then return terms end
+  if known_n >= MOST_KNOWN then KNOWN, known_n, of_namespace = {}, 0, nil end
+  terms, known_n = read_terms(line), known_n + 1
+  if not of_namespace then
+    of_namespace = {}
+    KNOWN[P] = of_namespace
+  end
+  of_namespace[line] = terms
+  return terms
+end
+
+-- Names of keys of a type; a worker may commit of one of which it takes nothing.
+local function keys_for(turn, agent_type)
+  local keys = turn.terms.keys[agent_type]
+  if not keys then
+    keys = new_keys(agent_type)
+    turn.terms.keys[agent_type] = keys
+  end
+  return keys
+end
+
+-- In this way the table has room for all that comes later, too: to make it larger takes as long as a command.
+local function new_turn(worker)
   return {
-    worker = ARGV[1], max_body = tonumber(ARGV[4]), held = tonumber(ARGV[6]), scan = ARGV[7] == '1', is_at_bell = ARGV[7] == 'b',
-    accept = tonumber(ARGV[8]), handed = 0, bytes = 0, streams = 0,
-    at = 9, type_names = {}, wanted = {}, persistent = {}, rate = {}, books = {}, any_parked = {}, returned = {}, returned_order = {},
-    runs = {}, run_n = 0, out = {}, out_n = 0, more_of = {}, states = {}, own_new = {}, own_n = 0,
+    terms = terms_of(ARGV[4]), worker = worker, own = P .. 'own:' .. worker, held = number_of(ARGV[5]), scan = ARGV[6],
+    accept = number_of(ARGV[7]), handed = 0, bytes = 0, streams = 0, wanted = number_of(ARGV[8]), at = 9,
+    books = NONE, any_parked = NONE, any_busy = NONE, returned = NONE, returned_order = NONE,
+    runs = NONE, run_n = 0, out = NONE, out_n = 0, more_of = NONE, states = NONE, own_new = NONE, own_n = 0,
   }
 end
 
@@ -36,14 +101,4 @@ local function read(turn)
   local at = turn.at
   turn.at = at + 1
   return ARGV[at]
-end
-
-local function read_types(turn)
-  for _ = 1, tonumber(read(turn)) do
-    local agent_type = read(turn)
-    turn.type_names[#turn.type_names + 1] = agent_type
-    turn.wanted[agent_type] = tonumber(read(turn))
-    turn.persistent[agent_type] = read(turn) == '1'
-    turn.rate[agent_type] = tonumber(read(turn))
-  end
 end

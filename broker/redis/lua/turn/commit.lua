@@ -2,11 +2,10 @@
 -- nothing; then its message is a dead letter.
 --
 -- A commit is four values at the same place of four lists: `group` (a table: agent type, stream suffix, acknowledged ids),
--- `id`, `key` and `mode`, the marks; `n` is how many there are. Most are plain and need nothing else. `own`: their fields
--- of own:<worker>.
+-- `id`, `key` and `mode`, what the marks say (modes.lua); `n` is how many there are. Most are plain and need nothing else.
+-- `own`: their fields of own:<worker>.
 
-local COMMIT_MORE = COMMIT .. MORE
-local COMES_BACK = { [RETRY] = true, [RELEASE] = true, [WAIT] = true, [SUSPEND] = true }
+local NO_COMMITS = { n = 0, groups = NONE, group = NONE, id = NONE, key = NONE, mode = NONE, own = NONE }
 
 -- Of the stream and the type; one that came before is found again.
 local function group_at(groups, agent_type, suffix)
@@ -20,16 +19,20 @@ local function group_at(groups, agent_type, suffix)
 end
 
 local function read_commits(turn)
+  local n, at, i = number_of(read(turn)), turn.at, 0
+  if n == 0 then
+    turn.commits = NO_COMMITS
+    return
+  end
   local groups, group, id, key, mode, own = {}, {}, {}, {}, {}, {}
-  local n, at, i = tonumber(read(turn)), turn.at, 0
   while i < n do
-    local one, behind, count = group_at(groups, ARGV[at], ARGV[at + 1]), nil, tonumber(ARGV[at + 2])
-    at, behind = at + 3, i + count
+    local one, behind = group_at(groups, ARGV[at], ARGV[at + 1]), i + number_of(ARGV[at + 2])
+    at = at + 3
     while i < behind do
       i = i + 1
-      local its_mode = ARGV[at + 2]
+      local its_mode = mode_of(ARGV[at + 2])
       group[i], id[i], key[i], mode[i], own[i] = one, ARGV[at], ARGV[at + 1], its_mode, one.own .. ARGV[at]
-      if its_mode ~= COMMIT and its_mode ~= COMMIT_MORE and string.find(its_mode, LOGS, 1, true) then turn.has_logs = true end
+      if its_mode.has_logs then turn.has_logs = true end
       at = at + 3
     end
   end
@@ -42,15 +45,14 @@ end
 local function holds_all(turn)
   local commits = turn.commits
   if commits.n == 0 then return true end
-  local keys, held = commits.key, bulk_get(P .. 'own:' .. turn.worker, commits.own)
+  local keys = commits.key
+  if commits.n == 1 then return call('HGET', turn.own, commits.own[1]) == keys[1] end
+  local held = bulk_get(turn.own, commits.own)
   for i = 1, commits.n do
     if held[i] ~= keys[i] then return false end
   end
   return true
 end
-
--- How it ended: the first of the marks.
-local function ending(mode) return string.sub(mode, 1, 1) end
 
 -- A reset is done; its stream has no group that would trim it.
 local function end_urgent(commits, group)
@@ -65,20 +67,21 @@ local function end_urgent(commits, group)
 end
 
 -- Acknowledging comes first: it is allowed when memory is full, and it makes room.
-local function acknowledge(worker, commits)
+local function acknowledge(turn, commits)
   local groups, ids, modes = commits.group, commits.id, commits.mode
   for i = 1, commits.n do
-    local group, id, mode = groups[i], ids[i], modes[i]
+    local group = groups[i]
     -- guard: what comes back is not acknowledged
-    if mode == COMMIT or not COMES_BACK[ending(mode)] then group.acked[#group.acked + 1] = id end
+    if not modes[i].comes_back then group.acked[#group.acked + 1] = ids[i] end
   end
   -- guard: what is committed is held no more
-  bulk('HDEL', P .. 'own:' .. worker, commits.own)
-  for _, group in ipairs(commits.groups) do
+  bulk('HDEL', turn.own, commits.own)
+  for i = 1, #commits.groups do
+    local group = commits.groups[i]
     local acked = group.acked
-    for i = 1, #acked, CHUNK do
+    for j = 1, #acked, CHUNK do
       -- guard: a commit acknowledges
-      redis.pcall('XACK', P .. group.suffix, group.type, unpack(acked, i, math.min(i + CHUNK - 1, #acked)))
+      redis.pcall('XACK', P .. group.suffix, group.type, unpack(acked, j, math.min(j + CHUNK - 1, #acked)))
     end
     if string.sub(group.suffix, 1, 7) == 'urgent:' then end_urgent(commits, group) end
   end
@@ -131,6 +134,8 @@ local function return_keys(turn)
     -- guard: an agent of which entries are parked again stays with its worker
     if back.goes then let_go(turn, back) end
   end
+  -- guard: what commits leave behind is looked at
+  if this.has_timers or #turn.returned_order > 0 then turn.is_calm, turn.next_due = false, next_due() end
 end
 
 -- What waits behind an agent that is free now goes to this worker in the same answer, as far as it has room, or to the worker
@@ -138,7 +143,7 @@ end
 local function hand_over(turn, agent_type, key)
   if turn.paused and is_put_aside(turn, agent_type, key, 'ready:') then return false end
   -- guard: a worker that takes nothing more is handed nothing
-  if turn.accept > 0 and turn.bytes < MOST_BYTES and not turn.rate[agent_type] then
+  if turn.accept > 0 and turn.bytes < MOST_BYTES and not turn.terms.rate[agent_type] then
     local taken, why = take_parked(turn, agent_type, key, math.min(HANDED_OVER, turn.accept))
     turn.accept, turn.handed = turn.accept - taken, turn.handed + taken
     if why == 'paused' or why == 'suspect' then return false end
@@ -158,34 +163,42 @@ local function parked_behind(agent_type, keys)
 end
 
 local function release_keys(turn, agent_type, keys)
-  local parked = parked_behind(agent_type, keys)
-  local free = {}
-  for i = 1, #keys do
-    if not parked[i] or hand_over(turn, agent_type, keys[i]) then free[#free + 1] = keys[i] end
+  local free = keys
+  if not turn.is_calm then
+    local parked = parked_behind(agent_type, keys)
+    free = {}
+    for i = 1, #keys do
+      if not parked[i] or hand_over(turn, agent_type, keys[i]) then free[#free + 1] = keys[i] end
+    end
   end
   -- guard: an agent is free after its last commit
-  bulk('HDEL', P .. 'busy:' .. agent_type, free)
+  bulk('HDEL', keys_for(turn, agent_type).busy, free)
+end
+
+-- The same for one commit as below for many.
+local function finish_key(turn, agent_type, key, mode)
+  if mode.is_last and turn.returned == NONE then release_keys(turn, agent_type, { key }) end
+  if mode.is_commit then call('HINCRBY', keys_for(turn, agent_type).stats, 'done', '1') end
 end
 
 local function finish_keys(turn, commits)
-  local keys_of, done = {}, {}
+  if commits.n == 1 then return finish_key(turn, commits.group[1].type, commits.key[1], commits.mode[1]) end
+  local ending, done = {}, {}
   local any_returned = #turn.returned_order > 0
   local groups, commit_keys, modes = commits.group, commits.key, commits.mode
   for i = 1, commits.n do
     local agent_type, key, mode = groups[i].type, commit_keys[i], modes[i]
-    local keys = keys_of[agent_type]
+    local keys = ending[agent_type]
     if not keys then
       keys = {}
-      keys_of[agent_type], done[agent_type] = keys, 0
+      ending[agent_type], done[agent_type] = keys, 0
     end
-    -- guard: an agent stays with the worker that holds more of it
-    local is_last = mode == COMMIT or (mode ~= COMMIT_MORE and not string.find(mode, MORE, 1, true))
-    if is_last and not (any_returned and turn.returned[agent_type .. ' ' .. key]) then keys[#keys + 1] = key end
-    if mode == COMMIT or ending(mode) == COMMIT then done[agent_type] = done[agent_type] + 1 end
+    if mode.is_last and not (any_returned and turn.returned[agent_type .. ' ' .. key]) then keys[#keys + 1] = key end
+    if mode.is_commit then done[agent_type] = done[agent_type] + 1 end
   end
-  for agent_type, keys in pairs(keys_of) do
+  for agent_type, keys in pairs(ending) do
     if #keys > 0 then release_keys(turn, agent_type, keys) end
-    if done[agent_type] > 0 then call('HINCRBY', P .. 'stats:' .. agent_type, 'done', digits(done[agent_type])) end
+    if done[agent_type] > 0 then call('HINCRBY', keys_for(turn, agent_type).stats, 'done', digits(done[agent_type])) end
   end
 end
 
@@ -196,7 +209,7 @@ local function write_or_bury(turn, i, mode)
   local is_written, wrong = pcall(write_effects, turn, i, mode)
   if is_written then return end
   turn.at = first
-  for j = 1, #mode do skip(turn, string.sub(mode, j, j)) end
+  for j = 1, #mode.marks do skip(turn, mode.marks[j]) end
   local group, id = turn.commits.group[i], turn.commits.id[i]
   local tries = call('HGET', P .. 'tries:' .. group.type, ref_of(turn, i)) or ''
   local values = values_or_blank(group.suffix, id)
@@ -210,11 +223,10 @@ end
 local function commit_all(turn)
   local commits = turn.commits
   if commits.n == 0 then return end
-  acknowledge(turn.worker, commits)
+  acknowledge(turn, commits)
   local modes = commits.mode
   for i = 1, commits.n do
-    local mode = modes[i]
-    if mode ~= COMMIT and mode ~= COMMIT_MORE then write_or_bury(turn, i, mode) end
+    if not modes[i].is_plain then write_or_bury(turn, i, modes[i]) end
   end
   return_keys(turn)
   finish_keys(turn, commits)

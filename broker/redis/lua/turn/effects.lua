@@ -8,6 +8,7 @@ local function ref_of(turn, i) return turn.commits.group[i].suffix .. ' ' .. tur
 local function give_back(turn, i, delay, stays)
   local agent_type, key = turn.commits.group[i].type, turn.commits.key[i]
   local name = agent_type .. ' ' .. key
+  if turn.returned == NONE then turn.returned, turn.returned_order = {}, {} end
   local back = turn.returned[name]
   if not back then
     back = { type = agent_type, key = key, refs = {}, delay = 0 }
@@ -48,7 +49,7 @@ local WRITERS = {}
 
 WRITERS[DEAD_LETTER] = function(turn, i)
   local letter = { reason = read(turn), error = read(turn), traceback = read(turn), attempts = read(turn), first = read(turn),
-    worker = turn.worker, has_reply = string.find(turn.commits.mode[i], REPLY, 1, true) }
+    worker = turn.worker, has_reply = turn.commits.mode[i].has_reply }
   local group, id = turn.commits.group[i], turn.commits.id[i]
   local values = values_or_blank(group.suffix, id)
   if values[TYPE] == '' then values[KEY] = turn.commits.key[i] end
@@ -84,7 +85,7 @@ end
 WRITERS[RELEASE] = function(turn, i)
   call('HINCRBY', P .. 'stats:' .. turn.commits.group[i].type, 'released', 1)
   -- guard: a release counts no attempt
-  give_back(turn, i, 0, string.find(turn.commits.mode[i], MORE, 1, true))
+  give_back(turn, i, 0, not turn.commits.mode[i].is_last)
 end
 
 -- The handler has asked something and ended: it runs again when an answer comes. Nothing of this attempt is written.
@@ -213,9 +214,9 @@ end
 local function fits_all(turn)
   local commits, first, versions = turn.commits, turn.at, {}
   for i = 1, commits.n do
-    local name, mode = commits.group[i].type .. ':' .. commits.key[i], commits.mode[i]
-    for j = 1, #mode do
-      local mark = string.sub(mode, j, j)
+    local name, marks = commits.group[i].type .. ':' .. commits.key[i], commits.mode[i].marks
+    for j = 1, #marks do
+      local mark = marks[j]
       if mark == LOGS then
         local version = tonumber(ARGV[turn.at])
         if (versions[name] or tonumber(call('HGET', P .. 'state:' .. name, 'v') or 0)) ~= version - 1 then return false end
@@ -231,14 +232,15 @@ end
 -- The state is the first thing that is written: where it can't be, nothing of the commit is. After it nothing fails any more:
 -- a message that can't leave is a letter of its own, and of a reply that can't only an event tells.
 local function write_effects(turn, i, mode)
-  turn.void, turn.own_claim, turn.once = false, '', nil
-  for j = 1, #mode do
-    local write = WRITERS[string.sub(mode, j, j)]
+  turn.void, turn.own_claim, turn.once = false, '', false
+  local marks = mode.marks
+  for j = 1, #marks do
+    local write = WRITERS[marks[j]]
     if write then write(turn, i) end
   end
   if turn.once then forget_once(turn.once) end
   -- guard: attempts are forgotten with the commit
-  if string.find(mode, TRIED, 1, true) then call('HDEL', P .. 'tries:' .. turn.commits.group[i].type, ref_of(turn, i)) end
+  if mode.is_tried then call('HDEL', P .. 'tries:' .. turn.commits.group[i].type, ref_of(turn, i)) end
   -- Last: what the commit sent may point to the same blob, which has to stay then.
   if turn.own_claim ~= '' then settle_claim(turn.own_claim) end
 end

@@ -5,7 +5,27 @@
 -- cancelled       zset  id of a cancelled request -> until when it matters (ms)
 -- newer:<type>    zset  see versions.lua
 
--- There is mostly nothing of it: then this is one command in a turn.
+local MOST_KEYS = 500 -- of which is asked at once
+
+-- How many of them exist; nil when there are too many to ask.
+local function how_many(keys)
+  if #keys > MOST_KEYS then return nil end
+  return call('EXISTS', unpack(keys))
+end
+
+-- The same with what is parked behind agents of which the worker commits something and takes nothing.
+local function with_others(turn, keys)
+  local more = nil
+  for _, group in ipairs(turn.commits.groups) do
+    -- guard: a worker may commit of a type of which it takes nothing
+    if turn.terms.rate[group.type] == nil then
+      more = more or { unpack(keys) }
+      more[#more + 1] = keys_for(turn, group.type).parked
+    end
+  end
+  return more or keys
+end
+
 local function read_exceptions(turn)
   if call('EXISTS', P .. 'paused', P .. 'cancelled', P .. 'resumed') == 0 then return end
   local fields = call('HGETALL', P .. 'paused')
@@ -17,6 +37,19 @@ local function read_exceptions(turn)
   end
   turn.any_cancelled = call('EXISTS', P .. 'cancelled') == 1
   turn.resumed = by_name(call('HGETALL', P .. 'resumed'))
+end
+
+-- Whether there is nothing but new entries and agents that run: no exception, no timer, nothing parked, nobody who waits for a
+-- worker. So it is for what comes alone, and one command says it instead of five. A timer that is not due changes little.
+local function look_around(turn)
+  local keys = turn.terms.around
+  if turn.commits.n > 0 and #keys <= MOST_KEYS then keys = with_others(turn, keys) end
+  local count = how_many(keys)
+  local due = count ~= 0 and next_due()
+  turn.next_due = due
+  -- guard: what is out of the ordinary is looked at
+  turn.is_calm = count == 0 or count == 1 and due and due > now()
+  if not turn.is_calm then read_exceptions(turn) end
 end
 
 local function is_paused(turn, agent_type, key, suffix)
@@ -36,26 +69,6 @@ local function is_put_aside(turn, agent_type, key, queue)
   if not first or not is_paused(turn, agent_type, key, (split_ref(first))) then return false end
   shelve(agent_type, key, queue)
   return true
-end
-
--- The refs before the first one that is paused.
-local function up_to_pause(turn, agent_type, key, refs)
-  local list = {}
-  for i = 1, #refs do
-    if is_paused(turn, agent_type, key, (split_ref(refs[i]))) then break end
-    list[i] = refs[i]
-  end
-  return list
-end
-
--- The streams of topics that are not paused, and of those that are.
-local function apart_by_pause(turn, suffixes)
-  local going, paused = {}, {}
-  for i = 1, #suffixes do
-    local list = turn.paused[suffixes[i]] and paused or going
-    list[#list + 1] = suffixes[i]
-  end
-  return going, paused
 end
 
 -- Whether the worker knows the message that an agent waits for.

@@ -6,11 +6,13 @@ local STREAMS, STREAMS_AT_LEAST = 192, 32
 -- The streams with the oldest unread entries. Where there are more, also the order from which on those may hold some.
 local function oldest_fresh(turn, agent_type)
   local most = math.max(STREAMS_AT_LEAST, STREAMS - turn.streams)
-  local found, suffixes = call('ZRANGE', P .. 'fresh:' .. agent_type, '0', digits(most), 'WITHSCORES'), {}
-  for i = 1, math.min(#found, 2 * most), 2 do suffixes[#suffixes + 1] = found[i] end
+  local fresh = turn.terms.keys[agent_type].fresh
+  local suffixes = call('ZRANGE', fresh, '0', digits(most))
+  local horizon = suffixes[most + 1]
+  suffixes[most + 1] = nil
   turn.streams = turn.streams + #suffixes
   -- guard: streams that are not read yet hold back what is newer
-  if #found > 2 * most then return suffixes, string.format('%016.0f', tonumber(found[#found])) end
+  if horizon then return suffixes, string.format('%016.0f', tonumber(call('ZSCORE', fresh, horizon))) end
   return suffixes
 end
 
@@ -24,9 +26,22 @@ local function add_paused(turn, agent_type, streams, suffixes, paused)
   for i = 1, #paused do suffixes[#suffixes + 1] = paused[i] end
 end
 
+-- The streams of topics that are not paused, and of those that are.
+local function apart_by_pause(turn, suffixes)
+  local going, paused = {}, {}
+  for i = 1, #suffixes do
+    local list = turn.paused[suffixes[i]] and paused or going
+    list[#list + 1] = suffixes[i]
+  end
+  return going, paused
+end
+
 -- Without these nothing of a type is taken: an agent could be given to two workers, or be overtaken. They are looked at when
 -- there is something to take, once in a turn; those of the worker as well, unless it has committed what stood in them.
 local function has_books(turn, agent_type)
+  local keys = turn.terms.keys[agent_type]
+  -- What is not there is of no wrong type: neither what the worker holds, nor who is busy.
+  if turn.is_calm and turn.commits.n == 0 and call('EXISTS', turn.own, keys.busy) == 0 then return true end
   if turn.is_bookless == nil then
     -- guard: a worker without books takes nothing
     turn.is_bookless = turn.commits.n == 0 and not has_own_books(turn.worker)
@@ -34,28 +49,32 @@ local function has_books(turn, agent_type)
   if turn.is_bookless then return false end
   local known = turn.books[agent_type]
   if known == nil then
-    call('HLEN', P .. 'busy:' .. agent_type)
-    turn.any_parked[agent_type] = call('HLEN', P .. 'parked:' .. agent_type) > 0
+    if turn.books == NONE then turn.books, turn.any_parked, turn.any_busy = {}, {}, {} end
+    turn.any_busy[agent_type] = call('HLEN', keys.busy) > 0
+    turn.any_parked[agent_type] = not turn.is_calm and call('HLEN', keys.parked) > 0
     -- guard: nothing is taken without books
-    known = not is_unusable('busy:' .. agent_type) and not is_unusable('parked:' .. agent_type)
+    known = not this.unusable or not is_unusable('busy:' .. agent_type) and not is_unusable('parked:' .. agent_type)
     turn.books[agent_type] = known
   end
   return known
 end
 
 local function pull_new(turn, agent_type, count)
-  if turn.scan then freshen(agent_type) end
+  if turn.scan == SCAN then freshen(agent_type) end
   local suffixes, horizon = oldest_fresh(turn, agent_type)
   local early = not turn.is_quiet and call('ZCARD', P .. 'early:' .. agent_type) > 0
   -- What would have to be read ahead could be kept nowhere.
-  if is_unusable('early:' .. agent_type) then return end
+  if this.unusable and is_unusable('early:' .. agent_type) then return end
   if #suffixes == 0 and not early or not has_books(turn, agent_type) then return end
-  local bound, paused = nil, {}
+  local bound, paused = nil, NONE
   if early and #suffixes > 0 then suffixes, bound = behind_early(turn, agent_type, suffixes, count) end
   if turn.paused then suffixes, paused = apart_by_pause(turn, suffixes) end
   local each = #suffixes > 1 and math.max(4, math.ceil(2 * count / #suffixes)) or count
-  local streams = #suffixes > 0 and read_streams(turn, agent_type, each, suffixes) or {}
-  if #paused > 0 and (#streams > 0 or early or horizon) then add_paused(turn, agent_type, streams, suffixes, paused) end
+  local streams = #suffixes > 0 and read_streams(turn, agent_type, each, suffixes) or NONE
+  if #paused > 0 and (#streams > 0 or early or horizon) then
+    if streams == NONE then streams = {} end
+    add_paused(turn, agent_type, streams, suffixes, paused)
+  end
   local list, cutoff = gather(turn, agent_type, streams, suffixes)
   if horizon then turn.more = true end
   cutoff = earlier(earlier(cutoff, bound), horizon)

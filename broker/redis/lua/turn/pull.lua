@@ -1,53 +1,11 @@
 -- Pulling new work: agents that are ready, then new entries of streams, within the rate limit of the type.
 --
--- newer:<type>                   zset    see versions.lua
--- ready:<type>, suspects:<type>  list    agents whose parked entries may be taken; suspects are tried alone
--- rate:<type>                    string  `<tokens> <ms>`: what is left of the type's rate limit
+-- suspects:<type>  list    agents that are tried alone, see parked.lua
+-- rate:<type>      string  `<tokens> <ms>`: what is left of the type's rate limit
 
 -- What one turn gives to a worker is bounded, or it would keep the server from everybody else; of a type that comes after
 -- others there is at least so much.
 local MOST_TAKEN, AT_LEAST = 512, 16
-
--- Whether no more of what is parked is taken: of each type there is at least one, or it would wait for the others for ever.
-local function is_filled(turn, taken, count) return taken >= count or taken > 0 and turn.bytes >= MOST_BYTES end
-
--- Agents that are ready: at most so many are looked at that the list may be long, with agents that are paused.
-local function pull_ready(turn, agent_type, count)
-  if turn.is_quiet then return 0 end
-  local taken, length = 0, call('LLEN', P .. 'ready:' .. agent_type)
-  if length == 0 or not has_books(turn, agent_type) then return 0 end
-  -- guard: a turn looks at a part of a long list
-  for _ = 1, math.min(length, MOST_LOOKS) do
-    if is_filled(turn, taken, count) then break end
-    local key = call('LPOP', P .. 'ready:' .. agent_type)
-    taken = taken + take_key(turn, agent_type, key, math.min(HANDED_OVER, count - taken), 'ready:')
-  end
-  if length > MOST_LOOKS or turn.bytes >= MOST_BYTES then turn.more = true end
-  return taken
-end
-
--- Agents that waited for a worker that knows their message, if this one does.
-local function pull_newer(turn, agent_type, count)
-  local queue, taken, looked = P .. 'newer:' .. agent_type, 0, 0
-  local most = math.min(count + 8, MOST_LOOKS) -- some may be taken or paused by now
-  for _, line in ipairs(lines_waited_for(agent_type)) do
-    -- guard: a worker takes only what it knows
-    local members = is_known(turn, line)
-      and call('ZRANGEBYLEX', queue, '[' .. line .. '|', '(' .. line .. '}', 'LIMIT', 0, most) or {}
-    for i = 1, #members do
-      if is_filled(turn, taken, count) or looked >= MOST_LOOKS then
-        turn.more = true
-        return taken
-      end
-      looked = looked + 1
-      call('ZREM', queue, members[i])
-      local key = string.sub(members[i], #line + 2)
-      taken = taken + take_key(turn, agent_type, key, math.min(HANDED_OVER, count - taken), 'ready:')
-    end
-    if #members == most then turn.more = true end
-  end
-  return taken
-end
 
 -- How much of a type may be taken by its rate limit: a bucket that fills by `rate` a second, up to one second's worth.
 local function allowance(agent_type, rate)
@@ -70,12 +28,12 @@ end
 -- What may have ended workers is tried alone: what another agent's handler does is not lost with it when the worker dies
 -- again, and it is known then what ended it. Returns whether one was taken.
 local function pull_suspect(turn, agent_type)
-  local queue, rate = P .. 'suspects:' .. agent_type, turn.rate[agent_type]
-  local length = turn.is_quiet and 0 or call('LLEN', queue)
+  local queue, rate = P .. 'suspects:' .. agent_type, turn.terms.rate[agent_type]
+  local length = call('LLEN', queue)
   if length == 0 or not has_books(turn, agent_type) then return false end
   -- Whether its worker hears the bell is not known, and the death of who tries a suspect has to be the suspect's.
   -- guard: a suspect does not come with a bell
-  if turn.is_at_bell then
+  if turn.scan == AT_BELL then
     turn.more = true
     return true
   end
@@ -106,7 +64,7 @@ local function pull_type(turn, agent_type, count)
     turn.is_quiet = false
     turn.more = true
   end
-  count = count - pull_ready(turn, agent_type, count)
+  if not turn.is_quiet then count = count - pull_ready(turn, agent_type, count) end
   if count > 0 and not turn.is_quiet and call('EXISTS', P .. 'newer:' .. agent_type) == 1 and has_books(turn, agent_type) then
     count = count - pull_newer(turn, agent_type, count)
   end
@@ -122,46 +80,36 @@ local function pull_limited(turn, agent_type, count, rate)
 end
 
 -- What was handed over took of the room; a quarter of it is always for others, or busy agents would keep them waiting.
-local function room_for(turn, agent_type)
-  local wanted = turn.wanted[agent_type]
+local function room_for(turn)
+  local wanted = turn.wanted
+  if wanted <= MOST_TAKEN and turn.handed == 0 and turn.out_n == 0 then return wanted end
   local room = math.max(wanted - turn.handed, math.ceil(wanted / 4))
   return math.min(room, math.max(AT_LEAST, MOST_TAKEN - turn.out_n / DELIVERY))
 end
 
 local function is_wanted(turn, agent_type)
-  return turn.wanted[agent_type] > 0 and not (turn.paused and turn.paused['type ' .. agent_type])
-end
-
-local MOST_TYPES = 100 -- of which is asked at once
-
--- Whether there is nothing but new entries, for all types of the worker. Mostly so: then this is one command in a turn.
-local function is_quiet(turn)
-  local types, keys = turn.type_names, {}
-  if #types == 0 or #types > MOST_TYPES then return false end
-  for i = 1, #types do
-    local agent_type, n = types[i], #keys
-    keys[n + 1], keys[n + 2] = P .. 'suspects:' .. agent_type, P .. 'ready:' .. agent_type
-    keys[n + 3], keys[n + 4] = P .. 'newer:' .. agent_type, P .. 'early:' .. agent_type
-  end
-  return call('EXISTS', unpack(keys)) == 0
+  return turn.wanted > 0 and not (turn.paused and turn.paused['type ' .. agent_type])
 end
 
 local function pull_all(turn)
-  turn.is_quiet = is_quiet(turn)
-  for _, agent_type in ipairs(turn.type_names) do
+  -- There is nothing but new entries, for all types of the worker: mostly so.
+  local types, rates = turn.terms.types, turn.terms.rate
+  turn.is_quiet = turn.is_calm or #types > 0 and how_many(turn.terms.waiting) == 0
+  for i = 1, turn.is_quiet and 0 or #types do
     -- guard: nothing comes along with a suspect
-    if is_wanted(turn, agent_type) and pull_suspect(turn, agent_type) then return end
+    if is_wanted(turn, types[i]) and pull_suspect(turn, types[i]) then return end
   end
-  for _, agent_type in ipairs(turn.type_names) do
+  for i = 1, #types do
+    local agent_type = types[i]
     if is_wanted(turn, agent_type) then
-      local count, rate, before = room_for(turn, agent_type), turn.rate[agent_type], turn.out_n
+      local count, rate, before = room_for(turn), rates[agent_type], turn.out_n
       if rate then
         pull_limited(turn, agent_type, count, rate)
       else
         pull_type(turn, agent_type, count)
       end
       -- guard: what one turn does not give comes with the next
-      if count < turn.wanted[agent_type] and (turn.out_n - before) / DELIVERY >= count then turn.more = true end
+      if count < turn.wanted and (turn.out_n - before) / DELIVERY >= count then turn.more = true end
     end
   end
 end

@@ -6,6 +6,9 @@
 -- MOST_NAME, MOST_SENDER, MOST_HEAD: bytes; they stand in broker/envelope.py and broker/ids.py, where publishers are refused.
 
 local function read_group(turn, agent_type, count, suffixes)
+  if #suffixes == 1 then
+    return redis.pcall('XREADGROUP', 'GROUP', agent_type, turn.worker, 'COUNT', digits(count), 'STREAMS', P .. suffixes[1], '>')
+  end
   local arguments = { 'GROUP', agent_type, turn.worker, 'COUNT', digits(count), 'STREAMS' }
   for i = 1, #suffixes do
     arguments[6 + i] = P .. suffixes[i]
@@ -41,12 +44,15 @@ end
 local function read_streams(turn, agent_type, count, suffixes)
   local all = {}
   for i = 1, #suffixes, 1000 do
-    local part = {}
-    for j = i, math.min(i + 999, #suffixes) do part[#part + 1] = suffixes[j] end
+    local part = #suffixes > 1000 and { unpack(suffixes, i, math.min(i + 999, #suffixes)) } or suffixes
     local got = read_group(turn, agent_type, count, part)
     if failure(got) then got = read_one_by_one(turn, agent_type, count, part) end
-    for _, stream in ipairs(got or {}) do
-      stream.is_cut = #stream[2] >= count
+    for _, stream in ipairs(got or NONE) do
+      local entries = stream[2]
+      -- What ends with the last id that was given has been read to its end: it is not asked once more, by the turn of the
+      -- commit, for whose end a requester waits.
+      -- guard: a stream that may hold more is read on
+      stream.is_cut = #entries >= count and not is_newest(entries[#entries][1])
       all[#all + 1] = stream
     end
   end
@@ -107,19 +113,33 @@ local function checked_values(max_body, flat)
   return values
 end
 
+-- Streams that may hold more, by suffix the time that no entry of it is before, stay fresh. Returns the others.
+local function keep_fresh(agent_type, left, suffixes)
+  local marks, drained = {}, {}
+  for i = 1, #suffixes do
+    local suffix = suffixes[i]
+    if left[suffix] then
+      marks[#marks + 1], marks[#marks + 2] = left[suffix], suffix
+    else
+      drained[#drained + 1] = suffix
+    end
+  end
+  bulk('ZADD', P .. 'fresh:' .. agent_type, marks)
+  return drained
+end
+
 -- Everything that was read, as {suffix, id, values}. Also the lowest last id of the streams that returned as much as was
 -- asked for: they may hold more, so what lies above it has to wait.
 local function gather(turn, agent_type, streams, suffixes)
-  local list, cutoff, drained, cursor, max_body, left, read_from = {}, nil, {}, {}, turn.max_body, {}, {}
-  for i = 1, #suffixes do drained[P .. suffixes[i]] = suffixes[i] end
-  for _, stream in ipairs(streams) do
-    local suffix, entries = string.sub(stream[1], #P + 1), stream[2]
+  local list, cutoff, max_body, drained, left, read_from, cursor = {}, nil, turn.terms.max_body, suffixes, nil, {}, {}
+  for i = 1, #streams do
+    local stream = streams[i]
+    local suffix, entries = #suffixes == 1 and suffixes[1] or string.sub(stream[1], #P + 1), stream[2]
     local last = entries[#entries][1]
-    cursor[#cursor + 1], read_from[#read_from + 1] = suffix, suffix
-    cursor[#cursor + 1] = last
+    read_from[i], cursor[2 * i - 1], cursor[2 * i] = suffix, suffix, last
     if stream.is_cut then
-      drained[stream[1]] = nil
-      left[#left + 1], left[#left + 2] = string.match(last, '^%d+'), suffix
+      left = left or {}
+      left[suffix] = string.match(last, '^%d+')
       turn.more = true
       if not cutoff or sortable(last) < cutoff then cutoff = sortable(last) end
     end
@@ -132,11 +152,10 @@ local function gather(turn, agent_type, streams, suffixes)
       end
     end
   end
-  local empty = {}
-  for _, suffix in pairs(drained) do empty[#empty + 1] = suffix end
-  bulk('ZREM', P .. 'fresh:' .. agent_type, empty)
-  bulk('ZADD', P .. 'fresh:' .. agent_type, left)
-  bulk('HSET', P .. 'cursor:' .. agent_type, cursor)
+  if left then drained = keep_fresh(agent_type, left, suffixes) end
+  local keys = turn.terms.keys[agent_type]
+  bulk('ZREM', keys.fresh, drained)
+  bulk('HSET', keys.cursor, cursor)
   bulk('SADD', P .. 'grown', read_from)
   return list, cutoff
 end

@@ -17,6 +17,7 @@ local function add_state(turn, agent_type, key)
     if not string.match(known[1], '^%d+$') then return name .. ': its version is no number' end
     data = known[2] ~= turn.worker and call('HGET', P .. name, 'd') or false
   end
+  if turn.states == NONE then turn.states = {} end
   local states = turn.states
   local n = #states
   states[n + 1], states[n + 2], states[n + 3] = turn.out_n / DELIVERY, known[1] or '0', data
@@ -29,6 +30,8 @@ local function add_delivery(turn, agent_type, suffix, id, tries, values)
   local runs, n, kind = turn.runs, turn.run_n, values[TYPE]
   if n > 0 and runs[n - 1] == kind and runs[n - 2] == suffix and runs[n - 3] == agent_type then
     runs[n] = runs[n] + 1
+  elseif n == 0 then
+    turn.runs, turn.run_n = { agent_type, suffix, kind, 1 }, 4
   else
     runs[n + 1], runs[n + 2], runs[n + 3], runs[n + 4] = agent_type, suffix, kind, 1
     turn.run_n = n + 4
@@ -36,16 +39,24 @@ local function add_delivery(turn, agent_type, suffix, id, tries, values)
   local out, at, from, head = turn.out, turn.out_n, values[FROM], values[HEAD]
   if from ~= '' or head ~= '' or tries ~= '' or values[AT] ~= '' then
     local more, m = turn.more_of, #turn.more_of
-    more[m + 1], more[m + 2], more[m + 3], more[m + 4], more[m + 5] = at / DELIVERY, tries, from, values[AT], head
+    if m == 0 then
+      turn.more_of = { at / DELIVERY, tries, from, values[AT], head }
+    else
+      more[m + 1], more[m + 2], more[m + 3], more[m + 4], more[m + 5] = at / DELIVERY, tries, from, values[AT], head
+    end
   end
-  out[at + 1], out[at + 2], out[at + 3], out[at + 4] = id, values[ID], values[KEY], values[BODY]
   turn.out_n = at + DELIVERY
+  if at == 0 then
+    turn.out = { id, values[ID], values[KEY], values[BODY] }
+  else
+    out[at + 1], out[at + 2], out[at + 3], out[at + 4] = id, values[ID], values[KEY], values[BODY]
+  end
 end
 
 -- Gives an entry to the worker. Returns false when it became a dead letter instead: with a default state its handler would do
 -- what can't be committed.
 local function deliver(turn, agent_type, suffix, id, tries, values)
-  local unreadable = turn.persistent[agent_type] and add_state(turn, agent_type, values[KEY])
+  local unreadable = turn.terms.persistent[agent_type] and add_state(turn, agent_type, values[KEY])
   -- guard: a handler does not run without its state
   if unreadable then
     bury_entry(agent_type, suffix, id, values, { reason = UNWRITABLE, error = unreadable, worker = turn.worker })
@@ -55,7 +66,9 @@ local function deliver(turn, agent_type, suffix, id, tries, values)
     -- In front, where no reason of an earlier attempt can say the same.
     tries = '+' .. (tries == '' and '0 ' .. now_as_text() .. ' 0' or tries)
   end
-  local own, own_n = turn.own_new, turn.own_n
+  local own_n = turn.own_n
+  if own_n == 0 then turn.own_new = {} end
+  local own = turn.own_new
   own[own_n + 1], own[own_n + 2] = agent_type .. ' ' .. suffix .. ' ' .. id, values[KEY]
   turn.own_n, turn.bytes = own_n + 2, turn.bytes + #values[BODY]
   add_delivery(turn, agent_type, suffix, id, tries, values)
@@ -81,6 +94,16 @@ local function take_one(turn, agent_type, key, ref, tries)
   redis.pcall('XCLAIM', P .. suffix, agent_type, turn.worker, '0', id, 'FORCE', 'JUSTID')
   values[KEY] = key
   return deliver(turn, agent_type, suffix, id, tries or '', values) and 1 or 0
+end
+
+-- The refs before the first one that is paused.
+local function up_to_pause(turn, agent_type, key, refs)
+  local list = {}
+  for i = 1, #refs do
+    if is_paused(turn, agent_type, key, (split_ref(refs[i]))) then break end
+    list[i] = refs[i]
+  end
+  return list
 end
 
 -- How many of these lines come before the first that has to be tried alone.

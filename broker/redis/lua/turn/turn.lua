@@ -1,16 +1,17 @@
 -- One turn of a worker: commits what it finished (all or nothing per message), fires what is due, takes new work.
 -- The files of this folder are its parts, in the order in which scripts.py names them.
 --
--- ARGV: worker, number of the turn, number of its last call that was answered, max payload (bytes), max_unclaimed,
+-- ARGV: worker, number of the turn, number of its last call that was answered, its terms (see arguments.lua),
 --   entries held besides the commits below, scan ('1': look at all streams, not only at those that are known to be fresh;
 --   'b': the turn waited behind a bell),
 --   accept (how many entries that are parked behind finished agents may be handed over)
---   number of types, then for each: type, entries wanted, persistent ('1' or ''), most a second ('' for no limit)
+--   entries wanted of each type
 --   number of commits; they come in runs of the same stream: type, stream suffix, count, then for each: entry id, agent key,
 --   mode
 --   then, in the same order, what the marks of each mode bring: see broker/redis/marks.py
--- Returns {'OK', server ms, next due ms or '', flags, runs, deliveries, more, states, number of the call before} or {'STALE'},
---   or {'FENCED'}: this worker was reaped, or the server does not know what it was answered, or does not hold what it commits.
+-- Returns {'OK', server ms, next due ms or '', flags, number of the call before}, and where something is given
+--   runs, deliveries, more, states; or, where it is one delivery without a state, its values: type, suffix, entry id, tries, id,
+--   message type, key, from, at, head, body. A turn that waited tells no time unless something is due. Or {'STALE'}, or {'FENCED'}: this worker was reaped, or the server does not know what it was answered, or does not hold what it commits.
 --   flags: 'm' a stream holds more, 's<deaths>' a suspect was given, or waits for a worker that holds nothing: take nothing
 --     else until it is handled (deaths: beyond those after which it is tried alone), 'f<topic>' no agent type takes that topic
 --   runs: type, suffix, message type, count: what so many deliveries have, one after the other
@@ -23,40 +24,54 @@
 -- The result; deliveries and states are there by now.
 local function result_of(turn, due, full, last)
   if turn.next_token and (due == '' or turn.next_token < tonumber(due)) then due = text(turn.next_token) end
-  local flags = (turn.more and 'm' or '') .. (turn.suspicion and 's' .. turn.suspicion or '') .. (full and 'f' .. full or '')
-  return { 'OK', now_as_text(), due, flags, turn.runs, turn.out, turn.more_of, turn.states, last }
+  local flags = turn.more and 'm' or ''
+  if turn.suspicion or full then
+    flags = flags .. (turn.suspicion and 's' .. turn.suspicion or '') .. (full and 'f' .. full or '')
+  end
+  -- From a turn that waited nobody learns the time; who is told when something is due has to know it.
+  local time = (turn.scan ~= AT_BELL or due ~= '') and now_as_text() or ''
+  -- A list costs what a command does, also when it is empty.
+  if turn.out_n == 0 then return { 'OK', time, due, flags, last } end
+  local runs, out, more = turn.runs, turn.out, turn.more_of
+  if turn.out_n == DELIVERY and turn.states == NONE then
+    return { 'OK', time, due, flags, last, runs[1], runs[2], out[1], more[2] or '', out[2], runs[3], out[3], more[3] or '',
+      more[4] or '', more[5] or '', out[4] }
+  end
+  return { 'OK', time, due, flags, last, runs, out, more, turn.states }
 end
 
 local function take_turn()
-  local worker, number = ARGV[1], tonumber(ARGV[2])
-  local last = call('HGET', P .. 'worker:' .. worker, 'call')
-  if is_unusable('worker:' .. worker) then return end_without_books(worker) end
+  local worker = ARGV[1]
+  local record = P .. 'worker:' .. worker
+  local last = call('HGET', record, 'call')
+  if this.unusable then return end_without_books(worker) end
   -- Its lease ended while it ran on, and what it held runs elsewhere: nothing of this turn may be written.
   -- guard: a reaped worker commits nothing
   if not last then return { 'FENCED' } end
+  -- Mostly its last call is the one that was answered last.
+  local is_next = last == ARGV[3] and ARGV[2] - ARGV[3] > 0
   -- guard: a turn of a worker that knows more than the server is refused
-  if is_behind(last, ARGV[3]) then return disown(worker, 'the server lost a tail') end
+  if not is_next and is_behind(last, ARGV[3]) then return disown(worker, 'the server lost a tail') end
   -- The connection broke, the worker went on with a later turn, and this one was only delayed.
   -- guard: a copy of an older turn is refused
-  if tonumber(last) >= number then return { 'STALE' } end
+  if not is_next and tonumber(last) >= tonumber(ARGV[2]) then return { 'STALE' } end
+  local turn = new_turn(worker)
+  this.max_unclaimed = turn.terms.max_unclaimed
   -- guard: the number of a turn is kept
-  call('HSET', P .. 'worker:' .. worker, 'call', ARGV[2])
-  this.max_unclaimed = ARGV[5]
-  local turn = new_turn()
+  if turn.scan ~= AT_BELL then call('HSET', record, 'call', ARGV[2]) end
   -- guard: what a bell brought is not known to have been heard
-  if turn.is_at_bell then call('HSET', P .. 'worker:' .. worker, 'brought', ARGV[2]) end
-  read_types(turn)
+  if turn.scan == AT_BELL then call('HSET', record, 'call', ARGV[2], 'brought', ARGV[2]) end
   read_commits(turn)
   -- guard: only what is held is committed
   if not holds_all(turn) then return disown(worker, 'it commits what it does not hold') end
   -- guard: a worker whose states were replaced begins anew
   if turn.has_logs and not fits_all(turn) then return disown(worker, 'it appends to a state that was replaced') end
-  read_exceptions(turn)
+  look_around(turn)
   commit_all(turn)
-  local due = fire_due()
-  local full = announce(tonumber(ARGV[5]))
+  local due = fire_due(turn.next_due)
+  local full = announce(this.max_unclaimed)
   pull_all(turn)
-  bulk_set(P .. 'own:' .. worker, turn.own_new)
+  bulk_set(turn.own, turn.own_new)
   save_clock()
   if turn.is_bookless then return end_without_books(worker) end
   return result_of(turn, due, full, last)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from callboard.broker.errors import CommandError
 from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.redis.operations.numbers import time_of
 
 T = TypeVar("T")
 
@@ -189,7 +190,7 @@ class Photographer:
         shot.now = int(seconds) * 1000 + int(micros) // 1000
         if shot.of_type("workers", "zset"):
             flat = texts(await self._command("ZRANGE", "workers", 0, -1, "WITHSCORES"))
-            shot.leases = {flat[i]: int(float(flat[i + 1])) for i in range(0, len(flat), 2)}
+            shot.leases = {flat[i]: time_of(flat[i + 1]) for i in range(0, len(flat), 2)}
         owners = [name.partition(":")[2] for name in shot.names if name.startswith(("own:", "worker:"))]
         for worker in {*owners, *shot.leases}:
             shot.own[worker] = await self._mapping(f"own:{worker}")

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from callboard.broker import BrokerSettings
-from callboard.cli.options import duration, positive_duration, split_names, worker_options
+from callboard.cli.commands import COMMANDS
+from callboard.cli.main import command_line
+from callboard.cli.options import NamingCommand, duration, positive_duration, split_names, worker_options
 
 
 @pytest.mark.parametrize(
@@ -54,3 +59,42 @@ def test_workers_are_told_to_debug_when_their_supervisor_is(caplog: pytest.LogCa
 )
 def test_a_colon_behind_a_slash_is_no_apps(names: list[str], target: str | None, rest: list[str]) -> None:
     assert split_names(names) == (target, rest)
+
+
+def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command that has no commands of its own, with the words that call it."""
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield words, command
+    for name, one in (inner or {}).items():
+        yield from leaves(one, (*words, name))
+
+
+FREE = [("server", "cli")]  # what is behind them is Redis' own
+
+
+def test_every_command_refuses_texts_that_are_empty() -> None:
+    found = dict(leaves(typer.main.get_command(command_line())))
+    assert {words[0] for words in found} == set(COMMANDS)
+    assert [words for words, command in found.items() if not isinstance(command, NamingCommand)] == FREE
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("runs", "fork", "x:app", "run", "--conversation", ""),
+        ("runs", "fork", "x:app", "run", "--conversation="),
+        ("runs", "cancel", "--namespace", "shop", ""),
+        ("runs", "answer", "--namespace", "", "8d0f", "yes"),
+        ("status", "--url", ""),
+        ("worker", "x:app", "--type", ""),
+        ("publish", "x:app", "visits", "Visit", "--key", ""),
+        ("pause", "x:app", ""),
+        ("acl", "publisher", "--namespace", ""),
+    ],
+    ids=" ".join,
+)
+def test_an_empty_name_is_refused_before_anything_is_done(line: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(command_line(), line)
+    assert done.exit_code == 2
+    assert "it is empty: give a value" in " ".join(done.output.split())

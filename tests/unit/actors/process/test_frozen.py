@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import weakref
 from collections import deque
 from typing import Any, ClassVar
 
 import pytest
 
+from callboard.cli import main
 from callboard.cli.commands.worker import worker
 from callboard.process.frozen import frozen
 from callboard.process.worker import WorkerEnding
@@ -57,6 +59,17 @@ def test_the_thresholds_of_the_collector_are_those_of_before_afterwards() -> Non
     before = gc.get_threshold()
     with frozen():
         assert gc.get_threshold()[0] > before[0]
+    assert gc.get_threshold() == before
+
+
+def test_a_command_looks_for_garbage_seldom_while_it_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = gc.get_threshold()
+    within: list[int] = []
+    module = importlib.import_module("callboard.cli.main")
+    monkeypatch.setattr(module, "_run", lambda *_: within.append(gc.get_threshold()[0]))
+    with pytest.raises(SystemExit):
+        main(["status"])
+    assert within == [50_000]
     assert gc.get_threshold() == before
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 from callboard.messages import InputRequestedEvent
-from callboard.questions import UNSET, CheckedQuestion
+from callboard.questions import CheckedQuestion
+from callboard.suspension import UNSET
 from callboard.teams.questions import MOST_DETAILS, OMITTED, ShownQuestions
 
 

@@ -59,7 +59,7 @@ class WorkerDriver:
     ) -> None:
         """Publishes one message; any head, also one that no envelope has."""
         values = (id or f"m{os.urandom(4).hex()}", key, "", head, body, due, "", "")
-        once = (os.urandom(8).hex(), 1, 60_000, 1_000, 0, 0, 1, 0)
+        once = (os.urandom(8).hex(), 1, "60000 1000 0 0", 1, "")
         await self.transport.admin.run("publish", (*once, FULL, stream, "Visit", 1, *values))
 
     async def take(self, agent_type: str, count: int = 10, *done: Done) -> list[Done]:

@@ -18,6 +18,7 @@ from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.marks import Mark
 from callboard.broker.redis.scripts import (
     LIMITS,
+    MAKERS,
     OPERATIONS,
     Library,
     is_missing,
@@ -75,10 +76,6 @@ def test_no_lua_file_is_long_and_each_begins_with_what_it_is(path: Path) -> None
         assert "-- Returns " in head
 
 
-def test_comments_are_not_sent() -> None:
-    assert not [line for line in library().text.splitlines() if line.lstrip().startswith("--")]
-
-
 MORE_LOCALS = 20
 """For which there has to be room, so that it is this test that fails when it gets short, and not every other."""
 
@@ -92,9 +89,7 @@ def test_there_is_room_for_more_locals() -> None:
 def test_a_library_that_does_not_compile_ends_the_tests_before_the_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        "tests.conftest.library", lambda: Library("broken", "#!lua name=broken\nlocal x = = 1")
-    )
+    monkeypatch.setattr(library(), "text", "#!lua name=broken\nlocal x = = 1")
     with pytest.raises(pytest.UsageError, match="1: unexpected symbol near '='"):
         pytest_sessionstart()
 
@@ -102,6 +97,26 @@ def test_a_library_that_does_not_compile_ends_the_tests_before_the_first(
 def test_the_name_tells_versions_apart() -> None:
     assert re.fullmatch(r"callboard_[0-9a-f]{12}", library().name)
     assert library() is library()
+    assert Library().name == library().name
+
+
+@pytest.mark.parametrize("file", ["lua/shared/clock.lua", "lua/turn/turn.lua", "lua/idle.lua", *MAKERS])
+def test_another_text_of_a_file_gives_another_name(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What makes the text counts as well: the files may be the same, and what is sent another."""
+    for path in (*FILES, *(LUA.parent / name for name in MAKERS)):
+        copy = tmp_path / path.relative_to(LUA.parent)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes() + (b"\n" if copy == tmp_path / file else b""))
+    monkeypatch.setattr("callboard.broker.redis.scripts._HERE", tmp_path)
+    assert Library().name != library().name
+
+
+def test_files_that_are_replaced_while_a_process_runs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Library()
+    monkeypatch.setattr("callboard.broker.redis.scripts._HERE", Path("/nowhere"))
+    assert made.text == library().text
 
 
 @pytest.fixture(scope="module", params=get_args(Kind))

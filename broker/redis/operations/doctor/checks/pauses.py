@@ -19,10 +19,14 @@ async def examine(subject: Subject) -> Sequence[Finding]:
 
 
 def _finding(pause: Pause, namespace: str) -> Finding:
-    when = datetime.fromtimestamp(pause.since / 1000, UTC).isoformat(timespec="seconds")
+    since = f" since {_shown(pause.since)}" if pause.since is not None else ""
     words = f"--topic {pause.name}" if pause.kind == "topic" else pause.name
     return info(
-        f"{pause.kind} {pause.name} is paused since {when}" + (f" by {pause.by}" if pause.by else ""),
+        f"{pause.kind} {pause.name} is paused{since}" + (f" by {pause.by}" if pause.by else ""),
         "its messages wait",
         f"callboard resume --namespace {namespace} {words}",
     )
+
+
+def _shown(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")

@@ -89,4 +89,4 @@ def test_what_a_commit_brings_follows_in_the_same_order() -> None:
 def test_letters_differ_and_lua_knows_them_by_the_same_names() -> None:
     assert len({str(mark) for mark in Mark}) == len(Mark)
     assert all(len(mark) == 1 for mark in Mark)
-    assert "COMMIT_MORE = 'C' .. 'M'" in library().text  # turn/commit.lua: COMMIT .. MORE
+    assert "mode == 'C' .. 'M'" in library().text  # turn/modes.lua: COMMIT .. MORE

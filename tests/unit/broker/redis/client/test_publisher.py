@@ -27,7 +27,7 @@ from callboard.broker.redis.keys import Keys
 from tests.helpers.eventually import eventually
 from tests.helpers.servers import ServerProcess
 
-FIRST_VALUE, WIDTHS = 8, {PLAIN: 3, HEADED: 5, FULL: 8}
+FIRST_VALUE, WIDTHS = 5, {PLAIN: 3, HEADED: 5, FULL: 8}
 
 
 def note(number: object, stream: str = "topic:visits", **rest: Any) -> Posting:
@@ -39,7 +39,7 @@ def _ids(arguments: Sequence[Any]) -> list[str]:
     """The ids of the messages in a call of publish.lua."""
     ids: list[str] = []
     at = FIRST_VALUE
-    while len(ids) < arguments[6]:
+    while len(ids) < arguments[3]:
         form, count = arguments[at], arguments[at + 3]
         behind = at + 4 + count * WIDTHS[form]
         ids += arguments[at + 4 : behind : WIDTHS[form]]
@@ -213,9 +213,8 @@ async def test_a_batch_that_comes_late_is_not_added(fixture: PublisherFixture) -
     fixture.link.losses.append(True)
     await fixture.post(note(1))
     await fixture.post(note(2))
-    producer = fixture.publisher._producer
     late: list[Argument] = [
-        producer,
+        fixture.publisher._producer.name,
         1,
         86_400_000,
         100,
@@ -233,7 +232,8 @@ async def test_a_batch_that_comes_late_is_not_added(fixture: PublisherFixture) -
         b"",
         b"{}",
     ]
-    await fixture.transport.admin.run("publish", late)
+    with pytest.raises(CommandError, match="OVERTAKEN"):
+        await fixture.transport.admin.run("publish", late)
     assert await fixture.ids() == ["m1", "m2"]
 
 
@@ -384,3 +384,27 @@ async def test_a_publisher_whose_task_is_cancelled_leaves_nobody_waiting(fixture
         await waiting
     fixture.link.answering.set()
     assert await fixture.post(note(2)) == [True]
+
+
+async def test_closing_ends_although_its_task_was_cancelled(fixture: PublisherFixture) -> None:
+    """As at the end of asyncio.run(), which cancels every task, and then waits for those that close what they use."""
+    fixture.link.answering.clear()
+    fixture.publisher.post(note(1))
+    await eventually(lambda: fixture.link.batches)
+    waiting = fixture.publisher.post(note(2))
+    (task,) = [task for task in asyncio.all_tasks() if task.get_name() == "callboard-publisher"]
+    task.cancel()
+    await asyncio.wait_for(fixture.publisher.close(), 5)
+    assert not waiting.done(), "it was never sent"
+
+
+async def test_all_batches_leave_from_one_task(fixture: PublisherFixture) -> None:
+    def tasks() -> set[asyncio.Task[Any]]:
+        return {task for task in asyncio.all_tasks() if task.get_name() == "callboard-publisher"}
+
+    await fixture.post(note(1))
+    first = tasks()
+    await fixture.post(note(2))
+    assert tasks() == first
+    await fixture.publisher.close()
+    assert not tasks()

@@ -18,12 +18,14 @@ from callboard.broker.errors import (
     ServerUnavailableError,
 )
 from callboard.broker.redis.client.blocking import BlockingWire
-from callboard.broker.redis.client.commands import pack, translate
-from callboard.broker.redis.client.connection import Wire
+from callboard.broker.redis.client.commands import Beginning, pack, pack_behind, translate
 from callboard.broker.redis.client.endpoint import Endpoint
+from callboard.broker.redis.client.wire import Wire
 from tests.helpers.eventually import eventually
 from tests.helpers.peers import Client, Talk, peer, silent
 from tests.helpers.servers import ServerProcess
+
+X, ECHO = Beginning.of("X"), Beginning.of("ECHO")
 
 
 async def opened(url: str, connect_timeout: float = 5.0) -> Wire:
@@ -35,6 +37,13 @@ async def echo(client: Client) -> None:
     while (command := await client.command()) is not None:
         text = command[1] if command[0] == b"ECHO" else b"OK"
         await client.say(b"$%d\r\n%s\r\n" % (len(text), text))
+
+
+async def echo_but_pings(client: Client) -> None:
+    """Answers everything but PING."""
+    while (command := await client.command()) is not None:
+        if command[0] != b"PING":
+            await client.say(b"+%s\r\n" % command[-1])
 
 
 def once(*said: bytes, then: Talk = silent) -> Talk:
@@ -129,14 +138,14 @@ async def test_two_commands_leave_in_one_piece(wire: Wire, monkeypatch: pytest.M
     assert wire._transport is not None
     counted = Counted(wire._transport)
     monkeypatch.setattr(wire, "_transport", counted)
-    assert await wire.call_both(("ECHO", "a"), ("ECHO", "b"), 5) == [b"a", b"b"]
+    assert await wire.call_both(Beginning.of("ECHO", "a"), ECHO, ("b",), 5) == [b"a", b"b"]
     assert counted.written == [pack(("ECHO", "a")) + pack(("ECHO", "b"))]
 
 
 async def test_of_two_commands_one_may_fail() -> None:
     async with peer(once(b"-ERR no\r\n", then=echo)) as server:
         wire = await opened(server.url)
-        first, second = await wire.call_both(("X",), ("ECHO", "two"), 5)
+        first, second = await wire.call_both(X, ECHO, ("two",), 5)
         assert isinstance(first, CommandError)
         assert second == b"two"
         wire.close()
@@ -145,7 +154,7 @@ async def test_of_two_commands_one_may_fail() -> None:
 async def test_of_two_commands_the_answers_may_be_waited_for_no_more() -> None:
     async with peer(once(b"+one\r\n", then=echo)) as server:
         wire = await opened(server.url)
-        waiting = asyncio.ensure_future(wire.call_both(("X",), ("ECHO", "two"), 5))
+        waiting = asyncio.ensure_future(wire.call_both(X, ECHO, ("two",), 5))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait([waiting])
@@ -157,7 +166,7 @@ async def test_a_broken_connection_fails_both_commands() -> None:
     async with peer(cut) as server:
         wire = await opened(server.url)
         for _ in range(2):
-            answers = await wire.call_both(("X",), ("X",), 5)
+            answers = await wire.call_both(X, X, (), 5)
             assert [type(answer) for answer in answers] == [ConnectionLostError] * 2
 
 
@@ -240,6 +249,17 @@ def test_numbers_and_texts_become_bytes() -> None:
     )
 
 
+@pytest.mark.parametrize("rest", [(), ("b",), (b"\n", 7, "\u00e9" * 200), tuple(range(20))], ids=len)
+def test_a_beginning_is_packed_as_if_it_were_not(rest: tuple[bytes | str | int, ...]) -> None:
+    assert pack_behind(Beginning.of("A", "one\n", 2), rest) == pack(("A", "one\n", 2, *rest))
+
+
+async def test_what_cannot_be_sent_behind_a_beginning_fails_alone(wire: Wire) -> None:
+    with pytest.raises(EncodeError):
+        await wire.call_within(("half \ud800",), 5, ECHO)
+    assert await wire.call_within(("after",), 5, ECHO) == b"after"
+
+
 async def test_a_caller_that_gave_up_does_not_shift_the_answers() -> None:
     go = asyncio.Event()
 
@@ -251,9 +271,9 @@ async def test_a_caller_that_gave_up_does_not_shift_the_answers() -> None:
 
     async with peer(talk) as server:
         wire = await opened(server.url)
-        given_up = asyncio.create_task(wire.call_within(("X",), 5))
+        given_up = asyncio.ensure_future(wire.call_within(("X",), 5))
         await asyncio.sleep(0)
-        second = asyncio.create_task(wire.call_within(("Y",), 5))
+        second = asyncio.ensure_future(wire.call_within(("Y",), 5))
         await asyncio.sleep(0)
         given_up.cancel()
         go.set()
@@ -275,6 +295,22 @@ async def test_a_server_that_never_answers_is_noticed() -> None:
             await other
         with pytest.raises(ConnectionLostError, match=r"no answer within 0\.05 s"):
             await wire.call(("Z",))
+
+
+async def test_each_call_has_its_own_time() -> None:
+    """There is one timer for all: what has more time does not lend it to what has less, nor the other way round."""
+    async with peer(echo_but_pings) as server:
+        wire = await opened(server.url)
+        assert await wire.call_within(("ECHO", "a"), 0.03) == b"a"
+        long = asyncio.ensure_future(wire.call_within(("PING",), 30))
+        given_up = asyncio.ensure_future(wire.call_within(("PING",), 0.04))
+        given_up.cancel()
+        await asyncio.sleep(0.08)
+        assert wire.is_open, "nobody waits for an answer that is late"
+        with pytest.raises(ConnectionLostError, match=r"no answer within 0\.05 s"):
+            await wire.call_within(("PING",), 0.05)
+        with pytest.raises(ConnectionLostError, match=r"no answer within 0\.05 s"):
+            await long
 
 
 async def test_an_answer_that_stops_half_way_is_noticed() -> None:

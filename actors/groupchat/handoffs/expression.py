@@ -1,0 +1,170 @@
+"""Conditions on context variables, as a text."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from callboard.groupchat.errors import ExpressionError, ExpressionSyntaxError, MissingVariableError
+
+PIECES: Final = re.compile(
+    r"""(?P<text>'[^']*'|"[^"]*")|\$\{(?P<name>[^}]*)\}|(?P<sign>!(?!=)|&{1,2}|\|{1,2})"""
+)
+WORDS: Final = {"!": " not ", "&": " and ", "|": " or "}
+PLACE: Final = "_variable_"
+LENGTH: Final = "len"
+ALLOWED: Final = (
+    ast.Constant,
+    ast.Name,
+    ast.Load,
+    ast.BoolOp,
+    ast.And,
+    ast.Or,
+    ast.UnaryOp,
+    ast.Not,
+    ast.USub,
+)
+COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+@dataclass(frozen=True)
+class ContextExpression:
+    """A condition on context variables, such as ``"${logged_in} and len(${orders}) > 0"``.
+
+    It may have variables as ``${name}``, texts, numbers, True, False and None, ``not and or`` or ``! & |``, comparisons,
+    ``len()``, and parentheses. It is read once, and what it may consist of is on a list; the values of variables never
+    become a part of its text. In AG2 they do, and the text is evaluated as Python.
+
+    Args:
+        expression: The text.
+
+    Raises:
+        ExpressionSyntaxError: It can't be read (a SyntaxError).
+        ExpressionError: It has something that is not on the list, such as arithmetic or another function (a ValueError).
+    """
+
+    expression: str
+    _tree: ast.expr = field(init=False, repr=False, compare=False)
+    _names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        names: list[str] = []
+        text = PIECES.sub(lambda piece: _as_python(piece, names), self.expression)
+        try:
+            tree = ast.parse(text.strip(), mode="eval").body
+        except (SyntaxError, ValueError) as error:
+            raise ExpressionSyntaxError(self.expression, str(error)) from error
+        self._check(tree)
+        object.__setattr__(self, "_tree", tree)
+        object.__setattr__(self, "_names", tuple(names))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ContextExpression:
+        """It never changes."""
+        return self
+
+    def __str__(self) -> str:
+        return f"ContextExpression('{self.expression}')"
+
+    def evaluate(self, context_variables: Mapping[str, Any]) -> bool:
+        """Whether it is true.
+
+        Args:
+            context_variables: The variables.
+
+        Raises:
+            MissingVariableError: One of its variables is not there (a KeyError).
+            ExpressionError: Values can't be compared, such as a text with a number (a ValueError).
+        """
+        values = {}
+        for number, name in enumerate(self._names):
+            if name not in context_variables:
+                raise MissingVariableError(name, self.expression)
+            values[f"{PLACE}{number}"] = context_variables[name]
+        try:
+            return bool(_value(self._tree, values))
+        except TypeError as error:
+            raise ExpressionError(self.expression, str(error)) from error
+
+    def _check(self, node: ast.AST) -> None:
+        match node:
+            case ast.Name(id=name) if not name.startswith(PLACE):
+                raise self._refused(f"{name!r} is a bare name: write ${{{name}}}")
+            case ast.Call(func=ast.Name(id="len"), args=[argument], keywords=[]):
+                parts: list[ast.AST] = [argument]
+            case ast.Call():
+                raise self._refused("len() with one argument is the only function")
+            case ast.Compare(ops=signs) if not all(type(sign) in COMPARISONS for sign in signs):
+                raise self._refused("its comparisons can be == != < <= > >=")
+            case ast.Compare():
+                parts = [node.left, *node.comparators]
+            case _ if isinstance(node, ALLOWED):
+                parts = list(ast.iter_child_nodes(node))
+            case _:
+                raise self._refused(f"{type(node).__name__} is not allowed in it")
+        for part in parts:
+            self._check(part)
+
+    def _refused(self, reason: str) -> ExpressionError:
+        return ExpressionError(self.expression, reason)
+
+
+def _as_python(piece: re.Match[str], names: list[str]) -> str:
+    """A piece of the text in Python; a variable becomes a name with its number."""
+    if piece["text"] is not None:
+        return piece["text"]
+    if piece["sign"] is not None:
+        return WORDS[piece["sign"][0]]
+    names.append(piece["name"])
+    return f"{PLACE}{len(names) - 1}"
+
+
+def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
+    """What a checked part is worth."""
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name):
+            return values[name]
+        case ast.Call(args=[argument]):
+            return _length(_value(argument, values))
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return not _value(operand, values)
+        case ast.UnaryOp(operand=operand):
+            return -_value(operand, values)
+        case ast.BoolOp(op=ast.And(), values=parts):
+            return all(_value(part, values) for part in parts)
+        case ast.BoolOp(values=parts):
+            return any(_value(part, values) for part in parts)
+        case ast.Compare():
+            return _compared(node, values)
+        case _:
+            raise AssertionError(node)
+
+
+def _compared(node: ast.Compare, values: Mapping[str, Any]) -> bool:
+    left = _value(node.left, values)
+    for sign, part in zip(node.ops, node.comparators, strict=True):
+        right = _value(part, values)
+        if not COMPARISONS[type(sign)](left, right):
+            return False
+        left = right
+    return True
+
+
+def _length(value: Any) -> int:
+    """What has no length has none: 0, as in AG2."""
+    try:
+        return len(value)
+    except TypeError:
+        return 0

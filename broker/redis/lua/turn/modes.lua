@@ -1,0 +1,36 @@
+-- What the mode of a commit says, worked out when it comes for the first time: there are few modes, and to look at the marks of one
+-- takes as long as a command.
+--
+-- marks       its marks, one after the other
+-- is_plain    there is nothing to write but that it is handled
+-- comes_back  its entry is not acknowledged
+-- is_commit   it is handled
+-- is_last     the worker holds no more of the agent
+-- has_logs, has_reply, is_tried  it has this mark
+
+local MODES, MOST_MODES = {}, 500
+local modes_n = 0
+local COMES_BACK = { [RETRY] = true, [RELEASE] = true, [WAIT] = true, [SUSPEND] = true }
+
+local function read_mode(mode)
+  local marks, has = {}, {}
+  for i = 1, #mode do
+    marks[i] = string.sub(mode, i, i)
+    has[marks[i]] = true
+  end
+  local said = { marks = marks, is_plain = mode == COMMIT or mode == COMMIT .. MORE, comes_back = COMES_BACK[marks[1]] or false,
+    is_commit = marks[1] == COMMIT, has_logs = has[LOGS] or false, has_reply = has[REPLY] or false, is_tried = has[TRIED] or false }
+  -- guard: an agent stays with the worker that holds more of it
+  said.is_last = not has[MORE]
+  return said
+end
+
+local function mode_of(mode)
+  local known = MODES[mode]
+  if not known then
+    if modes_n >= MOST_MODES then MODES, modes_n = {}, 0 end
+    known, modes_n = read_mode(mode), modes_n + 1
+    MODES[mode] = known
+  end
+  return known
+end
