@@ -33,16 +33,13 @@ local function failure(result) return type(result) == 'table' and result.err and
 
 -- The number that a text says, of those that are sent again and again: to read one takes as long as two small commands.
 local MOST_NUMBERS = 1000
-local number_of
-do
-  local numbers, count = {}, 0
-  number_of = function(digits_)
-    local known = numbers[digits_]
-    if known or not digits_ then return known end
-    known = tonumber(digits_)
-    if known and count < MOST_NUMBERS and #digits_ < 10 then numbers[digits_], count = known, count + 1 end
-    return known
-  end
+local NUMBERS, numbers_n = {}, 0
+local function number_of(digits_)
+  local known = NUMBERS[digits_]
+  if known or not digits_ then return known end
+  known = tonumber(digits_)
+  if known and numbers_n < MOST_NUMBERS and #digits_ < 10 then NUMBERS[digits_], numbers_n = known, numbers_n + 1 end
+  return known
 end
 
 local function text(number) return string.format('%.0f', number) end
