@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -11,20 +11,21 @@ from callboard.broker import AgentId, BrokerSettings
 from callboard.declaration import AgentOptions, AgentSettings
 from callboard.runtime.runs import usage_run
 from callboard.runtime.runtime import RedisAgentRuntime
+from callboard.suspension import UNSET, Unset
 
 from .acting import acting_now
+from .cast import Cast
 from .checking import check_count, is_amount
 from .context import Context
-from .errors import DuplicateRoleError, EnvironmentStateError, RoleDeclarationError, UnknownRoleError
+from .errors import EnvironmentStateError, RoleDeclarationError
 from .hosting import Declaring, OwnRuntime, declare_roles, register_role
 from .looking import Looking
 from .memory import Memory
 from .message import Message, plain_message
-from .names import MESSAGE_ROUTE_TO_NONE, MESSAGE_ROUTES
+from .names import MESSAGE_ROUTE_TO_NONE
 from .posting import SEPARATOR, bring_in, project_of
 from .role import Role
-from .rounds import ROUNDS, Rounds
-from .routing import Routing
+from .rounds import Rounds
 
 MAIN = "main"
 HOPS = 1000
@@ -32,7 +33,7 @@ PAUSE = 0.1  # seconds between two looks at whether a person has answered
 AT_ONCE = 100  # messages from outside that are sent together
 
 
-class Environment:
+class Environment(Cast):
     """Roles that hear each other.
 
     ```python
@@ -54,11 +55,12 @@ class Environment:
         namespace: Give one, and a program that is started again goes on where it was. None: CALLBOARD_NAMESPACE, else
             all is gone with the event loop.
         settings: Everything else about its use of the server; None: from environment variables.
-        max_rounds: How often each role acts in what follows from a message that says nothing else; None: without end.
+        max_rounds: How often each role acts in what follows from a message that says nothing else; None: without end. Left
+            out: three times, and a warning where that ends a loop.
         max_hops: How many acts may follow one from the other; then the message is given up.
 
     Attributes:
-        context, desc, project, max_rounds, max_hops: See above.
+        context, desc, project, max_hops: See above.
         history: What was said in the project, as of the last `run`.
 
     Raises:
@@ -74,23 +76,19 @@ class Environment:
         url: str | None = None,
         namespace: str | None = None,
         settings: BrokerSettings | None = None,
-        max_rounds: int | None = ROUNDS,
+        max_rounds: int | Unset | None = UNSET,
         max_hops: int = HOPS,
     ) -> None:
+        super().__init__()
         if not project or SEPARATOR in str(project):
             raise RoleDeclarationError("project", f"{project!r} has to be a name without {SEPARATOR!r}")
         check_count("max_hops", max_hops)
-        if max_rounds is not None:
-            check_count("max_rounds", max_rounds)
         self.context = context or Context()
         self.desc = desc
         self.project = project
-        self.max_rounds = max_rounds
         self.max_hops = max_hops
         self.history = Memory()
         self._place = (url, namespace, settings)
-        self._roles: dict[str, Role] = {}
-        self._routing: Routing | None = None
         self._outbox: list[Message] = []
         self._budget: float | None = None
         self._given: RedisAgentRuntime | None = None
@@ -101,9 +99,16 @@ class Environment:
         self._sending = asyncio.Lock()
         self._changes = 0
         self._idle_at = -1
-        self._rounds = Rounds()
+        self._rounds = Rounds(max_rounds)
 
-    # Roles
+    @property
+    def max_rounds(self) -> int | None:
+        """How often each role acts in what follows from a message that says nothing else; None: without end."""
+        return self._rounds.most
+
+    @max_rounds.setter
+    def max_rounds(self, most: int | None) -> None:
+        self._rounds.most = most
 
     def add_role(self, role: Role) -> None:
         """Add a role.
@@ -112,52 +117,8 @@ class Environment:
             DuplicateRoleError: There is one of its name, or of its class when it has no name (a ValueError).
             RoleDeclarationError: Its name is one of those that stand for all, none or oneself (a ValueError).
         """
-        if role.name in MESSAGE_ROUTES:
-            raise RoleDeclarationError(
-                "a role", f"can't be called {role.name!r}: to that name everybody listens, or nobody"
-            )
-        # guard: no role takes the place of another
-        if role.agent_type in self._roles:
-            raise DuplicateRoleError(role.agent_type)
-        self._roles[role.agent_type] = role
-        self._routing = None
+        super().add_role(role)
         role.rc.env = self
-
-    def add_roles(self, roles: Iterable[Role]) -> None:
-        """Add several; see `add_role`."""
-        for role in roles:
-            self.add_role(role)
-
-    @property
-    def roles(self) -> Mapping[str, Role]:
-        """The roles by name."""
-        return dict(self._roles)
-
-    def get_roles(self) -> dict[str, Role]:
-        """The roles by name."""
-        return dict(self._roles)
-
-    def get_role(self, name: str) -> Role:
-        """One of them, by a name that it has in `send_to`.
-
-        Raises:
-            UnknownRoleError: There is none (a LookupError).
-        """
-        found = self.routing.type_called(name)
-        if not found:
-            raise UnknownRoleError(name, tuple(self._roles))
-        return self._roles[found]
-
-    def role_names(self) -> list[str]:
-        """What the roles are called."""
-        return list(self._roles)
-
-    @property
-    def routing(self) -> Routing:
-        """Who gets what."""
-        if self._routing is None:
-            self._routing = Routing(role.post for role in self._roles.values())
-        return self._routing
 
     # Messages
 
@@ -250,15 +211,9 @@ class Environment:
             # One at a time: of two calls each would send, and take out, what the other has sent.
             async with self._sending:
                 while self._outbox:
-                    batch = [self._bounded(message) for message in self._outbox[:AT_ONCE]]
+                    batch = [self._rounds.bounded(plain_message(one)) for one in self._outbox[:AT_ONCE]]
                     await bring_in(runtime, self.routing, batch, self.project)
                     del self._outbox[: len(batch)]
-
-    def _bounded(self, message: Message) -> Message:
-        message = plain_message(message)
-        if message.max_rounds is not None:
-            return message
-        return message.model_copy(update={"max_rounds": self.max_rounds})
 
     @property
     def is_idle(self) -> bool:
@@ -353,10 +308,8 @@ class Environment:
             runtime: Such as ``app.running(types=[])`` gives.
             project: See Environment.
         """
-        env = Environment(
-            self.context, desc=self.desc, project=project, max_rounds=self.max_rounds, max_hops=self.max_hops
-        )
-        env._roles = self._roles
+        env = Environment(self.context, desc=self.desc, project=project, max_hops=self.max_hops)
+        env._rounds, env._roles = self._rounds.alike(), self._roles
         env._given = runtime
         runtime.add_message_types([Message])
         return env

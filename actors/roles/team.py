@@ -79,12 +79,12 @@ class Team:
 
     start_project = run_project
 
-    async def run(self, n_round: int = 3, idea: str = "", send_to: Any = "") -> Memory:
+    async def run(self, n_round: int | None = None, idea: str = "", send_to: Any = "") -> Memory:
         """Work until nothing is left to do. Work that was given up for want of money is taken up again.
 
         Args:
             n_round: How often each role acts in what follows from a task, see `Message.max_rounds`; for tasks that have not
-                been sent yet.
+                been sent yet. None: `max_rounds` of the environment, three times unless another number was given.
             idea: As `run_project`.
             send_to: As `run_project`.
 
@@ -95,10 +95,11 @@ class Team:
             NoMoneyException: The budget is spent; nothing is lost.
             RoleFailedError: A message was given up.
         """
-        check_count("n_round", n_round)
+        if n_round is not None:
+            check_count("n_round", n_round)
+            self.env.max_rounds = n_round
         if idea:
             self.run_project(idea, send_to)
-        self.env.max_rounds = n_round
         await self.env.flush()
         await self.env.look()
         self.cost_manager.check()

@@ -208,6 +208,7 @@ class RuntimeLifecycle:
             for following in list(self._followings):
                 following.end()
             if self._sender is not None:
+                self._sender.deadlines.close()
                 await self._sender.audience.close()
             await transport.close(last=None if self._throw_away is None else self._throw_away.end)
 

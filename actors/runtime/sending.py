@@ -12,7 +12,7 @@ from callboard.broker.encoding.claims import Claim, Pointer, is_set_aside
 from callboard.broker.encoding.limits import Limits
 from callboard.broker.encoding.remote_errors import decode_error
 from callboard.broker.envelope import Envelope, Posting, Route, event, request
-from callboard.broker.errors import RequestTimeoutError, UndeliverableError
+from callboard.broker.errors import UndeliverableError
 from callboard.broker.ids import IdSource
 from callboard.broker.redis import keys
 from callboard.broker.redis.client.transport import RedisTransport
@@ -23,6 +23,7 @@ from callboard.intervention import InterventionHandler, intercept_publish, inter
 from callboard.send_options import USUAL, SendOptions
 
 from .audience import Audience
+from .deadlines import Deadlines
 from .errors import ChainTooDeepError, DeadlockError
 from .execution import Execution, running
 from .runs import run_of
@@ -41,6 +42,7 @@ class Sender:
     Attributes:
         entering: calls that have begun and have not handed their message in yet.
         audience: who hears what is published.
+        deadlines: of the requests that wait for their replies.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Sender:
         audience: Audience,
     ) -> None:
         self.audience = audience
+        self.deadlines = Deadlines()
         self._transport = transport
         self._registry = registry
         self._interventions = tuple(interventions)
@@ -262,7 +265,7 @@ class Sender:
         if token is not None:
             token.link_future(waiting)
             self._tokens.setdefault(name, []).append(token)
-        timer = asyncio.get_running_loop().call_later(seconds, _time_out, waiting, recipient, seconds)
+        self.deadlines.add(waiting, recipient, seconds)
         worker = execution.worker if execution is not None else None
         if worker is not None:
             worker.add_waiting(1)
@@ -279,7 +282,7 @@ class Sender:
         finally:
             if worker is not None:
                 worker.add_waiting(-1)
-            timer.cancel()
+            self.deadlines.remove(waiting)
             self._transport.forget(name, waiting)
             if token is not None:
                 self._forget_token(name, token)
@@ -415,8 +418,3 @@ def _idempotency_id(options: SendOptions) -> str:
 def _global(message_id: str) -> str:
     """The idempotency id for an id that a person or program chose; one that begins with `>` has another meaning."""
     return f"={message_id}" if message_id.startswith(">") else message_id
-
-
-def _time_out(waiting: asyncio.Future[Envelope], recipient: AgentId, seconds: float) -> None:
-    if not waiting.done():
-        waiting.set_exception(RequestTimeoutError(str(recipient), seconds))

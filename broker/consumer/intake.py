@@ -150,6 +150,7 @@ class Intake:
         self._suspects = Suspects(self.nudge)
         self._bell = Bell(lane, self.types, lambda: self.room() > 0, self.nudge, wake.set, settings.idle_poll)
         self._loop = asyncio.get_running_loop()
+        self._most = settings.prefetch  # deliveries that may be held, as prefetch and memory go
         self._ramp = 1
         self._active = 1  # types of which the last turn that brought anything has brought something
         self.is_hungry = True
@@ -167,19 +168,15 @@ class Intake:
         if self._boxes.is_draining or self._suspects.keep_room:
             return 0
         held, load, places = self._boxes.held, self._load, self._places
-        if not held and self._ramp == 1:
-            return 1  # as what follows would find
+        total, most = places.total, min(self._most, self._pace.width) + places.waiting
+        if not held and self._ramp <= min(total, most):
+            return self._ramp  # as what follows would find
         unstarted = held - places.running
         # What waits behind an agent uses no place. Two portions for each: one that was handed over leaves room for others.
         agents = len(self._boxes)
-        unused = min(places.total - agents, 2 * PORTION * agents - held)
-        room = max(places.total - held, unused, int(load.rate * AHEAD) - unstarted)
-        most = min(self._most(), self._pace.width) + places.waiting
+        unused = min(total - agents, 2 * PORTION * agents - held)
+        room = max(total - held, unused, int(load.rate * AHEAD) - unstarted)
         return min(self._ramp, room, most - held)
-
-    def _most(self) -> int:
-        """How many deliveries may be held, as prefetch and memory go."""
-        return min(self._settings.prefetch, max(1, int(BYTES_AHEAD / self._load.typical_size)))
 
     def _is_short(self) -> bool:
         """Whether there is no room although places are idle."""
@@ -189,7 +186,7 @@ class Intake:
 
     def _share(self) -> int:
         """How many deliveries may be held of each agent so that there is room for as many agents as there are places."""
-        return max(1, min(PORTION, self._most() // self._places.total))
+        return max(1, min(PORTION, self._most // self._places.total))
 
     def wants_turn(self) -> bool:
         """Whether there may be something to take, and room for it."""
@@ -245,6 +242,7 @@ class Intake:
         brought = len(turn.deliveries)
         if brought:
             self._load.weigh(turn.deliveries)
+            self._most = min(self._settings.prefetch, max(1, int(BYTES_AHEAD / self._load.typical_size)))
             # They share the room, or the first of them would get all of it. And what several of them get of one message is
             # read once when it comes at once.
             self._active = (

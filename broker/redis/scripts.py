@@ -58,6 +58,7 @@ PARTS = {
         "read",
         "admit",
         "new",
+        "ready",
         "pull",
         "turn",
     ),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from .change import never, removed, when
+from .change import never, removed, when, with_part
 from .mutation import ON, Mutation
 
 PATTERNS = "contract/test_team_patterns.py::"
 ONCE = f"{PATTERNS}test_what_fails_in_the_middle_happens_once"
-UNIT = "unit/actors/groupchat/test_patterns.py::"
-RULE = "unit/actors/groupchat/test_pattern_rule.py::test_the_rule"
+UNIT = "unit/actors/groupchat/"
 
 PATTERN_MUTATIONS: Final = (
     Mutation(
@@ -38,12 +37,20 @@ PATTERN_MUTATIONS: Final = (
         "a user names who is next",
         "who is outside the group names no target",
         when("NEXT_TARGET in last"),
-        (f"{RULE}[3: not from outside-plan9-situation9-step9]",),
+        (f"{UNIT}test_pattern_rule.py::test_nobody_from_outside_names_a_target",),
+    ),
+    Mutation(
+        "a model calls what another agent was given",
+        "an agent calls what it was offered, and who is outside the group calls nothing",
+        with_part(
+            "own.functions", "{k: v for one in self._abilities.values() for k, v in one.functions.items()}"
+        ),
+        (f"{UNIT}test_patterns.py::test_nobody_calls_what_others_were_given",),
     ),
     Mutation(
         "a model hands over by a tool that it was not offered",
         "a handoff that is not available is not made",
         never,
-        (f"{UNIT}test_what_is_available_and_what_the_model_is_told_changes_at_every_turn",),
+        (f"{UNIT}test_patterns.py::test_what_is_available_and_what_the_model_is_told_changes_at_every_turn",),
     ),
 )

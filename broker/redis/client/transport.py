@@ -197,7 +197,7 @@ class RedisTransport:
         when the requester does not wait for it any more.
         """
         waiting = self._wait_for(posting)
-        self.publisher.post(posting).add_done_callback(partial(_pass_error, waiting))
+        self.publisher.post(posting, RequestArrival(waiting))
         return waiting
 
     def ask_back(self, posting: Posting, agent_type: str, route: Route) -> asyncio.Future[Envelope]:
@@ -421,6 +421,23 @@ class RedisTransport:
             self.claims.close()
             self.nested.close()
             self.admin.close()
+
+
+class RequestArrival(asyncio.Future[bool]):
+    """Done when a request is in its stream; when it can't get there, whoever waits for the reply gets the error.
+
+    Not a callback, which would be called for every request that arrives as well.
+    """
+
+    def __init__(self, waiting: asyncio.Future[Envelope]) -> None:
+        super().__init__()
+        self._waiting = waiting
+
+    def set_exception(self, exception: type | BaseException, /) -> None:
+        """Tells whoever waits for the reply, too."""
+        super().set_exception(exception)
+        if not self._waiting.done():
+            self._waiting.set_exception(exception)
 
 
 def _is_taken(topic: str, subscriptions: Iterable[Declared]) -> bool:

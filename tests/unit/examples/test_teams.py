@@ -19,6 +19,10 @@ TEAMS: dict[str, tuple[list[str], str]] = {
     "writer_and_critic": (["writer", "critic"] * 2, "Now it does. APPROVE"),
     "research_team": (["researcher", "writer", "checker"], "Both numbers are those of the researcher. DONE"),
     "swarm_triage": (["triage", "refunds"], "Your money for order 7 is on its way. TERMINATE"),
+    "customer_service": (
+        ["triage", *["refunds"] * 4, "boss", *["_Group_Tool_Executor"] * 4],
+        "Your money is on its way.",
+    ),
     "parallel_graph": (["writer", "grammar", "style", "final"], "Tea is drunk all over the world."),
     "concurrent_reviewers": (
         ["security", "speed", "style", "lead"],

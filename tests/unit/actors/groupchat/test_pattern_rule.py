@@ -77,7 +77,6 @@ ENDS = [after(TerminateTarget())]
             at(B, {**RESULT, "next_target": {"kind": "stay"}}),
             HandsOver(StayTarget(), "b"),
         ),
-        ("3: not from outside", a_plan(), at(B, says("user", next_target={"kind": "stay"})), Speaks("b")),
         ("4", a_plan(b=ENDS), at(A, B, RESULT), Speaks("b")),
         ("5", a_plan(b=ENDS), at(A, B, USER), Speaks("b")),
         ("5: somebody else from outside", a_plan(), at(A, says("boss")), Speaks("a")),
@@ -89,6 +88,10 @@ ENDS = [after(TerminateTarget())]
 )
 def test_the_rule(rule: str, plan: Plan, situation: Situation, step: Speaks | HandsOver) -> None:
     assert next_step(plan, situation) == step
+
+
+def test_nobody_from_outside_names_a_target() -> None:
+    assert next_step(a_plan(), at(B, says("user", next_target={"kind": "stay"}))) == Speaks("b")
 
 
 LATE = ExpressionContextCondition(ContextExpression("${n} > 2"))
@@ -122,9 +125,9 @@ def test_where_nothing_is_met_the_group_decides() -> None:
 
 
 @pytest.mark.parametrize(
-    "target", [{"kind": "function", "name": "gone"}, {"kind": "other"}, {"kind": "agent"}, {}]
+    "target", [{"kind": "function", "name": "gone"}, {"kind": "other"}, {"kind": "agent"}, {}, "x"]
 )
-def test_what_is_no_target(target: dict[str, Any]) -> None:
+def test_what_is_no_target(target: Any) -> None:
     with pytest.raises(HandoffError):
         next_step(a_plan(), at(A, {**RESULT, "next_target": target}))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -149,11 +150,17 @@ def test_what_a_dead_letter_tells_of_money_is_read() -> None:
 async def test_who_leaves_the_rounds_as_they_are_is_told_when_they_end_a_loop(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    for rounds, warnings in ((ROUNDS, 1), (2, 0)):
+    given: Sequence[tuple[dict[str, Any], int | None, int, int]] = [
+        ({}, None, ROUNDS, 1),
+        ({"max_rounds": 2}, None, 2, 0),
+        ({"max_rounds": ROUNDS}, None, ROUNDS, 0),
+        ({}, ROUNDS, ROUNDS, 0),
+    ]
+    for options, own, rounds, warnings in given:
         caplog.clear()
-        env = Environment(url="memory://", max_rounds=rounds)
+        env = Environment(url="memory://", **options)
         env.add_role(Echoing())
-        env.publish_message(Message("go", send_to=Echoing))
+        env.publish_message(Message("go", send_to=Echoing, max_rounds=own))
         await env.run()
         await env.run()
         assert [one.sent_from.rpartition(".")[2] for one in env.cut_short] == ["Echoing"]
