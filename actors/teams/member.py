@@ -31,8 +31,8 @@ from .errors import RunBudgetExceededError, TeamMemberError, TeamNotRunError
 from .local import Participant, reset_participant, speak
 from .marks import MOST_KEPT, MOST_SAVED, Kept, MemberMark
 from .orders import Accepted, Answer, Become, Forget, Load, ResetConversation, Save, Saved, Speak, Told
-from .questions import ShownQuestions
 from .run_errors import answer_id, failure_by, failure_of, turn_answered
+from .shown_questions import ShownQuestions
 from .sizes import tell_all_of
 from .state import is_nothing
 from .steps import reached
