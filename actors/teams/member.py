@@ -86,9 +86,9 @@ class MemberActor(RoutedAgent[MemberMemory]):
         if ctx.sender is None:
             raise TeamNotRunError(self.id.type, "was asked to speak by nobody")
         await reached("member asked")
-        agent = await self._current()
+        agent, state = await self._current(), self.state
         drafts = Drafts(self.runtime, message.run, (*message.inside, message.turn), agent.name)
-        unheard = message.unheard_after(self.state.asked)
+        unheard = message.unheard_after(state.asked)
         heard = [said for said in unheard if isinstance(said, BaseChatMessage)]
         tape = tape_for(message.record)
         try:
@@ -106,8 +106,8 @@ class MemberActor(RoutedAgent[MemberMemory]):
         finally:
             await drafts.close()
         await reached("member answers")
-        self.state.asked = message.turn
-        if self.state.context.dropped:  # marks say how long it was
+        state.asked = message.turn
+        if state.context.dropped:  # marks say how long it was
             self._begin_marks(message.turn - 1)
         self._mark(message.turn)
         await write_takes(self.runtime, message.run, tape)
