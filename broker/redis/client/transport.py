@@ -47,7 +47,7 @@ logger = logging.getLogger("callboard.broker")
 SHARDS = 1
 ORDER_VALUES = 2  # what to do, and to what
 REPLY_VALUES = len(FIELDS)
-# A reply has none; what has one says that something came for an ask, see nested.py.
+# A reply has none; what has one says that something came for a request of ours, see nested.py.
 NOTICE = FIELDS.index("key")
 DELETED_AT_ONCE = 500  # keys in one UNLINK
 
