@@ -18,7 +18,7 @@ from .response import AsyncRunResponse
 from .running import a_run, run
 from .runtimes import take_in
 from .sync_response import RunResponse
-from .team import NAME_OF_RUN
+from .team import name_of
 
 USER = "user"
 MAX_ROUNDS = 20
@@ -32,8 +32,9 @@ def run_group_chat(
 ) -> RunResponse:
     """Let the agents of a pattern chat, as a run: copies of them, which remember nothing, unless there is a `previous_run`.
 
-    With a `runtime` the run is on the bus, and this runtime hosts the agents; for processes of their own, give `run` what
-    `Pattern.team` makes. Without a `user_agent` in the pattern nobody answers for the user.
+    With a `runtime` the run is on the bus, and this runtime hosts the agents, under the `name` of the team: those that it
+    hosts already stay. For processes of their own, give `run` what `Pattern.team` makes. Without a `user_agent` in the
+    pattern nobody answers for the user.
 
     Args:
         pattern: Who takes part, and how they hand over.
@@ -72,7 +73,7 @@ async def a_run_group_chat(
 
 
 def _team(pattern: Pattern, max_rounds: int, options: RunOptions) -> BaseGroupChat:
-    name = options.get("name") or pattern.group_manager_args.get("name") or f"{NAME_OF_RUN}_group_chat"
+    name = options.get("name") or pattern.group_manager_args.get("name") or name_of(pattern.everybody())
     return pattern.team(name=name, max_rounds=max_rounds, emit_team_events=True)
 
 
