@@ -118,7 +118,9 @@ class Pattern:
         self, messages: Sequence[Message] | str, max_rounds: int = MAX_ROUNDS, *, silent: bool | None = False
     ) -> tuple[ChatResult, ContextVariables, Agent | None]:
         """Let them chat in this process; see `a_initiate_group_chat`."""
-        given = _messages(messages)
+        # What nobody has said by name, the user has: also when a chat goes on from the messages of an earlier one.
+        user = TEMPORARY_USER if self.user_agent is None else self.user_agent.name
+        given = [{**one, "name": one.get("name") or user} for one in _messages(messages)]
         manager, starter = self.prepare_group_chat(max_rounds, given)
         try:
             last, is_new = given[-1], len(given) == 1
@@ -150,7 +152,7 @@ class Pattern:
                 is missing (a ValueError).
         """
         users = [self.user_agent] if self.user_agent is not None else []
-        if not users and len(messages) == 1 and not messages[0].get("name"):
+        if not users and any((one.get("name") or TEMPORARY_USER) == TEMPORARY_USER for one in messages):
             users = [temporary_user()]
         manager = prepare(self._given({}), max_rounds, users)
         name = messages[0].get("name")

@@ -443,6 +443,22 @@ async def test_how_it_begins(messages: Any, names: list[str]) -> None:
     assert [message.get("name", "user") for message in result.chat_history] == names
 
 
+@pytest.mark.parametrize("user", [None, "user"])
+async def test_it_goes_on_from_the_messages_of_an_earlier_one(user: str | None) -> None:
+    def count() -> str:
+        """Counts."""
+        return "1"
+
+    a = an_agent("a", call("count"), "one", "two", functions=count)
+    pattern = DefaultPattern(a, [a], a_user() if user else None)
+    first, _, _ = await a_initiate_group_chat(pattern, "hi", silent=True)
+    messages = [*first.chat_history, {"role": "user", "content": "more"}]
+    result, _, last = await a_initiate_group_chat(pattern, messages, silent=True)
+    names = [message.get("name") for message in result.chat_history]
+    assert names == [user, "a", EXECUTOR, "a", user, "a"]
+    assert (result.summary, last) == ("two", a)
+
+
 async def test_agents_forget_their_parts() -> None:
     a = an_agent("a")
     await chatted(DefaultPattern(a, [a]))
