@@ -49,6 +49,7 @@ from callboard.groupchat import (
     a_initiate_group_chat,
     initiate_group_chat,
 )
+from callboard.memory.llm_messages import FunctionCall
 from tests.helpers.chat import Echo
 from tests.helpers.group_chats import Scripted
 from tests.helpers.patterns import a_model, an_agent, call, chatted, offered_to, read_by
@@ -496,6 +497,20 @@ async def test_an_earlier_chat_goes_on_as_a_team_with_its_variables() -> None:
 # What is refused
 
 
+async def test_what_a_model_wrote_or_a_function_returned_wrong_is_for_the_model() -> None:
+    def act() -> ReplyResult:
+        """Acts."""
+        return ReplyResult(None)  # type: ignore[arg-type]
+
+    deep = [FunctionCall(id="1", name="act", arguments="[" * 100_000)]
+    a = an_agent("a", deep, call("act"), "done", functions=act)
+    result, _ = await chatted(DefaultPattern(a, [a]))
+    texts = [message["content"] for message in result.chat_history if message.get("name") == EXECUTOR]
+    assert "recursion" in texts[0]
+    assert "is a text, and no NoneType" in texts[1]
+    assert result.summary == "done"
+
+
 def handing(target: TransitionTarget) -> ConversableAgent:
     agent = an_agent("a")
     agent.handoffs.set_after_work(target)
@@ -557,6 +572,19 @@ async def test_a_function_that_names_somebody_from_outside() -> None:
         lambda agent: OnContextCondition(StayTarget(), agent),
         OnContextCondition,
         lambda agent: ReplyResult("x", agent),
+        lambda agent: ReplyResult(5),  # type: ignore[arg-type]
+        lambda agent: ReplyResult("x", context_variables=[agent]),  # type: ignore[arg-type]
+        lambda agent: OnCondition(StayTarget(), NOW, available="ready"),  # type: ignore[arg-type]
+        lambda agent: OnContextCondition(StayTarget(), available="ready"),  # type: ignore[arg-type]
+        lambda agent: AgentTarget("b"),  # type: ignore[arg-type]
+        lambda agent: RandomAgentTarget(["b"]),  # type: ignore[list-item]
+        lambda agent: FunctionTargetResult(target="b"),  # type: ignore[arg-type]
+        lambda agent: FunctionTargetResult(messages=["x"]),  # type: ignore[list-item]
+        lambda agent: FunctionTargetResult(context_variables=[1]),  # type: ignore[arg-type]
+        lambda agent: NestedChatTarget({}),
+        lambda agent: NestedChatTarget({"chat_queue": [{"message": "x"}]}),
+        lambda agent: GroupChatConfig(agent, "hi"),
+        lambda agent: GroupChatConfig(DefaultPattern(agent, [agent]), []),
         FunctionTarget,
         lambda agent: DefaultPattern(agent, [agent], group_after_work=agent),
         lambda agent: DefaultPattern(agent, [agent, Echo("b")]),  # type: ignore[list-item]
