@@ -46,7 +46,7 @@ from .foundation.component import (
     register_component as register_component,
 )
 from .handlers import event as event, message_handler as message_handler, rpc as rpc
-from .inputs import InputRequest as InputRequest
+from .input_request import InputRequest as InputRequest
 from .instantiation import (
     AgentInstantiationContext as AgentInstantiationContext,
     SubscriptionInstantiationContext as SubscriptionInstantiationContext,

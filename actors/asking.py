@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeAlias
 
 from pydantic import TypeAdapter
@@ -54,16 +54,12 @@ def checked(question: Question) -> CheckedQuestion[Any]:
     Raises:
         QuestionError: It can't be asked like that (a ValueError).
     """
-    return CheckedQuestion.of(
-        question.text,
-        name=question.name,
-        choices=question.choices,
-        answer_type=question.answer_type,
-        to=question.to,
-        timeout=question.timeout,
-        default=question.default,
-        details=question.details,
-    )
+    return CheckedQuestion.of(question.text, **_arguments(question))
+
+
+def _arguments(question: Question) -> dict[str, Any]:
+    """What goes to `MessageContext.ask` beside the text: its arguments are called like the fields."""
+    return {one.name: getattr(question, one.name) for one in fields(question) if one.name != "text"}
 
 
 OnInput: TypeAlias = Callable[[Question], Any]
@@ -110,16 +106,7 @@ async def ask_person(
         return TypeAdapter(question.answer_type).validate_python(said)
     if context is None:
         raise NobodyAnswersError(question.text)
-    return await context.ask(
-        question.text,
-        name=question.name,
-        choices=question.choices,
-        answer_type=question.answer_type,
-        to=question.to or None,
-        timeout=question.timeout,
-        default=question.default,
-        details=question.details,
-    )
+    return await context.ask(question.text, **_arguments(question))
 
 
 async def _asked_by(on_input: OnInput, question: Question, token: CancellationToken | None) -> Any:

@@ -17,6 +17,7 @@ from .encoding.claims import Claim
 from .encoding.limits import DEFAULT, Limits, unpack
 from .encoding.plain import packb
 from .errors import DecodeError, EncodeError, NameTooLongError
+from .head_fields import HEAD_FIELDS
 from .ids import MOST_NAME
 
 Kind = Literal["event", "request", "reply"]
@@ -207,27 +208,8 @@ def reply(id: str, type: str, sender: str, body: bytes, version: int, claimed: b
 # As an entry
 
 FIELDS: Final = ("id", "type", "key", "from", "at", "head", "body")
-SHORT: Final = {
-    "kind": "k",
-    "topic": "t",
-    "reply_to": "r",
-    "recorded": "j",
-    "cause": "c",
-    "chain": "h",
-    "deadline": "d",
-    "expires_in": "l",
-    "cancellable": "q",
-    "version": "v",
-    "error": "e",
-    "claimed": "b",
-    "routes": "w",
-    "run": "u",
-    "if_buried": "f",
-}
 FIRST_OF_HEAD: Final = Envelope._fields.index("kind")
 DEFAULTS: Final = Envelope("", "", "", None, 0, b"")[FIRST_OF_HEAD:]
-KINDS: Final = frozenset({"event", "request", "reply"})
-SHORT_NAMES: Final = tuple(SHORT[name] for name in Envelope._fields[FIRST_OF_HEAD:])
 
 REPLY: Final = Envelope("", "", "", None, 0, b"", "reply")[FIRST_OF_HEAD:]
 REPLY_HEAD: Final = packb({"k": "reply"})
@@ -405,73 +387,8 @@ def _read_fields(head: bytes, limits: Limits) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _kind(value: Any, name: str) -> str:
-    if type(value) is not str or value not in KINDS:
-        raise _wrong(name, f"one of {', '.join(sorted(KINDS))}")
-    return value
-
-
-def _text(value: Any, name: str) -> str:
-    if type(value) is not str:
-        raise _wrong(name, "text")
-    return value
-
-
-def _texts(value: Any, name: str) -> tuple[str, ...]:
-    if type(value) is not list or not all(type(item) is str for item in value):
-        raise _wrong(name, "a list of texts")
-    return tuple(value)
-
-
-def _time(value: Any, name: str) -> int:
-    if type(value) is not int or value < 0:
-        raise _wrong(name, "a number of milliseconds")
-    return value
-
-
-def _version(value: Any, name: str) -> int:
-    if type(value) is not int or value < 1:
-        raise _wrong(name, "a whole number, at least 1")
-    return value
-
-
-def _flag(value: Any, name: str) -> bool:
-    if type(value) is not bool:
-        raise _wrong(name, "true or false")
-    return value
-
-
-def _routes(value: Any, name: str) -> dict[str, Route]:
-    if type(value) is not dict:
-        raise _wrong(name, "a map of pairs of texts")
-    made = {agent: _texts(pair, name) for agent, pair in value.items()}
-    if any(len(pair) != 2 for pair in made.values()):
-        raise _wrong(name, "a map of pairs of texts")
-    return {agent: (pair[0], pair[1]) for agent, pair in made.items()}
-
-
-def _wrong(name: str, wanted: str) -> DecodeError:
-    return DecodeError(f"the field `{name}` of the head has to be {wanted}")
-
-
 # Short name -> its place behind the six fields that every envelope has, and what checks the value.
-READERS: Final[dict[str, tuple[int, Callable[[Any, str], Any]]]] = {
-    SHORT[name]: (SHORT_NAMES.index(SHORT[name]), read)
-    for name, read in {
-        "kind": _kind,
-        "topic": _text,
-        "reply_to": _text,
-        "recorded": _flag,
-        "cause": _text,
-        "chain": _texts,
-        "deadline": _time,
-        "expires_in": _time,
-        "cancellable": _flag,
-        "version": _version,
-        "error": _flag,
-        "claimed": _flag,
-        "routes": _routes,
-        "run": _text,
-        "if_buried": _flag,
-    }.items()
+READERS: Final = {
+    HEAD_FIELDS[name][0]: (place, HEAD_FIELDS[name][1])
+    for place, name in enumerate(Envelope._fields[FIRST_OF_HEAD:])
 }

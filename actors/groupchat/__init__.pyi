@@ -105,5 +105,6 @@ from .transforms import (
     MessageTransform as MessageTransform,
     TransformMessages as TransformMessages,
 )
+from .updating import UpdateSystemMessage as UpdateSystemMessage
 
 __all__: list[str]

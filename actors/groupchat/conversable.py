@@ -29,6 +29,7 @@ from .replies import Answered, by_functions, by_model, human_input, termination_
 from .rules import ReplyRule, check_trigger, is_triggered
 from .stream import IOStream
 from .transforms import TransformMessages
+from .updating import Update
 from .usage import ModelUsage
 from .waiting import value_of, wait_for
 
@@ -64,6 +65,8 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         code_execution_config: False, or None; for code let a `CodeExecutorAgent` take part.
         functions: Functions that its model may call; in a pattern the group executes them.
         handoffs: To whom it hands over in a pattern.
+        update_agent_state_before_reply: What it does to itself before each answer: an UpdateSystemMessage, or functions of
+            the agent and the messages, which may be async.
 
     Attributes:
         handoffs: To whom it hands over in a pattern.
@@ -91,6 +94,7 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         code_execution_config: Literal[False] | None = False,
         functions: Callable[..., Any] | Sequence[Callable[..., Any]] = (),
         handoffs: Handoffs | None = None,
+        update_agent_state_before_reply: Update | Sequence[Update] = (),
     ) -> None:
         super().__init__(name, (system_message or "") if description is None else description)
         if human_input_mode not in MODES:
@@ -111,6 +115,7 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         self.is_silent: bool | None = False
         self.stop_reason: str | None = None
         self.part = None
+        self._updates = _listed(update_agent_state_before_reply)
         self.handoffs = Handoffs() if handoffs is None else handoffs
         self.client: ChatCompletionClient | None = client_of(llm_config, model_client_cls)
         self.llm_tools: list[ToolLike | Mapping[str, Any]] = []
@@ -122,7 +127,7 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         self._rules = [
             ReplyRule([Agent, None], function) for function in (termination_or_human, by_functions, by_model)
         ]
-        for function in [functions] if callable(functions) else functions:
+        for function in _listed(functions):
             self.register_for_llm()(function)
 
     def unrecorded_clients(self) -> Sequence[ChatCompletionClient]:
@@ -229,6 +234,8 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
             A text, a message, or None: the chat is over.
         """
         given = messages if messages is not None else self._histories[sender] if sender is not None else []
+        for update in self._updates:
+            await value_of(update(self, given))
         if self.part is not None:
             given = self.part.seen(given)
             if (handed_over := self.part.hand_over(self, given)) is not None:
@@ -316,3 +323,7 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
 def says_terminate(message: Message) -> bool:
     """Whether the text of a message is "TERMINATE"."""
     return text_of(message.get("content")) == TERMINATE
+
+
+def _listed(functions: Callable[..., Any] | Sequence[Callable[..., Any]]) -> list[Callable[..., Any]]:
+    return [functions] if callable(functions) else list(functions)

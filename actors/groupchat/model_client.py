@@ -51,6 +51,7 @@ def client_of(config: LLMConfig, classes: ClientClasses = None) -> ChatCompletio
     if isinstance(config, ChatCompletionClient):
         return config
     entries = config.get("config_list") or [config]
+    entries = [entries] if isinstance(entries, Mapping) else entries
     entry = {**{key: value for key, value in config.items() if key in OPENAI}, **entries[0]}
     name = entry.pop("model_client_cls", None)
     if name:

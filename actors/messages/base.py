@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Self
+from os import urandom
+from typing import Any, ClassVar, Final, Self
 
 from pydantic import BaseModel, Field
 
@@ -15,9 +15,15 @@ from callboard.models.types import RequestUsage
 
 from .known import remember
 
+VARIANTS: Final = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
+"""The first digit of the fourth group of a UUID, by a random one (RFC 9562, section 4.1)."""
+
 
 def _new_id() -> str:
-    return str(uuid.uuid4())
+    """As text what `uuid.uuid4` makes; its object and the text of that take three times as long, for every message."""
+    text = urandom(16).hex()
+    variant = VARIANTS[text[16]]
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
 
 
 def _now() -> datetime:

@@ -9,9 +9,9 @@ from typing import Any, Self, Unpack
 
 from callboard.broker import AgentId, BrokerSettings
 from callboard.declaration import AgentOptions, AgentSettings
-from callboard.questions import UNSET, Unset
 from callboard.runtime.runs import usage_run
 from callboard.runtime.runtime import RedisAgentRuntime
+from callboard.suspension import UNSET, Unset
 
 from .acting import acting_now
 from .cast import Cast

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from callboard.questions import UNSET, Unset
+from callboard.suspension import UNSET, Unset
 
 from .checking import check_count
 from .message import Message

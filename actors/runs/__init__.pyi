@@ -1,3 +1,4 @@
+from .answering_here import ask_user as ask_user
 from .chat_managers import (
     ChatManager as ChatManager,
     ChatManagerProtocol as ChatManagerProtocol,
@@ -64,7 +65,6 @@ from .processing import (
     a_process_run_response as a_process_run_response,
     process_run_response as process_run_response,
 )
-from .questions import ask_user as ask_user
 from .response import (
     AsyncRunResponse as AsyncRunResponse,
     AsyncRunResponseProtocol as AsyncRunResponseProtocol,

@@ -31,7 +31,7 @@ async def begin_on_bus(
     team = team_of(agents, options)
     if not (len(agents) == 1 and team is agents[0]):
         await host(team, runtime, team.name)
-    previous = await _previous(runtime, options.get("previous_run"))
+    previous = await _run_before(runtime, options.get("previous_run"))
     client = team.on(runtime, _conversation(team, previous, options))
     await runtime.check_reading(client.team)
     run_id, task = options.get("run_id"), task_with(options.get("message"), options.get("context_variables"))
@@ -42,17 +42,16 @@ async def begin_on_bus(
 
 
 async def attached(
-    runtime: RedisAgentRuntime, run_id: str, team: str | None, conversation: str | None, *, is_async: bool
+    runtime: RedisAgentRuntime,
+    run_id: str,
+    team: str | None = None,
+    conversation: str | None = None,
+    *,
+    is_async: bool = True,
 ) -> BusRun:
     """A run that somebody began; see `attach`."""
     if team is not None and conversation is not None:
         return BusRun(TeamClient(runtime, team, conversation), run_id, is_async=is_async)
-    return await _found(runtime, run_id, team, is_async=is_async)
-
-
-async def _found(
-    runtime: RedisAgentRuntime, run_id: str, team: str | None = None, *, is_async: bool = True
-) -> BusRun:
     try:
         found = await find_run(runtime, run_id, team=team)
     except RunNotFoundError as error:
@@ -63,11 +62,11 @@ async def _found(
     return BusRun(client, found.run_id, is_async=is_async)
 
 
-async def _previous(runtime: RedisAgentRuntime, given: Previous | None) -> BusRun | None:
+async def _run_before(runtime: RedisAgentRuntime, given: Previous | None) -> BusRun | None:
     if given is None:
         return None
     if isinstance(given, str):
-        return await _found(runtime, given)
+        return await attached(runtime, given)
     source = given.source if isinstance(given, AsyncRunResponse) else given.response.source
     if not isinstance(source, BusRun):
         raise RunDeclarationError(

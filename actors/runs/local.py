@@ -24,6 +24,7 @@ from callboard.teams.errors import TeamRunError
 from callboard.teams.group_chat import BaseGroupChat
 from callboard.teams.loop import is_kept
 
+from .answering_here import ProcessQuestion, ProcessQuestions
 from .console_stream import RunStream
 from .errors import RunCancelledError
 from .event import Event
@@ -34,7 +35,6 @@ from .events import (
     SystemEvent,
 )
 from .projection import Projection
-from .questions import ProcessQuestion, ProcessQuestions
 from .source import RunSource, RunState, without_team
 from .steps import Steps, StepTaken
 

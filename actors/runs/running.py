@@ -104,7 +104,7 @@ async def _here(agents: tuple[Participant, ...], options: RunOptions, is_async: 
     if known_run is not None:
         return _of_this_loop(known_run)
     team = team_of(agents, options).for_conversation()
-    previous = _previous(options.get("previous_run"))
+    previous = _run_here_before(options.get("previous_run"))
     known: Mapping[str, Any] = {}
     if previous is not None:
         known = (await AsyncRunResponse(previous).so_far()).context_variables
@@ -126,7 +126,7 @@ def _of_this_loop(found: ProcessRun) -> ProcessRun:
     return found
 
 
-def _previous(given: Previous | None) -> ProcessRun | None:
+def _run_here_before(given: Previous | None) -> ProcessRun | None:
     if given is None:
         return None
     if isinstance(given, str):

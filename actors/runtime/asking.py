@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from callboard.broker import MessageRegistry
 from callboard.broker.delivery import Receipt
 from callboard.broker.ids import derived_id
-from callboard.broker.inputs import Asked, InputStatus, Inquiry
+from callboard.broker.inquiry import Asked, InputStatus, Inquiry
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.runs import RunWrite
 from callboard.errors import InputExpiredError, InputWithdrawnError

@@ -24,8 +24,8 @@ from .registration import LiveAgent
 from .run_streams import RuntimeRuns
 
 if TYPE_CHECKING:
+    from .answering import Inputs
     from .control import Control
-    from .inputs import Inputs
     from .schedules import Schedules
 
 T = TypeVar("T", bound=Agent)
@@ -153,7 +153,7 @@ class RedisAgentRuntime(RuntimeRuns):
     @property
     def inputs(self) -> Inputs:
         """The questions that handlers asked with `ctx.ask`: seen and answered from any process."""
-        from .inputs import Inputs
+        from .answering import Inputs
 
         return Inputs(self._connected)
 

@@ -13,7 +13,7 @@ from callboard.agents.task import Said, Task, TaskResult, task_messages
 from callboard.broker import AgentId
 from callboard.broker.encoding.remote_errors import register_error
 from callboard.cancellation import CancellationToken
-from callboard.inputs import InputRequest
+from callboard.input_request import InputRequest
 from callboard.runtime.runs import in_run_path, run_path, usage_run
 
 from .absent import Absent
@@ -43,8 +43,8 @@ from .orders import (
     stream_of,
 )
 from .output import with_output
-from .questions import open_questions
 from .reading import RunReading
+from .shown_questions import open_questions
 from .steering import Steering
 
 if TYPE_CHECKING:

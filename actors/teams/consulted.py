@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import WithJsonSchema
 
-from callboard.broker.inputs import InputStatus
+from callboard.broker.inquiry import InputStatus
 from callboard.context import ContextScope, MessageContext
 from callboard.errors import InputError, InputExpiredError, InputWithdrawnError
 from callboard.handlers import event
@@ -20,7 +20,7 @@ from .consulting import note_answer
 from .consults import Consult, Consulted
 from .errors import TeamNotRunError
 from .forked import ForkedManager
-from .questions import ShownQuestions
+from .shown_questions import ShownQuestions
 
 if TYPE_CHECKING:
     from callboard.runtime.runtime import RedisAgentRuntime

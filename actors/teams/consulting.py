@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from callboard.asking import OnInput, Question, asking_by, checked
-from callboard.broker.inputs import InputStatus
+from callboard.broker.inquiry import InputStatus
 from callboard.context import ContextScope
 from callboard.errors import InputExpiredError, InputWithdrawnError
 from callboard.messaging import Messaging

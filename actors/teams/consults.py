@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from callboard.broker.encoding.registry import message
-from callboard.broker.inputs import InputStatus
+from callboard.broker.inquiry import InputStatus
 
 
 @message(name="callboard.team.Consult")

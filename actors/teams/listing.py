@@ -15,7 +15,7 @@ from callboard.broker import AgentId
 from .errors import RunNotFoundError
 from .manager_state import CurrentRun
 from .orders import ANSWERS, RunEnded, RunState, Shown
-from .questions import waiting_conversations
+from .shown_questions import waiting_conversations
 from .takes import is_of_takes
 
 if TYPE_CHECKING:

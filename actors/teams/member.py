@@ -31,8 +31,8 @@ from .errors import RunBudgetExceededError, TeamMemberError, TeamNotRunError
 from .local import Participant, reset_participant, speak
 from .marks import MOST_KEPT, MOST_SAVED, Kept, MemberMark
 from .orders import Accepted, Answer, Become, Forget, Load, ResetConversation, Save, Saved, Speak, Told
-from .questions import ShownQuestions
 from .run_errors import answer_id, failure_by, failure_of, turn_answered
+from .shown_questions import ShownQuestions
 from .sizes import tell_all_of
 from .state import is_nothing
 from .steps import reached
@@ -86,9 +86,9 @@ class MemberActor(RoutedAgent[MemberMemory]):
         if ctx.sender is None:
             raise TeamNotRunError(self.id.type, "was asked to speak by nobody")
         await reached("member asked")
-        agent = await self._current()
+        agent, state = await self._current(), self.state
         drafts = Drafts(self.runtime, message.run, (*message.inside, message.turn), agent.name)
-        unheard = message.unheard_after(self.state.asked)
+        unheard = message.unheard_after(state.asked)
         heard = [said for said in unheard if isinstance(said, BaseChatMessage)]
         tape = tape_for(message.record)
         try:
@@ -106,8 +106,8 @@ class MemberActor(RoutedAgent[MemberMemory]):
         finally:
             await drafts.close()
         await reached("member answers")
-        self.state.asked = message.turn
-        if self.state.context.dropped:  # marks say how long it was
+        state.asked = message.turn
+        if state.context.dropped:  # marks say how long it was
             self._begin_marks(message.turn - 1)
         self._mark(message.turn)
         await write_takes(self.runtime, message.run, tape)

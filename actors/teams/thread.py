@@ -16,9 +16,11 @@ from callboard.messages.unions import AnyMessage
 def _without_null(message: Said) -> dict[str, Any]:
     # Nearly every message says that it used no model. An item with a `null` in it is read again before it is written, to see
     # whether its field takes that back: all of it, with every turn.
-    return {
-        name: value for name, value in message.dump().items() if name != "models_usage" or value is not None
-    }
+    data = message.dump()
+    if data.get("models_usage", data) is None:
+        data = {**data}  # a `dump` of the user's own may keep what it returns
+        del data["models_usage"]
+    return data
 
 
 class Entry(BaseModel):

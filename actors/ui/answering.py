@@ -14,7 +14,7 @@ from callboard.errors import InputError
 from callboard.foundation.printable import one_line, printable
 from callboard.foundation.threads import in_thread
 from callboard.messages.events import InputAnsweredEvent, InputRequestedEvent
-from callboard.teams.questions import OMITTED
+from callboard.teams.shown_questions import OMITTED
 from callboard.tools.answers import answer_of, how_to_answer
 
 from .page import Page

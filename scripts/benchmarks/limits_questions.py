@@ -8,7 +8,7 @@ from typing import Final
 
 from callboard.broker.consumer.portion import MOST_RECORDS
 from callboard.broker.delivery import Delivery
-from callboard.broker.inputs import Inquiry
+from callboard.broker.inquiry import Inquiry
 from callboard.broker.outcome import Commit, Outcome, Suspend
 from callboard.broker.redis.client.commits import Done, as_done
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, posting, topic

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from callboard.broker.errors import FencedError
-from callboard.broker.inputs import InputStatus
+from callboard.broker.inquiry import InputStatus
 from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.marks import Mark
 from callboard.broker.redis.operations.repair import find, repair

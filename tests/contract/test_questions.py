@@ -24,7 +24,7 @@ from callboard import (
 )
 from callboard.asking import ask_person
 from callboard.errors import QuestionError
-from callboard.runs.questions import ProcessQuestion, ProcessQuestions
+from callboard.runs.answering_here import ProcessQuestion, ProcessQuestions
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Note, Runtimes, closure, stored
 

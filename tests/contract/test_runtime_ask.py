@@ -127,7 +127,7 @@ async def test_a_handler_asks_and_goes_on_with_the_answer(runtimes: Runtimes) ->
 
     scene = await Scene.begin(runtimes, work, "first", "second")
     (request,) = await scene.open()
-    assert (request.question, request.agent, request.run_id) == ("Really?", AgentId("worker", "a"), None)
+    assert (request.question, request.agent, request.run_path) == ("Really?", AgentId("worker", "a"), None)
     await scene.runtime.stop_when_idle()  # to wait for a person is nothing left to do
     assert scene.ended == []
     scene.runtime.start()

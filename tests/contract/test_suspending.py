@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from callboard.broker.errors import FencedError
-from callboard.broker.inputs import Asked, InputStatus
+from callboard.broker.inquiry import Asked, InputStatus
 from callboard.broker.outcome import Commit, DeadLetter, Retry
 from callboard.broker.redis.client.inputs import Refusal
 from callboard.broker.redis.operations.inspect import overview

@@ -12,7 +12,7 @@ import pytest
 from callboard import InputAnsweredError, InputValueError, NotAllowedToAnswerError
 from callboard.agents import AnswerGuardrail, Asks, AssistantAgent, TaskResult, UserProxyAgent
 from callboard.groupchat import ConversableAgent, GroupChat, GroupChatManager
-from callboard.inputs import InputRequest
+from callboard.input_request import InputRequest
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResultMessage, LLMMessage
 from callboard.messages import InputAnsweredEvent, InputRequestedEvent, ToolCallExecutionEvent
 from callboard.models import ReplayChatCompletionClient

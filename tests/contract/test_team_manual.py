@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from callboard.broker.inputs import InputStatus
+from callboard.broker.inquiry import InputStatus
 from callboard.errors import InputWithdrawnError
 from callboard.groupchat import ConversationMessage, GroupChat, GroupChatManager
-from callboard.inputs import InputRequest
+from callboard.input_request import InputRequest
 from callboard.messages import BaseChatMessage, InputAnsweredEvent, InputRequestedEvent
 from callboard.runs import (
     AsyncRunResponse,

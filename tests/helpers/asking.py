@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from callboard.broker.consumer.interfaces import Turn
 from callboard.broker.delivery import Delivery
-from callboard.broker.inputs import Asked, Inquiry
+from callboard.broker.inquiry import Asked, Inquiry
 from callboard.broker.outcome import Outcome, Release, Suspend
 from callboard.broker.redis.client.commits import Done, as_done
 from callboard.broker.redis.client.inputs import Refusal

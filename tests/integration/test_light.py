@@ -17,10 +17,10 @@ ROOT = Path(__file__).parents[2]
 NEVER = """
 rich redis email.parser jsonschema croniter httpx openai unittest multiprocessing
 importlib.resources.readers
-callboard.questions callboard.asking callboard.inputs callboard.timetable callboard.telemetry
+callboard.questions callboard.asking callboard.input_request callboard.timetable callboard.telemetry
 callboard.teams callboard.agents callboard.tools callboard.models.types callboard.process.supervisor
 callboard.broker.redis.assembly callboard.broker.redis.operations callboard.broker.redis.server
-callboard.runtime.control callboard.runtime.inputs callboard.runtime.schedules callboard.runtime.following
+callboard.runtime.control callboard.runtime.answering callboard.runtime.schedules callboard.runtime.following
 callboard.runtime.run_listing callboard.runtime.run_reading
 """
 """What most workers never use."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .change import never, removed, when
+from .change import never, removed, when, with_part
 from .mutation import ON, Mutation
 
 PATTERNS = "contract/test_team_patterns.py::"
@@ -38,6 +38,14 @@ PATTERN_MUTATIONS: Final = (
         "who is outside the group names no target",
         when("NEXT_TARGET in last"),
         (f"{UNIT}test_pattern_rule.py::test_nobody_from_outside_names_a_target",),
+    ),
+    Mutation(
+        "a model calls what another agent was given",
+        "an agent calls what it was offered, and who is outside the group calls nothing",
+        with_part(
+            "own.functions", "{k: v for one in self._abilities.values() for k, v in one.functions.items()}"
+        ),
+        (f"{UNIT}test_patterns.py::test_nobody_calls_what_others_were_given",),
     ),
     Mutation(
         "a model hands over by a tool that it was not offered",

@@ -20,6 +20,7 @@ from .mutation import (
 )
 
 LAYOUT = "contract/test_layout.py::"
+ALONE = "contract/test_alone.py::"
 
 OF_WORKERS: Final = (
     Mutation(
@@ -287,9 +288,39 @@ OF_KEYS: Final = (
         (f"{FENCING}test_a_lease_that_ended_holds_until_somebody_else_takes_over{ON}",),
     ),
     Mutation(
+        "a stream is read once only",
+        "a stream that may hold more is read on",
+        becomes("stream.is_cut = false"),
+        (f"{ALONE}test_what_ends_with_the_last_id_has_been_read_to_its_end{ON}",),
+    ),
+    Mutation(
+        "nothing is ever out of the ordinary",
+        "what is out of the ordinary is looked at",
+        becomes("turn.is_calm = true"),
+        (f"{ACTIVATION}test_whoever_finishes_a_key_gets_what_waits_behind_it{ON}",),
+    ),
+    Mutation(
+        "what is parked of another type is not handed over",
+        "a worker may commit of a type of which it takes nothing",
+        never,
+        (
+            f"{ACTIVATION}test_what_a_worker_gives_back_of_an_agent_that_it_keeps_is_parked_behind_it{ON}",
+        ),
+        quick=False,
+    ),
+    Mutation(
+        "what goes back with a commit is overtaken",
+        "what commits leave behind is looked at",
+        never,
+        (
+            f"{ALONE}test_what_goes_back_with_a_commit_is_not_overtaken_in_the_same_turn{ON}",
+            f"{ALONE}test_a_turn_tells_of_a_timer_that_its_own_commit_has_set{ON}",
+        ),
+    ),
+    Mutation(
         "a key is let go while more of it is held",
         "an agent stays with the worker that holds more of it",
-        becomes("local is_last = true"),
+        becomes("said.is_last = true"),
         (f"{ACTIVATION}test_a_key_stays_with_the_worker_while_it_holds_more_of_it{ON}",),
     ),
     Mutation(

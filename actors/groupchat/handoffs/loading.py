@@ -16,7 +16,7 @@ from .manager_target import (
     GroupManagerTarget,
 )
 from .other_targets import AskUserTarget, RevertToUserTarget, StayTarget, TerminateTarget
-from .target import KIND, TransitionTarget
+from .target import TransitionTarget
 
 PLAIN: Final[Mapping[str, type[TransitionTarget]]] = {
     one.kind: one for one in (AskUserTarget, RevertToUserTarget, StayTarget, TerminateTarget)
@@ -55,4 +55,4 @@ def load_target(data: Mapping[str, Any], functions: Mapping[str, FunctionTarget]
         case {"kind": str(kind)} if kind in PLAIN:
             return PLAIN[kind]()
         case _:
-            raise HandoffError(f"This is no target: {data.get(KIND)!r}.")
+            raise HandoffError(f"This is no target: {data!r:.80}.")

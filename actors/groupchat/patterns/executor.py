@@ -61,23 +61,19 @@ class Abilities:
 class GroupToolExecutor(ConversableAgent):
     """Executes what the agents of a pattern call, one call after the other, and says who is next, where that was decided.
 
-    Where several calls name somebody, the last one counts. A function that two agents have by one name is that of the
-    agent who calls.
+    Where several calls name somebody, the last one counts. An agent can call what it was given, and nothing that only
+    others were given; in AG2 everything.
 
     Args:
         abilities: What each agent can call, by its name.
     """
 
     def __init__(self, abilities: Mapping[str, Abilities]) -> None:
-        everything = {
-            name: function for one in abilities.values() for name, function in one.functions.items()
-        }
         super().__init__(
             EXECUTOR,
             "Executes functions.",
             human_input_mode="NEVER",
             description="Executes the functions of the others.",
-            function_map=everything,
         )
         self._abilities = dict(abilities)
         self.register_reply([Agent, None], _answer_calls, remove_other_reply_funcs=True)
@@ -107,9 +103,8 @@ class GroupToolExecutor(ConversableAgent):
                 return Outcome(UNAVAILABLE.format(name=name))
             return Outcome(str(transfer.target), transfer.target.dump())
         with in_force(self.context_variables):
-            is_done, text = await execute(
-                {**self.function_map, **own.functions}, name, call.get("arguments", "")
-            )
+            # guard: an agent calls what it was offered, and who is outside the group calls nothing
+            is_done, text = await execute(own.functions, name, call.get("arguments", ""))
         if not is_done:
             return Outcome(text)
         returned = json.loads(text)
@@ -129,13 +124,25 @@ async def _answer_calls(
     return answer is not None, answer
 
 
-def abilities_of(agent: Peer, transfers: Mapping[str, OnCondition]) -> Abilities:
-    """What an agent can call: the functions that it executes, those that its model may call, and who it hands over to."""
-    tools = {tool.name: _of_tool(tool) for tool in agent.llm_tools if isinstance(tool, Tool)}
-    functions = {
-        name: _of_function(with_variables(function)) for name, function in agent.function_map.items()
-    }
-    return Abilities({**tools, **functions}, transfers)
+def abilities_of(agent: Peer, transfers: Mapping[str, OnCondition], everybody: Sequence[Peer]) -> Abilities:
+    """What an agent can call: the functions that it executes, those that its model may call, and who it hands over to.
+
+    Args:
+        agent: The agent.
+        transfers: The tools by which it hands over.
+        everybody: The agents of the group: what its model knows by its description alone, one of them executes.
+    """
+    found: dict[str, Callable[..., Any]] = {}
+    for tool in agent.llm_tools:
+        if isinstance(tool, Tool):
+            found[tool.name] = _of_tool(tool)
+        else:
+            name = str(tool["name"] if isinstance(tool, Mapping) else tool.schema["name"])
+            known = [one.function_map[name] for one in everybody if name in one.function_map]
+            if known:
+                found[name] = _executed(known[-1])
+    own = {name: _executed(function) for name, function in agent.function_map.items()}
+    return Abilities({**found, **own}, transfers)
 
 
 def _of_tool(tool: Tool) -> Callable[..., Any]:
@@ -147,10 +154,12 @@ def _of_tool(tool: Tool) -> Callable[..., Any]:
     return run
 
 
-def _of_function(function: Callable[..., Any]) -> Callable[..., Any]:
+def _executed(function: Callable[..., Any]) -> Callable[..., Any]:
+    given = with_variables(function)
+
     async def run(**arguments: Any) -> dict[str, Any]:
         before = snapshot(current_variables())
-        return _returned(await value_of(function(**arguments)), _as_text, before)
+        return _returned(await value_of(given(**arguments)), _as_text, before)
 
     return run
 

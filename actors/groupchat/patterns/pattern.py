@@ -14,13 +14,12 @@ from callboard.groupchat.errors import HandoffError
 from callboard.groupchat.handoffs.on_condition import check_target
 from callboard.groupchat.handoffs.other_targets import TerminateTarget
 from callboard.groupchat.handoffs.target import TransitionTarget
-from callboard.groupchat.peer import Peer
 from callboard.groupchat.result import ChatResult
 from callboard.groupchat.team import GroupChatTeam
 from callboard.protocol import AgentRuntime
 
 from .manager import PatternManager
-from .preparing import TEMPORARY_USER, Given, prepare, temporary_user
+from .preparing import TEMPORARY_USER, Given, prepare, release, temporary_user
 
 MAX_ROUNDS = 20
 
@@ -112,7 +111,10 @@ class Pattern:
         named = {} if name is None else {"name": name}
         users = [] if self.user_agent is None else [self.user_agent]
         manager = prepare(self._given(named), max_rounds, users)
-        return manager.team(runtime=runtime, conversation=conversation, **options)
+        try:
+            return manager.team(runtime=runtime, conversation=conversation, **options)
+        finally:
+            release(manager)
 
     async def chat(
         self, messages: Sequence[Message] | str, max_rounds: int = MAX_ROUNDS, *, silent: bool | None = False
@@ -130,9 +132,7 @@ class Pattern:
                 manager, clear_history=is_new, silent=silent, summary_method=self.summary_method, message=last
             )
         finally:
-            for agent in manager.groupchat.agents:
-                if isinstance(agent, Peer):
-                    agent.part = None
+            release(manager)
         for message in result.chat_history:
             if message.get("name") == TEMPORARY_USER:
                 del message["name"]

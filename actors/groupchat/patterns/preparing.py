@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from callboard.groupchat.agent import Message
 from callboard.groupchat.context_variables import ContextVariables
 from callboard.groupchat.conversable import ConversableAgent
 from callboard.groupchat.errors import HandoffError
@@ -17,6 +16,7 @@ from callboard.groupchat.handoffs.on_condition import OnCondition, OnContextCond
 from callboard.groupchat.handoffs.other_targets import RevertToUserTarget
 from callboard.groupchat.handoffs.part import Part
 from callboard.groupchat.handoffs.target import TransitionTarget, not_by_itself
+from callboard.groupchat.peer import Peer
 
 from .chat import NoHelpers, PatternChat
 from .executor import GroupToolExecutor, abilities_of
@@ -70,51 +70,59 @@ class _Conditions:
         ]
 
 
-def prepare(
-    given: Given, max_rounds: int, users: Sequence[ConversableAgent], messages: Sequence[Message] = ()
-) -> PatternManager:
+def prepare(given: Given, max_rounds: int, users: Sequence[ConversableAgent]) -> PatternManager:
     """The manager of a group chat with these agents, the executor, and the helpers; each knows its part.
 
     Args:
         given: What the pattern is made of.
         max_rounds: How many messages a run has at most.
         users: The user's agent, or one for the time of the chat; or none.
-        messages: Who has said something before is checked.
 
     Raises:
-        HandoffError: A target is not in the group, or needs a user or a model that is not there (a ValueError).
+        HandoffError: A target is not in the group, or needs a user or a model that is not there, or two tools or functions
+            have one name (a ValueError).
     """
     helpers: list[ConversableAgent] = []
-    conditions = {
-        agent.name: _conditions(agent, given, helpers) for agent in [*given.agents, *_only(given.user)]
-    }
+    owners = [*given.agents, *([] if given.user is None else [given.user])]
+    conditions = {agent.name: _conditions(agent, given, helpers) for agent in owners}
     for helper in helpers:
-        after = list(helper.handoffs.after_works)
-        conditions[helper.name] = _Conditions({}, [], after)
+        conditions[helper.name] = _Conditions({}, [], helper.handoffs.after_works)
     agents = [*given.agents, *helpers]
     _check(given, conditions, [one.name for one in (*agents, *users)])
-    abilities = {agent.name: abilities_of(agent, conditions[agent.name].llm) for agent in given.agents}
-    executor = GroupToolExecutor(abilities)
-    everybody = [executor, *agents, *users]
+    abilities = {
+        agent.name: abilities_of(agent, conditions[agent.name].llm, given.agents) for agent in given.agents
+    }
     chat = PatternChat(
-        everybody,
+        [GroupToolExecutor(abilities), *agents, *users],
         max_round=max_rounds,
         eligibility_policies=[NoHelpers(frozenset(one.name for one in (*given.agents, *users)))],
         plan=_plan(given, agents, conditions),
         context_variables=given.context_variables,
     )
     manager = PatternManager(chat, **given.manager_args)
-    hidden = (
-        frozenset(name for one in conditions.values() for name in one.llm)
-        if given.hides_transits
-        else frozenset()
-    )
-    for agent in everybody:
-        own = conditions.get(agent.name) if agent in given.agents else None
-        agent.part = Part(own.llm, own.context, hidden) if own else Part({})
-        agent.context_variables = given.context_variables
-    manager.context_variables = given.context_variables
+    _take_part(manager, given, conditions)
     return manager
+
+
+def _take_part(manager: PatternManager, given: Given, conditions: Mapping[str, _Conditions]) -> None:
+    """Each knows its part, and all have the same variables."""
+    tools = (name for one in conditions.values() for name in one.llm)
+    hidden = frozenset(tools) if given.hides_transits else frozenset[str]()
+    manager.context_variables = given.context_variables
+    for agent in _peers(manager):
+        own = conditions[agent.name] if agent in given.agents else None
+        agent.part = Part({}) if own is None else Part(own.llm, own.context, hidden)
+        agent.context_variables = given.context_variables
+
+
+def release(manager: PatternManager) -> None:
+    """Nobody has a part any more: agents may chat elsewhere."""
+    for agent in _peers(manager):
+        agent.part = None
+
+
+def _peers(manager: PatternManager) -> Iterable[Peer]:
+    return (agent for agent in manager.groupchat.agents if isinstance(agent, Peer))
 
 
 def _conditions(agent: ConversableAgent, given: Given, helpers: list[ConversableAgent]) -> _Conditions:
@@ -133,8 +141,14 @@ def _conditions(agent: ConversableAgent, given: Given, helpers: list[Conversable
     context = [helped(one) for one in handoffs.context_conditions]
     instead = given.after_works.get(agent.name)
     after = handoffs.after_works if instead is None else [OnContextCondition(instead)]
+    tools = {_tool_name(one, number): one for number, one in enumerate(llm, 1)}
+    taken = sorted({*tools} & {*agent.function_map, *(getattr(tool, "name", "") for tool in agent.llm_tools)})
+    if taken or len(tools) < len(llm):
+        raise HandoffError(
+            f"{agent.name!r} has two tools of one name, of which one hands over: {taken or list(tools)}."
+        )
     return _Conditions(
-        {_tool_name(one, number): one for number, one in enumerate(llm, 1)},
+        tools,
         context,
         [helped(one) for one in after],
     )
@@ -156,8 +170,16 @@ def _plan(
         user=None if given.user is None else given.user.name,
         after_works={name: tuple(one.after) for name, one in conditions.items()},
         group_after_work=given.group_after_work,
-        functions={target.fn_name: target for target in targets if isinstance(target, FunctionTarget)},
+        functions=_functions(targets),
     )
+
+
+def _functions(targets: Iterable[TransitionTarget]) -> dict[str, FunctionTarget]:
+    found: dict[str, FunctionTarget] = {}
+    for target in targets:
+        if isinstance(target, FunctionTarget) and found.setdefault(target.fn_name, target).fn != target.fn:
+            raise HandoffError(f"Two functions that decide have the name {target.fn_name!r}: rename one.")
+    return found
 
 
 def _check(given: Given, conditions: Mapping[str, _Conditions], names: Sequence[str]) -> None:
@@ -190,10 +212,6 @@ def _all_targets(
     for name, one in conditions.items():
         for target in one.targets:
             yield repr(name), target
-
-
-def _only(user: ConversableAgent | None) -> list[ConversableAgent]:
-    return [] if user is None else [user]
 
 
 def temporary_user() -> ConversableAgent:

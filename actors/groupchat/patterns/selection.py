@@ -39,6 +39,7 @@ class PatternSelection(ThreadSelection):
         self._pattern = chat
         self._declared = deepcopy(chat.context_variables)
         self._base: dict[str, Any] | None = None
+        self._before: dict[str, str] = {}
 
     def hear(self, said: BaseChatMessage) -> Agent | None:
         """A message becomes one of the group chat, and what it changes is changed."""
@@ -46,12 +47,16 @@ class PatternSelection(ThreadSelection):
         take_over(self._pattern.context_variables, said.metadata)
         return None if is_note(said) else super().hear(said)
 
+    async def last_speaker(self, floor: Floor) -> Agent:
+        """Who spoke last; the variables are as the thread says."""
+        speaker = await super().last_speaker(floor)
+        self._before = snapshot(self._pattern.context_variables)
+        return speaker
+
     async def select(self, floor: Floor) -> Choice:
-        """Who is next."""
-        await self.last_speaker(floor)
-        before = snapshot(self._pattern.context_variables)
+        """Who is next; the manager says what a function that decides has changed and tells."""
         choice = await super().select(floor)
-        changed = changes(before, self._pattern.context_variables)
+        changed = changes(self._before, self._pattern.context_variables)
         notes = self._pattern.take_notes()
         if not notes and not changed:
             return choice

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from callboard.broker.envelope import Fence
 from callboard.broker.errors import FencedError
-from callboard.broker.inputs import Asked, InputStatus, Inquiry
+from callboard.broker.inquiry import Asked, InputStatus, Inquiry
 from callboard.broker.runs import RunWrite
 
 from .commits import write_values

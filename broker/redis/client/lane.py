@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from callboard.broker.consumer.interfaces import ConsumedType, Ending, Incarnation, Pull, Rung, Turn
@@ -58,6 +58,8 @@ class WorkerLane:
         self._limits = Limits.of(link.settings)
         self._bells: dict[str, str] = {}
         self._waiting = Beginning.of("BLPOP")
+        self._types: Sequence[ConsumedType] | None = None  # of the terms
+        self._terms = ""
         self._calls = 0
         self._at_bell: int | None = None  # number of the turn that waits there and may still be carried out
         self._in_turn = False
@@ -88,7 +90,7 @@ class WorkerLane:
         self._at_bell = None
         self.incarnation = Incarnation(worker)
 
-    def turn(self, endings: Sequence[Ending], pull: Pull) -> Coroutine[Any, Any, Turn]:
+    async def turn(self, endings: Sequence[Ending], pull: Pull) -> Turn:
         """One turn: commits how deliveries ended, takes new ones.
 
         Raises:
@@ -97,7 +99,7 @@ class WorkerLane:
         """
         window = self._link.settings.dedupe_window
         done = [as_done(delivery, outcome, is_last, window) for delivery, outcome, is_last in endings]
-        return self.commit_and_pull(done, pull)
+        return await self.commit_and_pull(done, pull)
 
     async def commit_and_pull(self, done: Sequence[Done], pull: Pull) -> Turn:
         """The same with commits that are encoded already."""
@@ -130,13 +132,14 @@ class WorkerLane:
             self.incarnation = Incarnation(worker, number)
 
     def _arguments(self, done: Sequence[Done], pull: Pull) -> list[Argument]:
-        settings = self._link.settings
+        if pull.types is not self._types:  # a tuple that is kept from turn to turn
+            self._types, self._terms = pull.types, terms_of(self._link.settings, pull.types)
         worker, acknowledged = self.incarnation
         arguments: list[Argument] = [
             worker,
             self._calls,
             acknowledged,
-            terms_of(settings, pull.types),
+            self._terms,
             pull.held,
             "1" if pull.scan else "",
             int(pull.accept),

@@ -34,7 +34,33 @@ def _new_server(fakeredis: Any) -> Any:
     server = fakeredis.FakeServer(version=(7, 0))
     database = _database_class(type(server.dbs[0]))
     server.dbs = defaultdict(lambda: database(server.lock))
+    server._lua_functions = _functions_of(server)
     return server
+
+
+def _functions_of(server: Any) -> Any:
+    """What runs the functions of a store, except that Lua gets the texts of errors as bytes.
+
+    lupa keeps texts of Python for Lua in a table with weak values, and now and then one comes out as another
+    (https://github.com/scoder/lupa/issues/293): then a function takes one error for another.
+    """
+    from fakeredis._helpers import SimpleError
+    from fakeredis.commands_mixins import _lua_functions, scripting_mixin as theirs
+
+    class Functions(_lua_functions.FunctionsEngine):
+        def _redis_pcall(self, *args: Any) -> Any:
+            try:
+                return self._redis_call(*args)
+            except SimpleError as error:
+                return self.runtime.table_from({b"err": error.value.encode()})
+
+    given = (
+        theirs._lua_redis_log,
+        theirs._lua_cjson_encode,
+        theirs._lua_cjson_decode,
+        theirs._lua_cjson_null,
+    )
+    return Functions(theirs.LUA_MODULE, server.server_type, server.version, *given)
 
 
 def _database_class(base: Any) -> Any:

@@ -43,9 +43,8 @@ class Publisher:
         self._producer = Producer()
         self._queue: deque[tuple[Posting, asyncio.Future[bool]]] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._rest: asyncio.Future[None] | None = (
-            None  # what the task waits for while there is nothing to send
-        )
+        self._is_awake = False  # the task sends, or was told to
+        self._rest: asyncio.Future[None] | None = None  # what it waits for while there is nothing to send
         self._sending = 0
         self._watchers: list[asyncio.Future[None]] = []  # wait for the end of a batch
         self._limits = limits_of(link.settings)
@@ -74,7 +73,8 @@ class Publisher:
         if future is None:
             future = asyncio.get_running_loop().create_future()
         self._queue.append((posting, future))
-        self._go_on()
+        if not self._is_awake or self._task is None or self._task.done():
+            self._go_on()
         return future
 
     def _post_again(self, items: list[tuple[Posting, asyncio.Future[bool]]]) -> None:
@@ -82,6 +82,7 @@ class Publisher:
         self._go_on()
 
     def _go_on(self) -> None:
+        self._is_awake = True
         rest = self._rest
         if rest is not None and not rest.done():
             rest.set_result(None)
@@ -105,6 +106,7 @@ class Publisher:
                         self._tell_watchers()
             if self._link.is_closed:
                 return
+            self._is_awake = False
             self._rest = loop.create_future()
             await self._rest
             self._rest = None

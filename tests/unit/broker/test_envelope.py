@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from callboard.broker.encoding.limits import Limits
-from callboard.broker.envelope import FIELDS, SHORT, Envelope, decode, encode, event, head_of
+from callboard.broker.envelope import FIELDS, Envelope, decode, encode, event, head_of
 from callboard.broker.errors import DecodeError, EncodeError
+from callboard.broker.head_fields import HEAD_FIELDS
 from callboard.broker.redis.client.commands import pack
 from tests.helpers.fuzzing import written
 
@@ -57,8 +58,8 @@ def test_the_head_holds_only_what_is_not_the_default() -> None:
 
 def test_every_field_behind_the_body_has_a_short_name() -> None:
     behind = Envelope._fields[Envelope._fields.index("body") + 1 :]
-    assert set(behind) == set(SHORT)
-    assert len(set(SHORT.values())) == len(SHORT)
+    assert set(behind) == set(HEAD_FIELDS)
+    assert len({short for short, _ in HEAD_FIELDS.values()}) == len(HEAD_FIELDS)
 
 
 def test_what_needs_no_head_of_its_own_has_the_same_as_written_out() -> None:

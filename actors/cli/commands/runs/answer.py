@@ -15,7 +15,7 @@ from callboard.cli.output import duration, print_json, say, say_facts, say_table
 from callboard.cli.sessions import run, runs_at
 
 if TYPE_CHECKING:
-    from callboard.inputs import InputRequest
+    from callboard.input_request import InputRequest
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
@@ -129,7 +129,7 @@ def _show(question: InputRequest, as_json: bool) -> None:
         {
             "id": question.id,
             "agent": str(question.agent),
-            "run": id_in(question.run_id or "") or "-",
+            "run": id_in(question.run_path or "") or "-",
             "status": question.status.value,
             "to": ", ".join(question.to) or "anybody",
             **details,

@@ -45,7 +45,7 @@ async def _told(runtime: RedisAgentRuntime, one: RunSummary) -> dict[str, Any]:
     """What there is to say of a run."""
     from callboard.teams import TeamClient
     from callboard.teams.orders import Shown
-    from callboard.teams.questions import open_questions
+    from callboard.teams.shown_questions import open_questions
 
     task, last, speakers = "", "", Counter[str]()
     async for entry in runtime.read_run(one.stream, live=False):

@@ -15,7 +15,7 @@ local function now()
     local t = redis.call('TIME')
     -- Digits put together: to write a number as text takes as long as a command.
     now_text = t[1] .. string.sub('000000' .. t[2], -6, -4)
-    now_ms = tonumber(now_text)
+    now_ms = now_text + 0 -- half of what tonumber() takes
   end
   return now_ms
 end
@@ -28,7 +28,7 @@ end
 -- The clock goes on from this id.
 local function set_clock(id)
   local ms, n = string.match(id, '^(%d+)%-(%d+)$')
-  id_ms, id_n, id_head = tonumber(ms or 0), tonumber(n or 0), (ms or '0') .. '-'
+  id_ms, id_n, id_head = (ms or 0) + 0, (n or 0) + 0, (ms or '0') .. '-'
 end
 
 -- The server's time may go back, and a replica that took over may be behind: ids rise all the same. Also whether the id says

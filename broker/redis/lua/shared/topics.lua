@@ -94,12 +94,13 @@ local function leaving(suffix) return words(call('HGET', P .. 'leaving', suffix)
 -- More than four tokens wake no more than four idle workers: those wake others in their turn.
 local function ring(agent_type, times)
   local bell = P .. 'bell:' .. agent_type
-  local missing = math.min(times, 4) - call('LLEN', bell)
-  for _ = 1, missing do call('LPUSH', bell, '1') end
+  if times > 4 then times = 4 end
+  for _ = 1, times - call('LLEN', bell) do call('LPUSH', bell, '1') end
 end
 
 -- These streams may hold unread entries, none of them before that time. With the mode 'NX' a time that is known stays.
 local function mark_fresh(agent_type, suffixes, since, mode)
+  if #suffixes == 1 then return call('ZADD', P .. 'fresh:' .. agent_type, mode, since, suffixes[1]) end
   local marks = {}
   for i = 1, #suffixes do marks[2 * i - 1], marks[2 * i] = since, suffixes[i] end
   for i = 1, #marks, CHUNK do
@@ -142,9 +143,13 @@ local function announce(max_unclaimed)
     local types, topic = receivers(suffix)
     for i = 1, #types do
       local agent_type = types[i]
-      if not fresh[agent_type] then fresh[agent_type], added[agent_type] = {}, 0 end
-      table.insert(fresh[agent_type], suffix)
-      added[agent_type] = added[agent_type] + count
+      local suffixes = fresh[agent_type]
+      if suffixes then
+        suffixes[#suffixes + 1] = suffix
+        added[agent_type] = added[agent_type] + count
+      else
+        fresh[agent_type], added[agent_type] = { suffix }, count
+      end
     end
     if topic and #types == 0 and call('XLEN', P .. suffix) >= tonumber(max_unclaimed) then full = topic end
   end

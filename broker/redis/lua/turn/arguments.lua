@@ -26,7 +26,7 @@
 
 local SCAN, AT_BELL = '1', 'b' -- all streams are looked at; the turn waited behind a bell
 local DELIVERY = 4 -- values of one delivery in `out`
-local NONE = {} -- stands for what is mostly empty, until there is something: nothing is written there
+local NONE = {} -- stands for what is mostly empty, until there is something; all turns share it, so nothing is written there
 
 -- The terms of a worker come as one text, which is read when it comes for the first time: `<max payload> <max_unclaimed>`, then for
 -- each type ` <type> <1 if persistent, else 0> <most a second, or ->`. By prefix and text:

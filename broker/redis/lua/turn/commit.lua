@@ -70,9 +70,9 @@ end
 local function acknowledge(turn, commits)
   local groups, ids, modes = commits.group, commits.id, commits.mode
   for i = 1, commits.n do
-    local group = groups[i]
+    local acked = groups[i].acked
     -- guard: what comes back is not acknowledged
-    if not modes[i].comes_back then group.acked[#group.acked + 1] = ids[i] end
+    if not modes[i].comes_back then acked[#acked + 1] = ids[i] end
   end
   -- guard: what is committed is held no more
   bulk('HDEL', turn.own, commits.own)
@@ -211,7 +211,7 @@ local function write_or_bury(turn, i, mode)
   turn.at = first
   for j = 1, #mode.marks do skip(turn, mode.marks[j]) end
   local group, id = turn.commits.group[i], turn.commits.id[i]
-  local tries = call('HGET', P .. 'tries:' .. group.type, ref_of(turn, i)) or ''
+  local tries = call('HGET', P .. 'tries:' .. group.type, group.suffix .. ' ' .. id) or ''
   local values = values_or_blank(group.suffix, id)
   if values[TYPE] == '' then values[KEY] = turn.commits.key[i] end
   local letter = { reason = UNWRITABLE, error = failure(wrong) or tostring(wrong), worker = turn.worker,

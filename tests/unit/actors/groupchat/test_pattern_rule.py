@@ -125,9 +125,9 @@ def test_where_nothing_is_met_the_group_decides() -> None:
 
 
 @pytest.mark.parametrize(
-    "target", [{"kind": "function", "name": "gone"}, {"kind": "other"}, {"kind": "agent"}, {}]
+    "target", [{"kind": "function", "name": "gone"}, {"kind": "other"}, {"kind": "agent"}, {}, "x"]
 )
-def test_what_is_no_target(target: dict[str, Any]) -> None:
+def test_what_is_no_target(target: Any) -> None:
     with pytest.raises(HandoffError):
         next_step(a_plan(), at(A, {**RESULT, "next_target": target}))
 

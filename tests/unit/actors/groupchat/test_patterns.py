@@ -46,6 +46,7 @@ from callboard.groupchat import (
     StringLLMCondition,
     TerminateTarget,
     TransitionTarget,
+    UpdateSystemMessage,
     a_initiate_group_chat,
     initiate_group_chat,
 )
@@ -133,6 +134,21 @@ async def test_what_is_available_and_what_the_model_is_told_changes_at_every_tur
     # A call of what is not offered hands over to nobody.
     assert result.chat_history[4]["content"] == "Error: transfer_to_b_1 is not available now."
     assert names == ["_User", "a", EXECUTOR, "a", EXECUTOR, "a", EXECUTOR, "b"]
+
+
+async def test_an_agent_changes_itself_before_it_answers() -> None:
+    async def count(agent: ConversableAgent, messages: Any) -> None:
+        agent.context_variables["n"] += len(messages)
+
+    a = an_agent(
+        "a", "end", update_agent_state_before_reply=[count, UpdateSystemMessage("{n} for {who}, {unknown}.")]
+    )
+    b = an_agent(
+        "b", "end", update_agent_state_before_reply=UpdateSystemMessage(lambda agent, messages: agent.name)
+    )
+    a.handoffs.set_after_work(AgentTarget(b))
+    await chatted(DefaultPattern(a, [a, b], context_variables=ContextVariables({"n": 1, "who": "Ann"})))
+    assert [read_by(agent)[0][0].content for agent in (a, b)] == ["2 for Ann, {unknown}.", "b"]
 
 
 # Handoffs by context variables
@@ -224,6 +240,28 @@ async def test_each_agent_has_its_own_function_of_a_name() -> None:
         "of a",
         "of b",
     ]
+
+
+async def test_nobody_calls_what_others_were_given() -> None:
+    executed = []
+
+    def pay() -> None:
+        """Pays."""
+        executed.append(1)
+
+    a, b = an_agent("a", call("pay"), "end"), an_agent("b", functions=pay)
+    b.register_function({"pay": pay})
+    result, _ = await chatted(DefaultPattern(a, [a, b]))
+    assert result.chat_history[2]["content"] == "Error: Function pay not found."
+    assert not executed
+
+
+async def test_one_agent_knows_a_function_and_another_one_executes_it() -> None:
+    a, b = an_agent("a", call("pay"), "end"), an_agent("b")
+    a.llm_tools.append({"name": "pay", "description": "Pays.", "parameters": {}})
+    b.register_function({"pay": lambda: "paid"})
+    result, _ = await chatted(DefaultPattern(a, [a, b]))
+    assert result.chat_history[2]["content"] == "paid"
 
 
 async def test_functions_for_execution_get_the_variables_as_well() -> None:
@@ -462,7 +500,9 @@ async def test_it_goes_on_from_the_messages_of_an_earlier_one(user: str | None) 
 
 async def test_agents_forget_their_parts() -> None:
     a = an_agent("a")
-    await chatted(DefaultPattern(a, [a]))
+    pattern = DefaultPattern(a, [a])
+    await chatted(pattern)
+    pattern.team()
     assert a.part is None
 
 
@@ -547,6 +587,29 @@ async def test_patterns_that_can_not_be(options: dict[str, Any], messages: Any, 
     pattern = DefaultPattern(**{"initial_agent": a, "agents": [a], **options})
     with pytest.raises(HandoffError, match=reason):
         await chatted(pattern, messages)
+
+
+def named(name: str) -> FunctionTarget:
+    def decides(output: str, context_variables: ContextVariables) -> FunctionTargetResult:
+        return FunctionTargetResult(target=StayTarget())
+
+    decides.__name__ = name
+    return FunctionTarget(decides)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "reason"),
+    [
+        ([OnCondition(StayTarget(), NOW, llm_function_name="act")], "two tools of one name"),
+        ([OnCondition(StayTarget(), NOW, llm_function_name="go")] * 2, "two tools of one name"),
+        ([OnCondition(named("same"), NOW), OnCondition(named("same"), NOW)], "have the name 'same'"),
+    ],
+)
+async def test_two_of_one_name(conditions: list[OnCondition], reason: str) -> None:
+    a = an_agent("a", functions=returns("x"))
+    a.handoffs.add_llm_conditions(conditions)
+    with pytest.raises(HandoffError, match=reason):
+        await chatted(DefaultPattern(a, [a]))
 
 
 async def test_auto_without_any_model() -> None:

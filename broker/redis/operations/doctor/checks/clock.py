@@ -46,6 +46,7 @@ async def _ids(subject: Subject, server: int) -> Finding:
     return warning(
         f"the namespace's clock is {ahead / 1000:.1f} s ahead of the server's",
         "the server's clock was set back, or an entry was added by hand with an id of the future; order is kept, but "
-        "ids no longer tell when a message was published",
+        "ids no longer tell when a message was published. Where the clock was set back, what was due by it then (delayed "
+        "messages, schedules, the end of questions, an agent's next attempt) waits until it has caught up",
         "synchronise the server's clock; ids are right again when it has caught up",
     )

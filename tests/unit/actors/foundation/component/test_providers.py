@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 from typing import cast
 
 import pytest
 
+import callboard
 from callboard.foundation.component import ComponentLoader, UnknownProviderError, is_component_class
 from callboard.foundation.component.dumping import provider_of
 from callboard.foundation.component.providers import AUTOGEN, AUTOGEN_PACKAGES, ELSEWHERE, PROVIDERS
 from callboard.foundation.component.registry import class_of, own_name
 
+ROOT = Path(callboard.__file__).resolve().parent
+PUBLIC = {
+    ".".join(("callboard", *path.parent.relative_to(ROOT).parts))
+    for path in ROOT.rglob("__init__.pyi")
+    if "interop" not in path.parts  # needs AutoGen itself, and has no components of ours
+}
 LISTED = [f"{package}.{name}" for package, names in PROVIDERS.items() for name in names]
 
 
@@ -63,6 +73,16 @@ def test_every_provider_is_a_component_of_that_name(provider: str) -> None:
     cls = class_of(provider)
     assert is_component_class(cls)
     assert provider_of(cls) == provider
+
+
+@pytest.mark.parametrize("package", sorted(PUBLIC | set(PROVIDERS)))
+def test_every_public_component_can_be_loaded_from_its_dump(package: str) -> None:
+    """Which is easily forgotten of a new termination condition, memory, agent or team: each has a line in the list."""
+    module = import_module(package)
+    names = getattr(module, "__all__", dir(module))
+    classes = [found for found in (getattr(module, name) for name in names) if inspect.isclass(found)]
+    components = [found for found in classes if is_component_class(found)]
+    assert [provider_of(found) for found in components if provider_of(found) not in LISTED] == []
 
 
 @pytest.mark.parametrize("provider", sorted(ELSEWHERE))

@@ -121,3 +121,23 @@ def test_a_thread_has_the_same_store() -> None:
         assert second.call(("GET", "a")) == b"\xff"
         with pytest.raises(CommandError, match="unknown command"):
             second.call(("NO_SUCH",))
+
+
+MANY_ERRORS = """#!lua name=many
+redis.register_function('many', function()
+  local wrong = 0
+  for i = 1, 3000 do
+    for _ = 1, i % 7 do redis.pcall('nothing' .. i) end
+    local text = redis.pcall('HGET', 'a', 'b').err
+    if not string.find(tostring(text), 'WRONGTYPE', 1, true) then wrong = wrong + 1 end
+  end
+  return wrong
+end)
+"""
+
+
+async def test_a_function_never_takes_one_error_for_another(name: str) -> None:
+    channel = opened(name)
+    await channel.call_within(("SET", "a", "1"), 1)
+    await channel.call_within(("FUNCTION", "LOAD", MANY_ERRORS), 1)
+    assert await channel.call_within(("FCALL", "many", 1, "a"), 10) == 0

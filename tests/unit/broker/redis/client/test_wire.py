@@ -308,9 +308,9 @@ async def test_each_call_has_its_own_time() -> None:
         await asyncio.sleep(0.08)
         assert wire.is_open, "nobody waits for an answer that is late"
         with pytest.raises(ConnectionLostError, match=r"no answer within 0\.05 s"):
-            await wire.call_within(("PING",), 0.05)
+            await asyncio.wait_for(wire.call_within(("PING",), 0.05), 2)
         with pytest.raises(ConnectionLostError, match=r"no answer within 0\.05 s"):
-            await long
+            await asyncio.wait_for(long, 2)
 
 
 async def test_an_answer_that_stops_half_way_is_noticed() -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 from callboard.messages import InputRequestedEvent
 from callboard.questions import CheckedQuestion
 from callboard.suspension import UNSET
-from callboard.teams.questions import MOST_DETAILS, OMITTED, ShownQuestions
+from callboard.teams.shown_questions import MOST_DETAILS, OMITTED, ShownQuestions
 
 
 def shown(details: dict[str, Any]) -> InputRequestedEvent:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final, cast
 
-from callboard.broker.inputs import InputStatus
-from callboard.inputs import InputRequest
+from callboard.broker.inquiry import InputStatus
+from callboard.input_request import InputRequest
 from callboard.messages.events import InputAnsweredEvent, InputRequestedEvent
 from callboard.questions import CheckedQuestion
 from callboard.runtime.runtime import RedisAgentRuntime

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from callboard.broker import AgentId
 from callboard.broker.ids import check_text
-from callboard.broker.inputs import InputStatus
+from callboard.broker.inquiry import InputStatus
 from callboard.broker.redis.client.inputs import Refusal
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.errors import (
@@ -22,7 +22,7 @@ from callboard.errors import (
     InputWithdrawnError,
     NotAllowedToAnswerError,
 )
-from callboard.inputs import InputRequest
+from callboard.input_request import InputRequest
 from callboard.questions import as_json
 
 from .run_paths import names_in
@@ -75,7 +75,7 @@ class Inputs:
             one
             for one in found
             if one.status is InputStatus.OPEN
-            and (run is None or run in names_in(one.run_id or ""))
+            and (run is None or run in names_in(one.run_path or ""))
             and (of is None or str(one.agent) == of)
             and (key is None or one.agent.key == key)
         ]

@@ -9,7 +9,7 @@ from typing import Any
 
 from callboard.broker.errors import BrokerError
 from callboard.broker.ids import AgentId
-from callboard.broker.inputs import InputStatus
+from callboard.broker.inquiry import InputStatus
 
 from .answer_check import check_answer
 from .errors import InputDamagedError, InputValueError
@@ -24,7 +24,7 @@ class InputRequest:
         question: What is asked.
         agent: The agent whose handler asks.
         message_id: The message that it handles.
-        run_id: Path of the run that the message belongs to, from the outermost run inwards, with separators; None: to none.
+        run_path: Path of the run that the message belongs to, from the outermost run inwards, with separators; None: none.
         name: Tells the questions of one handler apart.
         choices: The answers there are; () for any.
         schema: JSON schema of an answer.
@@ -44,7 +44,7 @@ class InputRequest:
     question: str
     agent: AgentId
     message_id: str
-    run_id: str | None
+    run_path: str | None
     name: str
     choices: tuple[str, ...]
     schema: Mapping[str, Any]
@@ -59,6 +59,11 @@ class InputRequest:
     by: str
     ended: float | None
 
+    @property
+    def run_id(self) -> str | None:
+        """The old name of `run_path`, which is no id of a run."""
+        return self.run_path
+
     @classmethod
     def of(cls, input_id: str, fields: Mapping[str, str]) -> InputRequest:
         """Reads what the server keeps.
@@ -72,7 +77,7 @@ class InputRequest:
         """
         try:
             return cls._read(input_id, fields)
-        except (BrokerError, KeyError, TypeError, ValueError) as error:
+        except (BrokerError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise InputDamagedError(input_id, f"{type(error).__name__}: {error}") from error
 
     @classmethod
@@ -83,7 +88,7 @@ class InputRequest:
             question=fields.get("question", ""),
             agent=AgentId(fields["type"], fields["key"]),
             message_id=fields["message"],
-            run_id=fields.get("run") or None,
+            run_path=fields.get("run") or None,
             name=fields["name"],
             choices=tuple(_read(fields.get("choices"), [])),
             schema=_read(fields.get("schema"), {}),

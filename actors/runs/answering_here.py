@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from callboard.asking import NO_DEFAULT, Question, ask_person, checked
-from callboard.broker.inputs import InputStatus
+from callboard.broker.inquiry import InputStatus
 from callboard.errors import (
     InputAnsweredError,
     InputError,
