@@ -534,7 +534,56 @@ async def test_an_earlier_chat_goes_on_as_a_team_with_its_variables() -> None:
     assert (len(result.messages), result.stop_reason) == (1, "No next speaker selected")
 
 
+# Side by side
+
+
+async def test_agents_are_in_one_chat_at_a_time() -> None:
+    async def act(context_variables: ContextVariables) -> str:
+        """Acts."""
+        with pytest.raises(HandoffError, match="'a' is in a group chat that is under way"):
+            await chatted(DefaultPattern(a, [a]))
+        DefaultPattern(a, [a, b], context_variables=ContextVariables()).team()
+        context_variables["ready"] = True
+        return "done"
+
+    a, b = an_agent("a", call("act"), functions=act), an_agent("b")
+    a.handoffs.add_context_condition(OnContextCondition(AgentTarget(b), READY))
+    result, names = await chatted(DefaultPattern(a, [a, b]))
+    assert names == ["_User", "a", EXECUTOR, "a", "b"]
+    assert result.summary == "b"
+
+
+async def test_a_chat_that_could_not_begin_does_not_keep_its_agents() -> None:
+    a = an_agent("a", "done")
+    with pytest.raises(HandoffError, match="not in the group"):
+        await chatted(DefaultPattern(a, [a]), [{"content": "hi", "name": "x"}])
+    assert (await chatted(DefaultPattern(a, [a])))[0].summary == "done"
+
+
+async def test_a_chat_in_a_chat_may_have_the_same_agents() -> None:
+    a, b = an_agent("a"), an_agent("b")
+    a.handoffs.add_after_work(OnContextCondition(AgentTarget(b), READY))
+    inner = DefaultPattern(a, [a, b], context_variables=ContextVariables({"ready": True}))
+    b.handoffs.set_after_work(GroupChatTarget(GroupChatConfig(inner, "in it", 3)))
+    _, names = await chatted(inner, max_rounds=4)
+    assert names == ["_User", "a", "b", "wrapped_group_b_1"]
+
+
 # What is refused
+
+
+async def test_tools_that_hand_over_have_names_that_apis_take() -> None:
+    a, long = an_agent("a", "done"), an_agent("ü" * 70)
+    a.handoffs.add_llm_condition(OnCondition(AgentTarget(long), NOW))
+    await chatted(DefaultPattern(a, [a, long]))
+    assert list(offered_to(a)[0]) == [f"transfer_to_{'_' * 48}_1"]
+
+
+async def test_what_a_function_tells_somebody_from_outside() -> None:
+    told = [FunctionTargetMessage("psst", an_agent("x"))]
+    a = handing(FunctionTarget(lambda said, variables: FunctionTargetResult(told, target=TerminateTarget())))
+    with pytest.raises(SpeakerSelectionError, match="'x' is not in the group"):
+        await chatted(DefaultPattern(a, [a]))
 
 
 async def test_what_a_model_wrote_or_a_function_returned_wrong_is_for_the_model() -> None:
