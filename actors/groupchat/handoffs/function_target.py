@@ -48,10 +48,10 @@ class FunctionTargetResult:
         check_variables(self.context_variables)
         if self.target is not None:
             check_target(self.target)
-        told = self.messages
+        told: Any = self.messages
         if told is None or isinstance(told, str):
             return
-        if not isinstance(told, Sequence) or not all(isinstance(one, FunctionTargetMessage) for one in told):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(told, Sequence) or not all(isinstance(one, FunctionTargetMessage) for one in told):
             raise HandoffError(
                 "The messages of a FunctionTargetResult are a text, or a list of FunctionTargetMessage(text, agent)."
             )
