@@ -303,9 +303,7 @@ OF_KEYS: Final = (
         "what is parked of another type is not handed over",
         "a worker may commit of a type of which it takes nothing",
         never,
-        (
-            f"{ACTIVATION}test_what_a_worker_gives_back_of_an_agent_that_it_keeps_is_parked_behind_it{ON}",
-        ),
+        (f"{ACTIVATION}test_what_a_worker_gives_back_of_an_agent_that_it_keeps_is_parked_behind_it{ON}",),
         quick=False,
     ),
     Mutation(
