@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from callboard.agents.chat_agent import ChatAgent
@@ -21,6 +21,7 @@ from .errors import NoEligibleSpeakerError
 from .group_chat import GroupChat
 from .membership import GroupPeer
 from .message import as_message
+from .task_shape import check_shape
 
 NOBODY: Final = "No next speaker selected"
 
@@ -83,6 +84,16 @@ class ThreadSelection(GroupChatSelection):
             forget(self._chat.messages, keep)
         self._chat.append({"role": "user", **as_message(said)}, speaker)
         return speaker
+
+    async def check(self, messages: Sequence[BaseChatMessage] | None, floor: Floor) -> None:
+        """Refuses a task that nobody could read.
+
+        Raises:
+            MessageError: It is one (a ValueError).
+        """
+        # guard: a task that can't be read is no part of the conversation
+        for message in messages or ():
+            check_shape(message)
 
     async def reset(self) -> None:
         """Nothing was said."""

@@ -72,7 +72,7 @@ def take_over(variables: ContextVariables, metadata: Mapping[str, str]) -> None:
 def _json(values: Mapping[str, Any]) -> str:
     for name, value in values.items():
         try:
-            json.dumps(value)
+            json.dumps([name, value], ensure_ascii=False).encode()  # which lone surrogates don't have
         except (TypeError, ValueError, RecursionError) as error:
             raise SharedVariableError(name, str(error)) from error
     return json.dumps(dict(values))

@@ -107,8 +107,8 @@ async def _here(agents: tuple[Participant, ...], options: RunOptions, is_async: 
     previous = _run_here_before(options.get("previous_run"))
     known: Mapping[str, Any] = {}
     if previous is not None:
+        await continued(team, previous)  # it has ended then
         known = (await AsyncRunResponse(previous).so_far()).context_variables
-        await continued(team, previous)
     steps = Steps() if options.get("step") else None
     if steps is not None:
         stepped(team, steps)

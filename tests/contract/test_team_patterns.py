@@ -14,6 +14,7 @@ from callboard.groupchat import (
     ContextExpression,
     ContextVariables,
     ConversableAgent,
+    ConversationMessage,
     DefaultPattern,
     ExpressionContextCondition,
     FunctionTarget,
@@ -278,4 +279,22 @@ async def test_a_task_that_can_not_be_read_is_refused(
     team = Support().team(runtime)
     with pytest.raises(ValueError, match="metadata can't be read"):
         await team.run(task=TextMessage(content="hi", source="user", metadata=metadata))
+    assert said(await team.run(task="My money, please.")) == SAID
+
+
+@enough
+async def test_a_task_that_nobody_could_read_is_no_part_of_the_conversation(
+    runtime: RedisAgentRuntime,
+) -> None:
+    team = Support().team(runtime)
+    unreadable: list[dict[str, Any]] = [
+        {},
+        {"content": "hi", "name": ["x"]},
+        {"content": "hi", "tool_calls": "x"},
+        {"content": "hi", "tool_calls": [{"id": "1"}]},
+        {"content": "hi", "role": "tool", "tool_responses": 5},
+    ]
+    for data in unreadable:
+        with pytest.raises(ValueError, match="A message of 'user' can't be sent"):
+            await team.run(task=ConversationMessage(source="user", data=data))
     assert said(await team.run(task="My money, please.")) == SAID

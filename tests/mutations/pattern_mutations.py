@@ -53,4 +53,11 @@ PATTERN_MUTATIONS: Final = (
         never,
         (f"{UNIT}test_patterns.py::test_what_is_available_and_what_the_model_is_told_changes_at_every_turn",),
     ),
+    Mutation(
+        "a task that nobody can read stays in the conversation, and ends every run to come",
+        "a task that can't be read is no part of the conversation",
+        removed,
+        (f"{PATTERNS}test_a_task_that_nobody_could_read_is_no_part_of_the_conversation[{{backend}}]",),
+        quick=False,
+    ),
 )

@@ -23,6 +23,7 @@ from callboard.groupchat.sharing import changes, current_variables, in_force, sn
 from callboard.groupchat.waiting import value_of
 from callboard.runtime.steps import running_context
 from callboard.tools import Tool
+from callboard.tools.text import clean
 
 EXECUTOR: Final = "_Group_Tool_Executor"
 UNAVAILABLE: Final = "Error: {name} is not available now."
@@ -171,7 +172,7 @@ def _returned(value: Any, as_text: Callable[[Any], str], before: Mapping[str, st
     if isinstance(value, ChatAgent):
         value = AgentTarget(value)
     if isinstance(value, ReplyResult):
-        target, text = value.target, value.message
+        target, text = value.target, clean(value.message)
         variables.update(value.context_variables or {})
     elif isinstance(value, TransitionTarget):
         target, text = value, str(value)

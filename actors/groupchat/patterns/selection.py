@@ -70,11 +70,12 @@ class PatternSelection(ThreadSelection):
         return Choice(choice.speakers, said=[*choice.said, *said], stop=choice.stop)
 
     async def check(self, messages: Sequence[BaseChatMessage] | None, floor: Floor) -> None:
-        """Refuses a task whose metadata can't be read.
+        """Refuses a task that can't be read, or whose metadata can't.
 
         Raises:
-            MessageError: It can't (a ValueError).
+            MessageError: It is one (a ValueError).
         """
+        await super().check(messages, floor)
         for message in messages or ():
             try:
                 take_over(ContextVariables(), message.metadata)

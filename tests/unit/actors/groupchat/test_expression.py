@@ -144,6 +144,8 @@ def test_values_whose_comparison_raises_anything() -> None:
         ("{huge:.2f}", "{huge:.2f}"),
         ("{n.__class__} {orders[0]}", "{n.__class__} {orders[0]}"),
         ("{names}", "${yes}"),
+        ('{{"n": {n}, "of": {{"{{n}}": 1}}}}', '{"n": 3, "of": {"{n}": 1}}'),
+        ('{"n": {"of": {n}}}', '{"n": {"of": 3}}'),
     ],
 )
 def test_a_text_with_variables(template: str, text: str) -> None:

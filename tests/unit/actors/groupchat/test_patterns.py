@@ -709,6 +709,15 @@ def test_what_is_of_the_wrong_kind(wrong: Callable[[Any], Any]) -> None:
     assert issubclass(caught.type, ValueError)
 
 
+async def test_a_system_message_is_a_text() -> None:
+    with pytest.raises(ValueError, match="made of a text"):
+        UpdateSystemMessage(5)  # type: ignore[arg-type]
+    a = an_agent("a", "end", update_agent_state_before_reply=UpdateSystemMessage(lambda *_: None))
+    with pytest.raises(ValueError, match="and no NoneType"):
+        await chatted(DefaultPattern(a, [a]))
+    assert a.part is None
+
+
 def test_handoffs_are_kept_in_order() -> None:
     first, last = OnContextCondition(StayTarget(), READY), OnContextCondition(TerminateTarget())
     other, llm = OnContextCondition(AskUserTarget()), OnCondition(StayTarget(), NOW)

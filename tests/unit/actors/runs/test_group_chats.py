@@ -17,6 +17,7 @@ from callboard.groupchat import (
     RevertToUserTarget,
 )
 from callboard.runs import RunDeclarationError, a_run_group_chat, is_async_input_request, run_group_chat
+from callboard.teams import TeamRunError
 from tests.helpers.patterns import an_agent, call
 
 
@@ -49,9 +50,9 @@ def test_it_goes_on_with_the_variables_and_messages_of_an_earlier_one() -> None:
         context_variables["n"] += 1
         return str(context_variables["n"])
 
-    agent = an_agent("a", call("count"), "done", functions=count)
+    agent = an_agent("a", *[call("count"), "done"] * 3, functions=count)
     pattern = DefaultPattern(agent, [agent], context_variables=ContextVariables({"n": 0}))
-    first = run_group_chat(pattern, "hi")
+    first = run_group_chat(pattern, "hi")  # the second one waits for it
     second = run_group_chat(pattern, "more", previous_run=first)
     assert dict(second.context_variables) == {"n": 2}
     # A message that only calls functions has no text.
@@ -78,3 +79,16 @@ async def test_what_is_refused() -> None:
         await a_run_group_chat(a_pattern(), [])
     with pytest.raises(HandoffError, match="user_agent"):
         await a_run_group_chat(a_pattern(group_after_work=RevertToUserTarget()), "hi")
+
+
+@pytest.mark.parametrize("name", ["n", "\ud800"])
+async def test_a_variable_that_no_encoding_takes(name: str) -> None:
+    def change(context_variables: ContextVariables) -> ReplyResult:
+        """Changes."""
+        context_variables[name] = "\ud800"
+        return ReplyResult("\ud800")
+
+    agent = an_agent("a", call("change"), "done", functions=change)
+    response = await a_run_group_chat(DefaultPattern(agent, [agent]), "hi")
+    with pytest.raises(TeamRunError, match="surrogates not allowed"):
+        await response.result()
