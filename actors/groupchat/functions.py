@@ -32,7 +32,7 @@ async def execute(functions: FunctionMap, name: str, arguments: str) -> tuple[bo
         return False, f"Error: Function {name} not found."
     try:
         given = json.loads(arguments or "{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return False, f"Error: {error}\n The arguments must be in JSON format."
     if not isinstance(given, dict):
         return False, "Error: The arguments must be a JSON object."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from callboard.agents.task import Task
@@ -18,7 +18,7 @@ from .response import AsyncRunResponse
 from .running import a_run, run
 from .runtimes import take_in
 from .sync_response import RunResponse
-from .team import NAME_OF_RUN
+from .team import name_of
 
 USER = "user"
 MAX_ROUNDS = 20
@@ -32,15 +32,16 @@ def run_group_chat(
 ) -> RunResponse:
     """Let the agents of a pattern chat, as a run: copies of them, which remember nothing, unless there is a `previous_run`.
 
-    With a `runtime` the run is on the bus, and this runtime hosts the agents; for processes of their own, give `run` what
-    `Pattern.team` makes. Without a `user_agent` in the pattern nobody answers for the user.
+    With a `runtime` the run is on the bus, and this runtime hosts the agents, under the `name` of the team: those that it
+    hosts already stay. For processes of their own, give `run` what `Pattern.team` makes. Without a `user_agent` in the
+    pattern nobody answers for the user.
 
     Args:
         pattern: Who takes part, and how they hand over.
         messages: A text, which the user says, or messages.
         max_rounds: How many messages there are at most, the first one included.
         **options: See RunOptions; the messages take the place of its `message`. Context variables are those of the
-            pattern, and more of these.
+            pattern, where it is not a `conversation` or a `previous_run` that goes on with its own, and more of these.
 
     Raises:
         HandoffError: The pattern can't be (a ValueError).
@@ -72,7 +73,7 @@ async def a_run_group_chat(
 
 
 def _team(pattern: Pattern, max_rounds: int, options: RunOptions) -> BaseGroupChat:
-    name = options.get("name") or pattern.group_manager_args.get("name") or f"{NAME_OF_RUN}_group_chat"
+    name = options.get("name") or pattern.group_manager_args.get("name") or name_of(pattern.everybody())
     return pattern.team(name=name, max_rounds=max_rounds, emit_team_events=True)
 
 
@@ -82,7 +83,10 @@ def _options(pattern: Pattern, messages: Sequence[Message] | str, options: RunOp
             "The messages of a group chat are its second argument: leave out `message`."
         )
     given: dict[str, Any] = {key: value for key, value in options.items() if key != "name"}
-    variables = {**pattern.context_variables, **(options.get("context_variables") or {})}
+    # A conversation that goes on has the variables that it ended with: those of the pattern are where it began.
+    goes_on = options.get("previous_run") is not None or options.get("conversation") is not None
+    began: Mapping[str, Any] = {} if goes_on else pattern.context_variables
+    variables = {**began, **(options.get("context_variables") or {})}
     # What nothing stands for is there from the declaration; in a run None is the same as not there.
     given["context_variables"] = {name: value for name, value in variables.items() if value is not None}
     return {**given, "message": _task(pattern, messages)}  # type: ignore[typeddict-item]
@@ -93,7 +97,6 @@ def _task(pattern: Pattern, messages: Sequence[Message] | str) -> Task:
     if not given:
         raise RunDeclarationError("A group chat begins with a message: there is none.")
     user = USER if pattern.user_agent is None else pattern.user_agent.name
-    said = [
-        {"role": "user", "name": user, **{key: value for key, value in one.items() if value}} for one in given
-    ]
+    unsaid = {"role": "user", "name": user, "content": ""}
+    said = [{**unsaid, **{key: value for key, value in one.items() if value}} for one in given]
     return [ConversationMessage(data=one, source=str(one["name"])) for one in said]

@@ -105,7 +105,7 @@ def run_team(
     return RunTeam(
         [_seat(member, given) for member in members],
         manager=manager,
-        name=name or _name_of(agents),
+        name=name or name_of(agents),
         max_turns=max_turns,
         termination_condition=_ending(
             agents, members, manager, max_turns, termination, is_termination_message
@@ -211,6 +211,7 @@ def _of_group(manager: ChatManagerProtocol | GroupChatManager) -> TerminationCon
     return GroupChatTermination(manager.is_termination_msg, manager.name, manager.groupchat.max_round)
 
 
-def _name_of(agents: Sequence[Participant]) -> str:
+def name_of(agents: Sequence[Participant]) -> str:
+    """The name of a team that was given none: made of those of its members."""
     names = "_".join(agent.name for agent in agents)
     return f"{NAME_OF_RUN}_{names}"[:LONGEST_NAME]

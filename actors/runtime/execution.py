@@ -46,8 +46,8 @@ class Door(Protocol):
         """The message with which all of it is committed."""
         ...
 
-    def serve(self, ask: str) -> Serving:
-        """Lets in what comes while the handler waits for the reply to the request `ask`."""
+    def serve(self, request_id: str) -> Serving:
+        """Lets in what comes while the handler waits for the reply to this request."""
         ...
 
 

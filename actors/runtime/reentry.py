@@ -43,19 +43,19 @@ class Journal:
         self._place = place
         self._agent = f"{place.agent_type}/{place.key}"
         self._last = START
-        self._by_ask: dict[str, list[tuple[str, Envelope]]] = {}
+        self._by_request: dict[str, list[tuple[str, Envelope]]] = {}
         self._reading = asyncio.Lock()
 
-    async def take(self, ask: str) -> list[tuple[str, Envelope]]:
-        """The nested requests that came for an ask since the last call, each with the entry that keeps it."""
-        # One at a time: a handler may wait for two asks at once, each with a task that takes. Both would read behind the
+    async def take(self, request_id: str) -> list[tuple[str, Envelope]]:
+        """The nested requests that came for a request of ours since the last call, each with the entry that keeps it."""
+        # One at a time: a handler may wait for two replies at once, each with a task that takes. Both would read behind the
         # same `_last` and file every request twice, and it would run twice.
         async with self._reading:
             while found := await self._nested.read(self._place, self._last):
                 for entry, values in found:
                     self._last = entry
                     self._file(entry, values)
-        return self._by_ask.pop(ask, [])
+        return self._by_request.pop(request_id, [])
 
     def _file(self, entry: str, values: list[bytes]) -> None:
         try:
@@ -65,7 +65,7 @@ class Journal:
             return
         route = (envelope.routes or {}).get(self._agent)
         if route is not None:
-            self._by_ask.setdefault(route[1], []).append((entry, envelope))
+            self._by_request.setdefault(route[1], []).append((entry, envelope))
 
 
 class Outer(NamedTuple):
@@ -108,13 +108,13 @@ class Reentry:
         """The message that all of it is committed with."""
         return self.outer.place.message_id
 
-    def serve(self, ask: str) -> Serving:
+    def serve(self, request_id: str) -> Serving:
         """Takes what comes in while the activation waits for the reply to a request of its own.
 
         Args:
-            ask: id of that request.
+            request_id: of that request.
         """
-        serving = Serving(self, ask)
+        serving = Serving(self, request_id)
         self._servings.add(serving)
         return serving
 
@@ -191,13 +191,13 @@ class Reentry:
 
 
 class Serving:
-    """A task that reads the nested requests of one ask, while that ask is under way, and has them run in order."""
+    """A task that reads the nested requests that come while one request of ours is under way, and has them run in order."""
 
-    def __init__(self, reentry: Reentry, ask: str) -> None:
+    def __init__(self, reentry: Reentry, request_id: str) -> None:
         self._reentry = reentry
-        self._ask = ask
+        self._request_id = request_id
         self._nested = reentry.outer.transport.nested
-        self._came = self._nested.listen(ask)
+        self._came = self._nested.listen(request_id)
         self._caught_up = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name="callboard-reentry")
 
@@ -217,7 +217,7 @@ class Serving:
 
     async def end(self) -> None:
         """Takes nothing more; a request that runs is cancelled, and what it changed is undone."""
-        self._nested.ignore(self._ask, self._came)
+        self._nested.ignore(self._request_id, self._came)
         self._reentry.ended(self)
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):  # catch_up() has told of its failure
@@ -236,7 +236,7 @@ class Serving:
             # Cleared before it reads: a request that comes while it reads sets the event again, and the wait below ends at
             # once. Cleared after it, the event of that request would be lost until LOOK_AGAIN.
             self._came.clear()
-            for entry, envelope in await self._reentry.outer.journal.take(self._ask):
+            for entry, envelope in await self._reentry.outer.journal.take(self._request_id):
                 await self._take(entry, envelope)
             self._caught_up.set()
             with contextlib.suppress(TimeoutError):

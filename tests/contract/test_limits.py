@@ -85,6 +85,35 @@ async def test_a_turn_reads_many_topics_in_parts_and_keeps_the_order(driver: Ser
     await driver.check_empty("wide")
 
 
+async def test_many_topics_with_much_of_one_millisecond_are_all_read(driver: ServerDriver) -> None:
+    """One commit may send thousands of messages, to more topics than a turn reads; their order is in the number of their ids."""
+    await driver.declare(Declared("wide", "prefix", "t-"))
+    worker = await driver.worker("wide")
+    await driver.command("SET", "clock", "9000000000000-0")  # time stands still
+    for again in range(8):
+        await driver.publish(*(posting(f"topic:t-{i}", "k", f"{again} {i}") for i in reversed(range(300))))
+    assert await _handle_all(worker) == [f"{again} {i}" for again in range(8) for i in reversed(range(300))]
+    await driver.check_empty("wide")
+
+
+async def test_topics_that_were_read_ahead_make_room_when_a_scan_names_all_of_them(
+    driver: ServerDriver,
+) -> None:
+    await driver.declare(Declared("wide", "prefix", "t-"))
+    worker = await driver.worker("wide")
+    for again in range(3):
+        await driver.publish(*(posting(f"topic:t-{i}", "k", f"{again} {i}") for i in range(220)))
+    wanted = [f"{again} {i}" for again in range(3) for i in range(220)]
+    seen: list[str] = []
+    for number in range(600):
+        if len(seen) == len(wanted):
+            break
+        got = (await worker.turn(count=5, scan=number % 3 == 0)).deliveries
+        seen += bodies(got)
+        await worker.finish(*got)
+    assert seen == wanted
+
+
 async def test_what_was_added_by_hand_is_found_in_turn(driver: ServerDriver) -> None:
     await driver.declare(Declared("wide", "prefix", "t-"))
     worker = await driver.worker("wide")

@@ -140,6 +140,18 @@ async def test_a_prefix_takes_topics_that_come_later_from_their_first_message(dr
     assert bodies(await worker.take(9, "counter")) == ["1", "2"]
 
 
+async def test_a_batch_for_many_topics_reaches_those_that_are_new_as_well(driver: ServerDriver) -> None:
+    await driver.declare(
+        topic("audit", "orders"), topic("audit", "visits"), Declared("audit", "prefix", "eu-")
+    )
+    names = ("orders", "eu-orders", "visits", "elsewhere", "orders", "eu-orders")
+    batch = (posting(f"topic:{name}", "a", str(number)) for number, name in enumerate(names))
+    assert await driver.publish(*batch) == [True] * len(names)
+    worker = await driver.worker("audit")
+    assert bodies(await worker.take(9)) == ["0", "1", "2", "4", "5"]
+    assert await driver.command("HGET", "topics", "elsewhere") == b""
+
+
 async def test_overlapping_subscriptions_deliver_once(driver: ServerDriver) -> None:
     await driver.declare(topic("audit", "order-eu"), Declared("audit", "prefix", "order-"))
     await driver.note("topic:order-eu", "a", "1")

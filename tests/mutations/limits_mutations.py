@@ -8,6 +8,7 @@ from .change import always, becomes, never, removed, when, with_part
 from .mutation import ON, PUBLISH, TRIMMING, Mutation
 
 LIMITS = "contract/test_limits.py::"
+ONE_MILLISECOND = f"{LIMITS}test_many_topics_with_much_of_one_millisecond_are_all_read{ON}"
 FORGETTING = f"{TRIMMING}test_a_topic_that_a_prefix_made_goes_when_it_is_over_and_comes_again{ON}"
 ADOPTING = f"{LIMITS}test_a_group_that_is_made_again_adopts_much_in_parts{ON}"
 LEAVING = f"{LIMITS}test_the_consumer_of_a_worker_with_much_pending_goes_in_the_end{ON}"
@@ -27,6 +28,27 @@ LIMITS_MUTATIONS: Final = (
         "streams that are not read yet hold back what is newer",
         never,
         (f"{LIMITS}test_a_turn_reads_many_topics_in_parts_and_keeps_the_order{ON}",),
+    ),
+    Mutation(
+        "the first streams of a millisecond are read again and again",
+        "as many streams of one millisecond as there may be are all read",
+        never,
+        (ONE_MILLISECOND,),
+        quick=False,
+    ),
+    Mutation(
+        "what was read of a millisecond is forgotten",
+        "streams of which nothing was read come first",
+        becomes("local list = untouched"),
+        (ONE_MILLISECOND,),
+        quick=False,
+    ),
+    Mutation(
+        "streams that were read ahead keep their place",
+        "streams that were read ahead make room for others",
+        never,
+        (f"{LIMITS}test_topics_that_were_read_ahead_make_room_when_a_scan_names_all_of_them{ON}",),
+        quick=False,
     ),
     Mutation(
         "a chore ends with its first step",

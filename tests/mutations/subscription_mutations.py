@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from .change import always, becomes, never, removed, with_part
-from .mutation import ON, PAUSING, SUBSCRIBING, Mutation
+from .mutation import ON, PAUSING, PUBLISH, SUBSCRIBING, Mutation
 
 OF_SUBSCRIPTIONS: Final = (
     Mutation(
@@ -37,6 +37,13 @@ OF_SUBSCRIPTIONS: Final = (
         "a type that left keeps nobody waiting",
         becomes("local count = unhandled(suffix, group, most)"),
         (f"{SUBSCRIBING}test_publishers_do_not_wait_for_a_type_that_left{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a topic that is new in a batch is not made known",
+        "a topic that nobody takes is asked for when something is added to it",
+        always,
+        (f"{PUBLISH}test_a_batch_for_many_topics_reaches_those_that_are_new_as_well{ON}",),
         quick=False,
     ),
     Mutation(

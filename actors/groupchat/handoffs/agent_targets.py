@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from callboard.groupchat.agent import Agent, names_of
+from callboard.groupchat.errors import HandoffError
 
 from .target import SpeakerSelectionResult, TransitionTarget, Whereabouts
 
@@ -48,9 +49,13 @@ class AgentTarget(AgentNameTarget):
 
     Args:
         agent: The agent.
+
+    Raises:
+        HandoffError: It is none (a TypeError and a ValueError).
     """
 
     def __init__(self, agent: Agent) -> None:
+        _check_agents([agent])
         super().__init__(agent.name)
 
     def __repr__(self) -> str:
@@ -63,6 +68,9 @@ class RandomAgentTarget(TransitionTarget):
 
     Args:
         agents: These.
+
+    Raises:
+        HandoffError: One is no agent (a TypeError and a ValueError).
     """
 
     kind: ClassVar[str] = "random"
@@ -70,6 +78,7 @@ class RandomAgentTarget(TransitionTarget):
     agent_names: tuple[str, ...]
 
     def __init__(self, agents: Sequence[Agent]) -> None:
+        _check_agents(agents)
         object.__setattr__(self, "agent_names", tuple(names_of(agents)))
 
     @classmethod
@@ -103,3 +112,11 @@ class RandomAgentTarget(TransitionTarget):
         return {**super().dump(), "agent_names": list(self.agent_names)}
 
     __str__ = TransitionTarget.__str__
+
+
+def _check_agents(agents: Sequence[object]) -> None:
+    for agent in agents:
+        if not isinstance(agent, Agent):
+            raise HandoffError(
+                f"A {type(agent).__name__} is no agent: give the agent itself, or AgentNameTarget('name')."
+            )

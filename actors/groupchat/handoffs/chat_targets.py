@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
-from callboard.groupchat.agent import Message
+from callboard.groupchat.agent import Agent, Message
+from callboard.groupchat.errors import HandoffError
 
 from .target import SpeakerSelectionResult, TransitionTarget, Whereabouts, not_by_itself
 
@@ -45,11 +47,26 @@ class NestedChatTarget(_ChatTarget):
             said last in the group; one without a message does not take place), "max_turns", "summary_method",
             "summary_args" and "carryover" (texts that the message ends with; the summaries of the chats before follow).
             "config" is passed to functions.
+
+    Raises:
+        HandoffError: There is no such queue, or a chat has no agent as its recipient (a TypeError and a ValueError).
     """
 
     kind: ClassVar[str] = "nested_chat"
 
     nested_chat_config: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        config: Any = self.nested_chat_config
+        queue = config.get("chat_queue") if isinstance(config, Mapping) else None
+        if not isinstance(queue, list | tuple) or not all(isinstance(chat, Mapping) for chat in queue):
+            raise HandoffError("NestedChatTarget needs its chats: {'chat_queue': [{'recipient': agent}]}.")
+        for number, chat in enumerate(queue, 1):
+            people = [chat.get("recipient"), *([] if chat.get("sender") is None else [chat["sender"]])]
+            if not all(isinstance(one, Agent) for one in people):
+                raise HandoffError(
+                    f"Chat {number} of a NestedChatTarget needs agents: {{'recipient': agent}}."
+                )
 
     def display_name(self) -> str:
         """For people."""
@@ -71,11 +88,20 @@ class GroupChatConfig:
         pattern: Its pattern.
         messages: How it begins.
         max_rounds: How many messages it has at most.
+
+    Raises:
+        HandoffError: The pattern is none, or there is no message (a TypeError and a ValueError).
     """
 
     pattern: Any  # a Pattern, which builds on targets
     messages: list[Message] | str
     max_rounds: int = 20
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.pattern, "for_conversation") or isinstance(self.pattern, Agent):
+            raise HandoffError(f"A GroupChatConfig needs a pattern, and no {type(self.pattern).__name__}.")
+        if not isinstance(self.messages, str) and not self.messages:
+            raise HandoffError("A group chat begins with a message: there is none.")
 
 
 @dataclass(frozen=True)

@@ -34,5 +34,5 @@ def _filled(place: re.Match[str], values: Mapping[str, Any]) -> str:
         return place[0]
     try:
         return format(values[name], how)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, ArithmeticError):  # one that is too large for its format
         return place[0]

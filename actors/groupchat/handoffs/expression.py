@@ -8,15 +8,19 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+from unicodedata import normalize
 
 from callboard.groupchat.errors import ExpressionError, ExpressionSyntaxError, MissingVariableError
 
 PIECES: Final = re.compile(
-    r"""(?P<text>'[^']*'|"[^"]*")|\$\{(?P<name>[^}]*)\}|(?P<sign>!(?!=)|&{1,2}|\|{1,2})"""
+    r"""(?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\$\{(?P<name>[^}]*)\}|(?P<sign>!(?!=)|&{1,2}|\|{1,2})"""
 )
 WORDS: Final = {"!": " not ", "&": " and ", "|": " or "}
 PLACE: Final = "_variable_"
 LENGTH: Final = "len"
+DEEPEST: Final = 100
+"""How deep an expression may be nested: far less than Python's stack has room for, wherever it is evaluated."""
+
 ALLOWED: Final = (
     ast.Constant,
     ast.Name,
@@ -61,10 +65,13 @@ class ContextExpression:
     def __post_init__(self) -> None:
         names: list[str] = []
         text = PIECES.sub(lambda piece: _as_python(piece, names), self.expression)
+        # Python reads letters of other forms as the usual ones.
+        if PLACE in normalize("NFKC", PIECES.sub(" ", self.expression)):
+            raise self._refused(f"a bare name with {PLACE!r} is not allowed in it")
         try:
             tree = ast.parse(text.strip(), mode="eval").body
-        except (SyntaxError, ValueError) as error:
-            raise ExpressionSyntaxError(self.expression, str(error)) from error
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise ExpressionSyntaxError(self.expression, str(error) or "it is nested too deep") from error
         self._check(tree)
         object.__setattr__(self, "_tree", tree)
         object.__setattr__(self, "_names", tuple(names))
@@ -84,7 +91,7 @@ class ContextExpression:
 
         Raises:
             MissingVariableError: One of its variables is not there (a KeyError).
-            ExpressionError: Values can't be compared, such as a text with a number (a ValueError).
+            ExpressionError: Values can't be compared, such as a text with a number, or raise an error (a ValueError).
         """
         values = {}
         for number, name in enumerate(self._names):
@@ -93,10 +100,12 @@ class ContextExpression:
             values[f"{PLACE}{number}"] = context_variables[name]
         try:
             return bool(_value(self._tree, values))
-        except TypeError as error:
-            raise ExpressionError(self.expression, str(error)) from error
+        except Exception as error:  # values are of any class, and say what they like
+            raise ExpressionError(self.expression, str(error) or type(error).__name__) from error
 
-    def _check(self, node: ast.AST) -> None:
+    def _check(self, node: ast.AST, depth: int = 0) -> None:
+        if depth > DEEPEST:
+            raise self._refused("it is nested too deep")
         match node:
             case ast.Name(id=name) if not name.startswith(PLACE):
                 raise self._refused(f"{name!r} is a bare name: write ${{{name}}}")
@@ -113,7 +122,7 @@ class ContextExpression:
             case _:
                 raise self._refused(f"{type(node).__name__} is not allowed in it")
         for part in parts:
-            self._check(part)
+            self._check(part, depth + 1)
 
     def _refused(self, reason: str) -> ExpressionError:
         return ExpressionError(self.expression, reason)

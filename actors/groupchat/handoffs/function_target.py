@@ -10,6 +10,7 @@ from callboard.groupchat.agent import Agent
 from callboard.groupchat.context_variables import ContextVariables
 from callboard.groupchat.errors import HandoffError
 
+from .on_condition import check_target, check_variables
 from .target import SpeakerSelectionResult, TransitionTarget, Whereabouts
 
 
@@ -34,11 +35,26 @@ class FunctionTargetResult:
         messages: What it tells agents: messages, or a text for the agent who is next (else for the one who hands over).
         context_variables: Variables that change.
         target: Who is next.
+
+    Raises:
+        HandoffError: One of them is of another kind (a TypeError and a ValueError).
     """
 
     messages: Sequence[FunctionTargetMessage] | str | None = None
     context_variables: ContextVariables | None = None
     target: TransitionTarget | None = None
+
+    def __post_init__(self) -> None:
+        check_variables(self.context_variables)
+        if self.target is not None:
+            check_target(self.target)
+        told: Any = self.messages
+        if told is None or isinstance(told, str):
+            return
+        if not isinstance(told, Sequence) or not all(isinstance(one, FunctionTargetMessage) for one in told):
+            raise HandoffError(
+                "The messages of a FunctionTargetResult are a text, or a list of FunctionTargetMessage(text, agent)."
+            )
 
 
 @dataclass(frozen=True, init=False)

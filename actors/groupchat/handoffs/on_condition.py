@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from callboard.groupchat.errors import HandoffError
@@ -21,7 +22,7 @@ class OnCondition:
         llm_function_name: Name of the tool; None: ``transfer_to_<target>_<number>``.
 
     Raises:
-        HandoffError: The target or the condition is none (a TypeError and a ValueError).
+        HandoffError: The target or a condition is none (a TypeError and a ValueError).
     """
 
     target: TransitionTarget
@@ -35,6 +36,7 @@ class OnCondition:
             raise HandoffError(
                 "The condition of an OnCondition tells a model when: StringLLMCondition('...')."
             )
+        _check_available(self.available)
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class OnContextCondition:
         available: Whether it is looked at; None: always.
 
     Raises:
-        HandoffError: The target or the condition is none (a TypeError and a ValueError).
+        HandoffError: The target or a condition is none (a TypeError and a ValueError).
     """
 
     target: TransitionTarget
@@ -61,6 +63,15 @@ class OnContextCondition:
                 "The condition of an OnContextCondition looks at variables: StringContextCondition('...') or "
                 "ExpressionContextCondition(ContextExpression('...'))."
             )
+        _check_available(self.available)
+
+
+def _check_available(available: object) -> None:
+    if available is not None and not isinstance(available, AvailableCondition):
+        raise HandoffError(
+            "What is available is said by a condition: StringAvailableCondition('...') or "
+            "ExpressionAvailableCondition(ContextExpression('...'))."
+        )
 
 
 def check_target(target: object) -> None:
@@ -71,3 +82,15 @@ def check_target(target: object) -> None:
     """
     if not isinstance(target, TransitionTarget):
         raise HandoffError(f"A {type(target).__name__} is no target: write AgentTarget(agent).")
+
+
+def check_variables(variables: object) -> None:
+    """Refuse what are no context variables that change; None: none do.
+
+    Raises:
+        HandoffError: They are none (a TypeError and a ValueError).
+    """
+    if variables is not None and not isinstance(variables, Mapping):
+        raise HandoffError(
+            f"A {type(variables).__name__} can't change variables: write ContextVariables({{'name': value}})."
+        )

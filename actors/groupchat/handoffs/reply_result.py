@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from callboard.groupchat.context_variables import ContextVariables
+from callboard.groupchat.errors import HandoffError
 
-from .on_condition import check_target
+from .on_condition import check_target, check_variables
 from .target import TransitionTarget
 
 
@@ -20,7 +21,8 @@ class ReplyResult:
         context_variables: Variables that change.
 
     Raises:
-        HandoffError: The target is none (a TypeError and a ValueError).
+        HandoffError: The message is no text, the target none, or the variables no mapping (a TypeError and a ValueError).
+            The model that called the function is told so.
     """
 
     message: str
@@ -28,8 +30,13 @@ class ReplyResult:
     context_variables: ContextVariables | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.message, str):  # pyright: ignore[reportUnnecessaryIsInstance] - programs without types
+            raise HandoffError(
+                f"The message of a ReplyResult is a text, and no {type(self.message).__name__}: str(...) makes one."
+            )
         if self.target is not None:
             check_target(self.target)
+        check_variables(self.context_variables)
 
     def __str__(self) -> str:
         return self.message

@@ -79,6 +79,8 @@ class PatternChat(GroupChat):
         at, target = Whereabouts(step.current, self.plan.user, self.context_variables), step.target
         if isinstance(target, FunctionTarget):
             target, self._notes = await decide(target, at, self.messages)
+            for note in self._notes:
+                self._named(note.to)
         return target.resolve(at)
 
     def _named(self, name: str) -> Agent:

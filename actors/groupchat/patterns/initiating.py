@@ -31,7 +31,8 @@ async def a_initiate_group_chat(
         What came of it, the context variables, and who spoke last.
 
     Raises:
-        HandoffError: The pattern can't be, or the first message is of somebody who is not in the group (a ValueError).
+        HandoffError: The pattern can't be, an agent is in a group chat that is under way, or the first message is of
+            somebody who is not in the group (a ValueError).
     """
     return await pattern.chat(messages, max_rounds, silent=silent)
 

@@ -110,17 +110,29 @@ class Pattern:
         """
         named = {} if name is None else {"name": name}
         users = [] if self.user_agent is None else [self.user_agent]
+        # The agents may be in a chat of this process meanwhile.
+        before = [(agent, agent.part, agent.context_variables) for agent in self.everybody()]
         manager = prepare(self._given(named), max_rounds, users)
         try:
             return manager.team(runtime=runtime, conversation=conversation, **options)
         finally:
             release(manager)
+            for agent, part, variables in before:
+                agent.part, agent.context_variables = part, variables
 
     async def chat(
         self, messages: Sequence[Message] | str, max_rounds: int = MAX_ROUNDS, *, silent: bool | None = False
     ) -> tuple[ChatResult, ContextVariables, Agent | None]:
         """Let them chat in this process; see `a_initiate_group_chat`."""
-        given = _messages(messages)
+        busy = next((agent.name for agent in self.everybody() if agent.part is not None), None)
+        if busy is not None:
+            raise HandoffError(
+                f"{busy!r} is in a group chat that is under way: chats side by side are runs, which copy the agents "
+                "(a_run_group_chat)."
+            )
+        # What nobody has said by name, the user has: also when a chat goes on from the messages of an earlier one.
+        user = TEMPORARY_USER if self.user_agent is None else self.user_agent.name
+        given = [{**one, "name": one.get("name") or user} for one in _messages(messages)]
         manager, starter = self.prepare_group_chat(max_rounds, given)
         try:
             last, is_new = given[-1], len(given) == 1
@@ -150,7 +162,7 @@ class Pattern:
                 is missing (a ValueError).
         """
         users = [self.user_agent] if self.user_agent is not None else []
-        if not users and len(messages) == 1 and not messages[0].get("name"):
+        if not users and any((one.get("name") or TEMPORARY_USER) == TEMPORARY_USER for one in messages):
             users = [temporary_user()]
         manager = prepare(self._given({}), max_rounds, users)
         name = messages[0].get("name")
@@ -158,12 +170,15 @@ class Pattern:
             return manager, users[0] if users else manager
         found = manager.groupchat.agent_by_name(name)
         if not isinstance(found, ConversableAgent):
+            release(manager)
             raise HandoffError(f"The first message is of {name!r}, who is not in the group.")
         return manager, found
 
     def for_conversation(self) -> Self:
         """The same with copies of the agents, which remember nothing."""
         mine, twins = copy(self), {agent: twin_of(agent) for agent in [self.initial_agent, *self.everybody()]}
+        for twin in twins.values():
+            twin.part = None
         mine.initial_agent = twins[self.initial_agent]
         mine.agents = [twins[agent] for agent in self.members]
         mine.user_agent = None if self.user_agent is None else twins[self.user_agent]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
@@ -25,6 +26,8 @@ from .manager import PatternManager
 from .rule import Plan
 
 TEMPORARY_USER: Final = "_User"
+NOT_IN_TOOL_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")  # of OpenAI, at most 64 characters
+LONGEST_TARGET: Final = 48  # characters
 
 C = TypeVar("C", OnCondition, OnContextCondition)
 
@@ -155,7 +158,9 @@ def _conditions(agent: ConversableAgent, given: Given, helpers: list[Conversable
 
 
 def _tool_name(one: OnCondition, number: int) -> str:
-    return one.llm_function_name or f"transfer_to_{one.target.normalized_name()}_{number}"
+    """What an API takes as the name of a tool, unless the user has given another one."""
+    target = NOT_IN_TOOL_NAMES.sub("_", one.target.normalized_name())[:LONGEST_TARGET]
+    return one.llm_function_name or f"transfer_to_{target}_{number}"
 
 
 def _plan(

@@ -79,7 +79,7 @@ class PatternSelection(ThreadSelection):
             try:
                 take_over(ContextVariables(), message.metadata)
                 is_for(floor.team, message)
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, RecursionError) as error:
                 raise MessageError(message.source, f"its metadata can't be read: {error}") from error
 
     async def reset(self) -> None:

@@ -48,7 +48,7 @@ class NestedRequests:
             FencedError: another worker has the message of the handler that asks.
             OverloadedError: the server's memory is full.
         """
-        message_id, ask = route
+        message_id, request_id = route
         window = int(self._link.settings.dedupe_window * 1000)
         arguments: list[Argument] = [
             *(posting.fence or NO_FENCE),
@@ -57,7 +57,7 @@ class NestedRequests:
             self._process,
             agent_type,
             message_id,
-            ask,
+            request_id,
         ]
         arguments += encode(posting.envelope)
         arguments += posting.claim or ()
@@ -69,27 +69,27 @@ class NestedRequests:
 
     # Who is asked
 
-    def listen(self, ask: str) -> asyncio.Event:
-        """An event that is set when something came for an ask of this process; `ignore` ends it.
+    def listen(self, request_id: str) -> asyncio.Event:
+        """An event that is set when something came for a request of this process; `ignore` ends it.
 
-        Several may listen for one ask at once, each with an event of its own: an id that a person chose may be asked by
+        Several may listen for one request at once, each with an event of its own: an id that a person chose may be asked by
         two handlers.
         """
         event = asyncio.Event()
-        self._listening.setdefault(ask, []).append(event)
+        self._listening.setdefault(request_id, []).append(event)
         return event
 
-    def ignore(self, ask: str, event: asyncio.Event) -> None:
+    def ignore(self, request_id: str, event: asyncio.Event) -> None:
         """Whoever listens with this event does so no more."""
-        everybody = self._listening.get(ask, [])
+        everybody = self._listening.get(request_id, [])
         if event in everybody:
             everybody.remove(event)
         if not everybody:
-            self._listening.pop(ask, None)
+            self._listening.pop(request_id, None)
 
-    def notify(self, ask: str) -> None:
-        """Something came for an ask."""
-        for event in self._listening.get(ask, ()):
+    def notify(self, request_id: str) -> None:
+        """Something came for a request of this process."""
+        for event in self._listening.get(request_id, ()):
             event.set()
 
     async def read(self, place: Place, after: str) -> list[tuple[str, list[bytes]]]:

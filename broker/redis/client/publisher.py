@@ -43,10 +43,7 @@ class Publisher:
         self._producer = Producer()
         self._queue: deque[tuple[Posting, asyncio.Future[bool]]] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._is_awake = False  # the task sends, or was told to
-        self._rest: asyncio.Future[None] | None = None  # what it waits for while there is nothing to send
         self._sending = 0
-        self._watchers: list[asyncio.Future[None]] = []  # wait for the end of a batch
         self._limits = limits_of(link.settings)
         self._waiting_room = WaitingRoom(self._post_again, link.settings.publish_timeout)
 
@@ -73,7 +70,7 @@ class Publisher:
         if future is None:
             future = asyncio.get_running_loop().create_future()
         self._queue.append((posting, future))
-        if not self._is_awake or self._task is None or self._task.done():
+        if self._task is None or self._task.done():
             self._go_on()
         return future
 
@@ -82,34 +79,18 @@ class Publisher:
         self._go_on()
 
     def _go_on(self) -> None:
-        self._is_awake = True
-        rest = self._rest
-        if rest is not None and not rest.done():
-            rest.set_result(None)
-        elif self._task is None or self._task.done() or (rest is not None and rest.cancelled()):
-            self._rest = None
+        if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="callboard-publisher")
 
     async def _run(self) -> None:
-        """Sends what comes, until it is cancelled. One task for all batches: a message that comes alone is one, too."""
-        loop = asyncio.get_running_loop()
-        while True:
-            while self._queue:
-                batch = self._take()
-                self._sending = len(batch)
-                try:
-                    if batch:
-                        await self._send(batch)
-                finally:
-                    self._sending = 0
-                    if self._watchers:
-                        self._tell_watchers()
-            if self._link.is_closed:
-                return
-            self._is_awake = False
-            self._rest = loop.create_future()
-            await self._rest
-            self._rest = None
+        while self._queue:
+            batch = self._take()
+            self._sending = len(batch)
+            try:
+                if batch:
+                    await self._send(batch)
+            finally:
+                self._sending = 0
 
     def _take(self) -> list[tuple[Posting, asyncio.Future[bool]]]:
         batch: list[tuple[Posting, asyncio.Future[bool]]] = []
@@ -217,27 +198,14 @@ class Publisher:
     async def flush(self) -> None:
         """Waits until everything that was handed in has been sent or has failed."""
         while self.in_flight:
-            await self._next_end(self._waiting_room.futures)
-
-    async def _next_end(self, others: Iterable[asyncio.Future[bool]] = ()) -> None:
-        """Waits until a batch has ended, or the task, or one of these."""
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._watchers.append(ended)
-        task = () if self._task is None else (self._task,)
-        await asyncio.wait({ended, *task, *others}, return_when=asyncio.FIRST_COMPLETED)
-
-    def _tell_watchers(self) -> None:
-        watchers, self._watchers = self._watchers, []
-        for ended in watchers:
-            if not ended.done():
-                ended.set_result(None)
+            if self._task is not None and not self._task.done():
+                await asyncio.wait({self._task})
+            else:
+                await asyncio.wait(self._waiting_room.futures, return_when=asyncio.FIRST_COMPLETED)
 
     async def close(self) -> None:
         """Sends what can be sent now; what waits for room is not sent."""
-        while (self._queue or self._sending) and self._task is not None and not self._task.done():
-            await self._next_end()
-        if self._task is not None:
-            self._task.cancel()
+        while self._task is not None and not self._task.done():
             await asyncio.wait({self._task})
         self._waiting_room.close(ConnectionLostError(self._link.endpoint.shown, "the publisher was closed"))
         self._link.close()

@@ -26,6 +26,7 @@ from callboard.broker.errors import (
 from callboard.broker.redis.keys import CONTROL, Keys, reply, user_in_names
 from callboard.broker.settings import DEFAULT_NAMESPACE, BrokerSettings
 
+from .arrival import RequestArrival
 from .claims import ClaimStore
 from .clock import ServerClock, steady_ms
 from .connection import Link, Revive
@@ -46,7 +47,7 @@ logger = logging.getLogger("callboard.broker")
 SHARDS = 1
 ORDER_VALUES = 2  # what to do, and to what
 REPLY_VALUES = len(FIELDS)
-# A reply has none; what has one says that something came for an ask, see nested.py.
+# A reply has none; what has one says that something came for a request of ours, see nested.py.
 NOTICE = FIELDS.index("key")
 DELETED_AT_ONCE = 500  # keys in one UNLINK
 
@@ -421,23 +422,6 @@ class RedisTransport:
             self.claims.close()
             self.nested.close()
             self.admin.close()
-
-
-class RequestArrival(asyncio.Future[bool]):
-    """Done when a request is in its stream; when it can't get there, whoever waits for the reply gets the error.
-
-    Not a callback, which would be called for every request that arrives as well.
-    """
-
-    def __init__(self, waiting: asyncio.Future[Envelope]) -> None:
-        super().__init__()
-        self._waiting = waiting
-
-    def set_exception(self, exception: type | BaseException, /) -> None:
-        """Tells whoever waits for the reply, too."""
-        super().set_exception(exception)
-        if not self._waiting.done():
-            self._waiting.set_exception(exception)
 
 
 def _is_taken(topic: str, subscriptions: Iterable[Declared]) -> bool:

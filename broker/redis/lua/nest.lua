@@ -2,24 +2,25 @@
 -- activation that waits, not to the inbox, where it would wait for that activation to end.
 --
 -- nested:<type>:<message>  stream  the requests that came to the activation of that message, in order; goes with its commit
--- call:<ask>               hash    the request that the activation waits for; `to` are its processes, also after it moved
--- reply:<process>          stream  the activation's process gets a notice: id of the ask, type `nested`
+-- call:<request>           hash    the request that the activation waits for; `to` are its processes, also after it moved
+-- reply:<process>          stream  the activation's process gets a notice: id of that request, type `nested`
 --
 -- ARGV: worker of the asker and what it holds (see workers.lua), or '' and '', dedupe window (ms), idempotency id,
---   waiting process, type and message of the activation, ask,
+--   waiting process, type and message of the activation, request that it waits for,
 --   id, type, key, from, head, body of the request, and when the body points to its bytes: blob, bytes
--- Returns 'added', 'duplicate' (it was sent before: the reply comes again), 'gone' (the ask is over), or 'FENCED'.
+-- Returns 'added', 'duplicate' (it was sent before: the reply comes again), 'gone' (nobody waits for that request any more),
+--   or 'FENCED'.
 
 local function nest()
   if is_fenced(ARGV[1], ARGV[2]) then return 'FENCED' end
-  local window, idem, process, agent_type, message, ask = tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+  local window, idem, process, agent_type, message, request = tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
   local id, body = ARGV[9], ARGV[14]
   if seen(idem, window) then
     wait_again(id, process, window)
     return 'duplicate'
   end
   -- An agent that asks itself waits for this very request.
-  local to = ask == id and process or call('HGET', P .. 'call:' .. ask, 'to')
+  local to = request == id and process or call('HGET', P .. 'call:' .. request, 'to')
   if not to then
     unsee(idem)
     return 'gone'
@@ -31,7 +32,7 @@ local function nest()
     entry_fields(id, ARGV[10], ARGV[11], ARGV[12], now_as_text(), ARGV[13], body))
   keep_at_least(P .. suffix, window)
   if this.claims then keep_claim(body, suffix .. ' ' .. entry) end
-  send_notice(to, ask)
+  send_notice(to, request)
   return 'added'
 end
 

@@ -157,6 +157,44 @@ local function publish_all(batch, count, fenced, result)
   end
 end
 
+-- The agent types that a line of `topics` names: the same few lines are read again and again. Nobody changes such a list.
+local MOST_LINES, LONGEST_LINE = 1000, 1000
+local LISTED, lines_n = {}, 0
+local function types_in(line)
+  local types = LISTED[line]
+  if types then return types end
+  types = words(line)
+  if lines_n < MOST_LINES and #line <= LONGEST_LINE then LISTED[line], lines_n = types, lines_n + 1 end
+  return types
+end
+
+-- The topics among the streams of a batch.
+local function topics_of(count)
+  local number, at, topics, known = 0, FIRST, {}, {}
+  while number < count do
+    local suffix, n = ARGV[at + 1], number_of(ARGV[at + 3])
+    if known[suffix] == nil then
+      known[suffix] = string.sub(suffix, 1, 6) == 'topic:'
+      if known[suffix] then topics[#topics + 1] = string.sub(suffix, 7) end
+    end
+    number, at = number + n, at + 4 + n * WIDTH[ARGV[at]]
+  end
+  return topics
+end
+
+-- Looks up at once who subscribes to the topics of a batch: one by one that is a fifth of its cost where it has many. What has
+-- subscribers is touched: nothing else has to be asked before something is added to it.
+local function look_up_topics(count)
+  local topics = topics_of(count)
+  if #topics < 2 then return end
+  local lines = bulk_get(P .. 'topics', topics)
+  for i = 1, #topics do
+    local types = types_in(lines[i] or '')
+    -- guard: a topic that nobody takes is asked for when something is added to it
+    if #types > 0 then this.subscribers[topics[i]], this.touched['topic:' .. topics[i]] = types, 0 end
+  end
+end
+
 local function behind_messages(count)
   local number, at = 0, FIRST
   while number < count do
@@ -193,6 +231,7 @@ local function publish()
     fenced = read_fences(behind, tonumber(fences))
     read_claims(behind + 3 * tonumber(fences))
   end
+  if count > 1 then look_up_topics(count) end
   publish_all(batch, count, fenced, result)
   result[2] = announce(this.max_unclaimed) or ''
   save_clock()

@@ -31,7 +31,7 @@ def eager_server() -> Iterator[ServerProcess]:
 @pytest.mark.parametrize(
     ("bounds", "schedules"),
     [
-        (Bounds(MESSAGES), 6_000),
+        (Bounds(MESSAGES), 5_500),
         (Bounds(MESSAGES, losses=1), 200_000),
         (Bounds(MESSAGES[:2], crashes=1), 2_000),
         (Bounds(MESSAGES[:2], asks=1, waits=1), 2_000),

@@ -141,7 +141,7 @@ local function announce(max_unclaimed)
   local full, fresh, added = nil, {}, {}
   for suffix, count in pairs(this.touched) do
     local types, topic = receivers(suffix)
-    for i = 1, #types do
+    for i = 1, count > 0 and #types or 0 do
       local agent_type = types[i]
       local suffixes = fresh[agent_type]
       if suffixes then

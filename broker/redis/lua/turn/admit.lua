@@ -124,11 +124,18 @@ local function behind_early(turn, agent_type, suffixes, count)
   local last = call('ZRANGE', P .. 'early:' .. agent_type, count - 1, count - 1)[1]
   if not last then return suffixes end
   local bound = string.match(last, '^[^|]*')
-  local cursors, behind = bulk_get(P .. 'cursor:' .. agent_type, suffixes), {}
+  local cursors, behind, ahead = bulk_get(P .. 'cursor:' .. agent_type, suffixes), {}, {}
   for i = 1, #suffixes do
-    if sortable(cursors[i] or '0-0') < bound then behind[#behind + 1] = suffixes[i] end
+    if sortable(cursors[i] or '0-0') < bound then
+      behind[#behind + 1] = suffixes[i]
+    else
+      ahead[#ahead + 1], ahead[#ahead + 2] = string.match(cursors[i], '^%d+'), suffixes[i]
+    end
   end
   if #behind == #suffixes then return suffixes end
+  -- Else they would stand before streams of which nothing is known, and hold back with those what is there.
+  -- guard: streams that were read ahead make room for others
+  if #behind == 0 then bulk('ZADD', P .. 'fresh:' .. agent_type, ahead) end
   turn.more = true
   return behind, bound
 end

@@ -3,6 +3,25 @@
 -- A turn reads so many streams; of a type that comes after others at least so many.
 local STREAMS, STREAMS_AT_LEAST = 192, 32
 
+-- Of more streams than a turn reads, all of which may hold entries of the same millisecond: those of which least of it was
+-- read, and the order from which on the others may hold some. Without looking, the same streams would be read in each turn,
+-- and nothing of them given, since it could be newer than what the others hold.
+local function least_read(agent_type, fresh, ms, most)
+  local suffixes, untouched, begun, last = call('ZRANGEBYSCORE', fresh, ms, ms), {}, {}, {}
+  local cursors = bulk_get(P .. 'cursor:' .. agent_type, suffixes)
+  for i = 1, #suffixes do
+    local suffix, cursor_ms, n = suffixes[i], string.match(cursors[i] or '', '^(%d+)%-(%d+)$')
+    -- guard: streams of which nothing was read come first
+    local list = tonumber(cursor_ms) == tonumber(ms) and begun or untouched
+    list[#list + 1], last[suffix] = suffix, tonumber(n)
+  end
+  if #untouched <= most then table.sort(begun, function(a, b) return last[a] < last[b] end) end
+  local chosen = {}
+  for i = 1, most do chosen[i] = untouched[i] or begun[i - #untouched] end
+  local left = #untouched <= most and begun[most + 1 - #untouched]
+  return chosen, left and sortable(ms .. '-' .. text(last[left])) or string.format('%016.0f', ms)
+end
+
 -- The streams with the oldest unread entries. Where there are more, also the order from which on those may hold some.
 local function oldest_fresh(turn, agent_type)
   local most = math.max(STREAMS_AT_LEAST, STREAMS - turn.streams)
@@ -11,8 +30,11 @@ local function oldest_fresh(turn, agent_type)
   local horizon = suffixes[most + 1]
   suffixes[most + 1] = nil
   turn.streams = turn.streams + #suffixes
+  local ms = horizon and tonumber(call('ZSCORE', fresh, horizon)) or 0
+  -- guard: as many streams of one millisecond as there may be are all read
+  if ms > 0 and tonumber(call('ZSCORE', fresh, suffixes[1])) == ms then return least_read(agent_type, fresh, text(ms), most) end
   -- guard: streams that are not read yet hold back what is newer
-  if horizon then return suffixes, string.format('%016.0f', tonumber(call('ZSCORE', fresh, horizon))) end
+  if horizon then return suffixes, string.format('%016.0f', ms) end
   return suffixes
 end
 

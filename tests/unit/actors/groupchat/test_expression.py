@@ -24,6 +24,7 @@ VARIABLES: dict[str, Any] = {
     "my name": "x",
     "evil": "' or True or '",
     "names": "${yes}",
+    "huge": 10**400,
 }
 
 
@@ -49,6 +50,8 @@ VARIABLES: dict[str, Any] = {
         ('${text} == "it\'s"', True),
         ("${text} == 'a & b | !'", False),
         ("'${yes}' == ${names}", True),  # a text stays what it is
+        (r"len('it\'s&') == 5", True),  # a quote in it as well
+        ("'_variable_0' == ${text}", False),
         ("${my name} == 'x'", True),
         ("${evil} == 'a'", False),  # no value becomes a part of the expression
         ("${no} and ${n} > 'a'", False),  # what is not needed is not looked at
@@ -78,6 +81,11 @@ def test_what_an_expression_says(expression: str, is_true: bool) -> None:
         "f'{1}'",
         "(${a} := 1)",
         "${a} if ${b} else ${c}",
+        "_variable_0 == 1",
+        "${n} == _variable_0",
+        "${n} == _\uff56ariable_0",
+        "not " * 150 + "${n}",
+        "len(" * 150 + "${n}" + ")" * 150,
     ],
 )
 def test_what_is_not_allowed_in_one(expression: str) -> None:
@@ -86,7 +94,20 @@ def test_what_is_not_allowed_in_one(expression: str) -> None:
     assert isinstance(caught.value, ExpressionError)
 
 
-@pytest.mark.parametrize("expression", ["${n} >", "", "${n} ${n}", "(${n}", "\0"])
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "${n} >",
+        "",
+        "${n} ${n}",
+        "(${n}",
+        "\0",
+        "(" * 10_000 + "1" + ")" * 10_000,
+        "-" * 5_000 + "1",
+        "!" * 50_000 + "1",
+    ],
+    ids=lambda expression: expression[:10],
+)
 def test_what_can_not_be_read(expression: str) -> None:
     with pytest.raises(SyntaxError, match="can't be read") as caught:
         ContextExpression(expression)
@@ -104,6 +125,15 @@ def test_values_that_can_not_be_compared() -> None:
         ContextExpression("${text} > 3").evaluate(VARIABLES)
 
 
+def test_values_whose_comparison_raises_anything() -> None:
+    class Odd:
+        def __bool__(self) -> bool:
+            raise LookupError("neither true nor false")  # as arrays and tables do
+
+    with pytest.raises(ExpressionError, match="neither true nor false"):
+        ContextExpression("not ${odd}").evaluate({"odd": Odd()})
+
+
 @pytest.mark.parametrize(
     ("template", "text"),
     [
@@ -111,6 +141,7 @@ def test_values_that_can_not_be_compared() -> None:
         ("{n:.2f}", "3.00"),
         ("{gone} {n}", "{gone} 3"),
         ("{text:.2f}", "{text:.2f}"),
+        ("{huge:.2f}", "{huge:.2f}"),
         ("{n.__class__} {orders[0]}", "{n.__class__} {orders[0]}"),
         ("{names}", "${yes}"),
     ],

@@ -50,6 +50,7 @@ from callboard.groupchat import (
     a_initiate_group_chat,
     initiate_group_chat,
 )
+from callboard.memory.llm_messages import FunctionCall
 from tests.helpers.chat import Echo
 from tests.helpers.group_chats import Scripted
 from tests.helpers.patterns import a_model, an_agent, call, chatted, offered_to, read_by
@@ -481,6 +482,22 @@ async def test_how_it_begins(messages: Any, names: list[str]) -> None:
     assert [message.get("name", "user") for message in result.chat_history] == names
 
 
+@pytest.mark.parametrize("user", [None, "user"])
+async def test_it_goes_on_from_the_messages_of_an_earlier_one(user: str | None) -> None:
+    def count() -> str:
+        """Counts."""
+        return "1"
+
+    a = an_agent("a", call("count"), "one", "two", functions=count)
+    pattern = DefaultPattern(a, [a], a_user() if user else None)
+    first, _, _ = await a_initiate_group_chat(pattern, "hi", silent=True)
+    messages = [*first.chat_history, {"role": "user", "content": "more"}]
+    result, _, last = await a_initiate_group_chat(pattern, messages, silent=True)
+    names = [message.get("name") for message in result.chat_history]
+    assert names == [user, "a", EXECUTOR, "a", user, "a"]
+    assert (result.summary, last) == ("two", a)
+
+
 async def test_agents_forget_their_parts() -> None:
     a = an_agent("a")
     pattern = DefaultPattern(a, [a])
@@ -517,7 +534,70 @@ async def test_an_earlier_chat_goes_on_as_a_team_with_its_variables() -> None:
     assert (len(result.messages), result.stop_reason) == (1, "No next speaker selected")
 
 
+# Side by side
+
+
+async def test_agents_are_in_one_chat_at_a_time() -> None:
+    async def act(context_variables: ContextVariables) -> str:
+        """Acts."""
+        with pytest.raises(HandoffError, match="'a' is in a group chat that is under way"):
+            await chatted(DefaultPattern(a, [a]))
+        DefaultPattern(a, [a, b], context_variables=ContextVariables()).team()
+        context_variables["ready"] = True
+        return "done"
+
+    a, b = an_agent("a", call("act"), functions=act), an_agent("b")
+    a.handoffs.add_context_condition(OnContextCondition(AgentTarget(b), READY))
+    result, names = await chatted(DefaultPattern(a, [a, b]))
+    assert names == ["_User", "a", EXECUTOR, "a", "b"]
+    assert result.summary == "b"
+
+
+async def test_a_chat_that_could_not_begin_does_not_keep_its_agents() -> None:
+    a = an_agent("a", "done")
+    with pytest.raises(HandoffError, match="not in the group"):
+        await chatted(DefaultPattern(a, [a]), [{"content": "hi", "name": "x"}])
+    assert (await chatted(DefaultPattern(a, [a])))[0].summary == "done"
+
+
+async def test_a_chat_in_a_chat_may_have_the_same_agents() -> None:
+    a, b = an_agent("a"), an_agent("b")
+    a.handoffs.add_after_work(OnContextCondition(AgentTarget(b), READY))
+    inner = DefaultPattern(a, [a, b], context_variables=ContextVariables({"ready": True}))
+    b.handoffs.set_after_work(GroupChatTarget(GroupChatConfig(inner, "in it", 3)))
+    _, names = await chatted(inner, max_rounds=4)
+    assert names == ["_User", "a", "b", "wrapped_group_b_1"]
+
+
 # What is refused
+
+
+async def test_tools_that_hand_over_have_names_that_apis_take() -> None:
+    a, long = an_agent("a", "done"), an_agent("ü" * 70)
+    a.handoffs.add_llm_condition(OnCondition(AgentTarget(long), NOW))
+    await chatted(DefaultPattern(a, [a, long]))
+    assert list(offered_to(a)[0]) == [f"transfer_to_{'_' * 48}_1"]
+
+
+async def test_what_a_function_tells_somebody_from_outside() -> None:
+    told = [FunctionTargetMessage("psst", an_agent("x"))]
+    a = handing(FunctionTarget(lambda said, variables: FunctionTargetResult(told, target=TerminateTarget())))
+    with pytest.raises(SpeakerSelectionError, match="'x' is not in the group"):
+        await chatted(DefaultPattern(a, [a]))
+
+
+async def test_what_a_model_wrote_or_a_function_returned_wrong_is_for_the_model() -> None:
+    def act() -> ReplyResult:
+        """Acts."""
+        return ReplyResult(None)  # type: ignore[arg-type]
+
+    deep = [FunctionCall(id="1", name="act", arguments="[" * 100_000)]
+    a = an_agent("a", deep, call("act"), "done", functions=act)
+    result, _ = await chatted(DefaultPattern(a, [a]))
+    texts = [message["content"] for message in result.chat_history if message.get("name") == EXECUTOR]
+    assert "recursion" in texts[0]
+    assert "is a text, and no NoneType" in texts[1]
+    assert result.summary == "done"
 
 
 def handing(target: TransitionTarget) -> ConversableAgent:
@@ -604,6 +684,19 @@ async def test_a_function_that_names_somebody_from_outside() -> None:
         lambda agent: OnContextCondition(StayTarget(), agent),
         OnContextCondition,
         lambda agent: ReplyResult("x", agent),
+        lambda agent: ReplyResult(5),  # type: ignore[arg-type]
+        lambda agent: ReplyResult("x", context_variables=[agent]),  # type: ignore[arg-type]
+        lambda agent: OnCondition(StayTarget(), NOW, available="ready"),  # type: ignore[arg-type]
+        lambda agent: OnContextCondition(StayTarget(), available="ready"),  # type: ignore[arg-type]
+        lambda agent: AgentTarget("b"),  # type: ignore[arg-type]
+        lambda agent: RandomAgentTarget(["b"]),  # type: ignore[list-item]
+        lambda agent: FunctionTargetResult(target="b"),  # type: ignore[arg-type]
+        lambda agent: FunctionTargetResult(messages=["x"]),  # type: ignore[list-item]
+        lambda agent: FunctionTargetResult(context_variables=[1]),  # type: ignore[arg-type]
+        lambda agent: NestedChatTarget({}),
+        lambda agent: NestedChatTarget({"chat_queue": [{"message": "x"}]}),
+        lambda agent: GroupChatConfig(agent, "hi"),
+        lambda agent: GroupChatConfig(DefaultPattern(agent, [agent]), []),
         FunctionTarget,
         lambda agent: DefaultPattern(agent, [agent], group_after_work=agent),
         lambda agent: DefaultPattern(agent, [agent, Echo("b")]),  # type: ignore[list-item]

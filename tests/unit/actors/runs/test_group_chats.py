@@ -43,6 +43,22 @@ def test_a_run_of_a_pattern() -> None:
     assert [event.type for event in response.events][-1] == "completed"
 
 
+def test_it_goes_on_with_the_variables_and_messages_of_an_earlier_one() -> None:
+    def count(context_variables: ContextVariables) -> str:
+        """Counts."""
+        context_variables["n"] += 1
+        return str(context_variables["n"])
+
+    agent = an_agent("a", call("count"), "done", functions=count)
+    pattern = DefaultPattern(agent, [agent], context_variables=ContextVariables({"n": 0}))
+    first = run_group_chat(pattern, "hi")
+    second = run_group_chat(pattern, "more", previous_run=first)
+    assert dict(second.context_variables) == {"n": 2}
+    # A message that only calls functions has no text.
+    third = run_group_chat(pattern, [*first.messages, {"role": "user", "content": "more"}])
+    assert (third.summary, dict(third.context_variables)) == ("done", {"n": 1})
+
+
 async def test_a_person_answers_for_the_user_and_the_previous_agent_goes_on() -> None:
     user = ConversableAgent("customer", human_input_mode="ALWAYS")
     response = await a_run_group_chat(

@@ -384,27 +384,3 @@ async def test_a_publisher_whose_task_is_cancelled_leaves_nobody_waiting(fixture
         await waiting
     fixture.link.answering.set()
     assert await fixture.post(note(2)) == [True]
-
-
-async def test_closing_ends_although_its_task_was_cancelled(fixture: PublisherFixture) -> None:
-    """As at the end of asyncio.run(), which cancels every task, and then waits for those that close what they use."""
-    fixture.link.answering.clear()
-    fixture.publisher.post(note(1))
-    await eventually(lambda: fixture.link.batches)
-    waiting = fixture.publisher.post(note(2))
-    (task,) = [task for task in asyncio.all_tasks() if task.get_name() == "callboard-publisher"]
-    task.cancel()
-    await asyncio.wait_for(fixture.publisher.close(), 5)
-    assert not waiting.done(), "it was never sent"
-
-
-async def test_all_batches_leave_from_one_task(fixture: PublisherFixture) -> None:
-    def tasks() -> set[asyncio.Task[Any]]:
-        return {task for task in asyncio.all_tasks() if task.get_name() == "callboard-publisher"}
-
-    await fixture.post(note(1))
-    first = tasks()
-    await fixture.post(note(2))
-    assert tasks() == first
-    await fixture.publisher.close()
-    assert not tasks()
