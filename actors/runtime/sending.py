@@ -12,7 +12,7 @@ from callboard.broker.encoding.claims import Claim, Pointer, is_set_aside
 from callboard.broker.encoding.limits import Limits
 from callboard.broker.encoding.remote_errors import decode_error
 from callboard.broker.envelope import Envelope, Posting, Route, event, request
-from callboard.broker.errors import UndeliverableError
+from callboard.broker.errors import DeadlineExceededError, UndeliverableError
 from callboard.broker.ids import IdSource
 from callboard.broker.redis import keys
 from callboard.broker.redis.client.transport import RedisTransport
@@ -255,9 +255,29 @@ class Sender:
     ) -> Any:
         execution = running(self._transport)
         deadline, seconds = self._deadline(execution, options)
-        posting, route = self._request(
-            message, recipient, sender, deadline, execution, token is not None, options
-        )
+        while True:
+            posting, route = self._request(
+                message, recipient, sender, deadline, execution, token is not None, options
+            )
+            reply = await self._reply(posting, route, recipient, token, seconds, execution)
+            # What an attempt before has asked counts with its deadline, and was never begun: that is no reply to this one.
+            # guard: a request that expired is asked anew
+            if reply.error and posting.waiting and not options.message_id and _is_expired(reply, posting):
+                seconds = (deadline - self._transport.now_ms()) / 1000
+                if seconds > 0:
+                    continue
+            return await self._response(reply, posting)
+
+    async def _reply(
+        self,
+        posting: Posting,
+        route: Route | None,
+        recipient: AgentId,
+        token: CancellationToken | None,
+        seconds: float,
+        execution: Execution | None,
+    ) -> Envelope:
+        """Hands a request in and waits for its reply."""
         name = posting.envelope.id
         door = execution.door if execution is not None else None
         serving = door.serve(name) if door is not None else None
@@ -267,8 +287,9 @@ class Sender:
             self._tokens.setdefault(name, []).append(token)
         self.deadlines.add(waiting, recipient, seconds)
         worker = execution.worker if execution is not None else None
+        asked = recipient.type if route is None else ""
         if worker is not None:
-            worker.add_waiting(1)
+            worker.add_waiting(1, asked)
         try:
             reply = await waiting
             if serving is not None:
@@ -277,18 +298,18 @@ class Sender:
             raise UndeliverableException(str(error)) from error
         except asyncio.CancelledError:
             if token is not None and token.is_cancelled() and route is None:
-                await self._cancel_there(name, deadline)
+                await self._cancel_there(name, posting.envelope.deadline or 0)
             raise
         finally:
             if worker is not None:
-                worker.add_waiting(-1)
+                worker.add_waiting(-1, asked)
             self.deadlines.remove(waiting)
             self._transport.forget(name, waiting)
             if token is not None:
                 self._forget_token(name, token)
             if serving is not None:
                 await serving.end()
-        return await self._response(reply, posting)
+        return reply
 
     def _deadline(self, execution: Execution | None, options: SendOptions) -> tuple[int, float]:
         """Until when the caller waits, server ms; and how many seconds that is."""
@@ -408,6 +429,12 @@ def _way_back(recipient: str, chain: tuple[str, ...], routes: Mapping[str, Route
     if len(chain) >= DEEPEST_CHAIN:
         raise ChainTooDeepError((*chain, recipient), DEEPEST_CHAIN)
     return route
+
+
+def _is_expired(reply: Envelope, posting: Posting) -> bool:
+    """Whether a request was not begun since its deadline had passed. The error may also be that of one further down."""
+    error = decode_error(reply.body)
+    return isinstance(error, DeadlineExceededError) and error.message_id == posting.envelope.id
 
 
 def _idempotency_id(options: SendOptions) -> str:

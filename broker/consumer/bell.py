@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from callboard.broker.errors import BrokerError
@@ -36,7 +36,7 @@ class Bell:
     Args:
         lane: the lane on which tokens come.
         types: the agent types by name; more may be added to it later.
-        has_room: whether the worker would take a delivery now.
+        has_room: whether the worker would take a delivery of this agent type now.
         nudge: makes the worker take a turn.
         wake: makes it look for what was brought.
         longest_wait: seconds after which an idle worker looks by itself.
@@ -50,7 +50,7 @@ class Bell:
         self,
         lane: Lane,
         types: Mapping[str, ConsumedType],
-        has_room: Callable[[], bool],
+        has_room: Callable[[str], bool],
         nudge: Callable[[], None],
         wake: Callable[[], None],
         longest_wait: float,
@@ -68,21 +68,23 @@ class Bell:
         self.scan = True
         self.brought: Brought | None = None
 
-    def listen(self, pull: Pull | None = None) -> None:
+    def listen(self, pull: Pull | None = None, types: Iterable[ConsumedType] | None = None) -> None:
         """Waits for one token, unless that is under way. It goes on while turns are taken for other reasons.
 
         Args:
             pull: what to take with it.
+            types: whose bells are heard; None: those of all types.
         """
         if self._listening is None:
-            self._listening = self._loop.create_task(self._listen(pull), name="callboard-bell")
+            self._listening = self._loop.create_task(self._listen(pull, types), name="callboard-bell")
             # Not a `finally` in the task: one that is cancelled before its first step, because an agent type is added
             # just then, never gets there, and the worker would never listen again.
             self._listening.add_done_callback(self._has_ended)
 
-    async def _listen(self, pull: Pull | None) -> None:
+    async def _listen(self, pull: Pull | None, types: Iterable[ConsumedType] | None) -> None:
         if pull is None:
-            rang = await self._lane.wait_for_bell(list(self._types), self._wait)
+            heard = list(self._types) if types is None else [each.name for each in types]
+            rang = await self._lane.wait_for_bell(heard, self._wait)
         else:
             try:
                 rang, turn = await self._lane.turn_at_bell(list(self._types), self._wait, pull)
@@ -95,7 +97,7 @@ class Bell:
         # The lost token: this worker listened, a turn that it took for another reason filled it, then the token
         # came, meant for one worker. Kept here it would wake no other one, although others may be idle.
         # guard: a full worker passes the token on
-        if rang and self.brought is None and not self._has_room():
+        if rang and self.brought is None and not self._has_room(rang):
             await self._lane.ring(rang)
         self.scan = self.scan or not rang
         # Here, and not when the task is done: that is known one round of the event loop later.

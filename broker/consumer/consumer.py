@@ -239,9 +239,9 @@ class Consumer:
         """Takes a turn soon."""
         self._intake.nudge()
 
-    def add_waiting(self, number: int) -> None:
+    def add_waiting(self, number: int, agent_type: str) -> None:
         """So many more handlers wait for a reply, or fewer; while they wait, others may run in their place."""
-        self._places.waiting += number
+        self._places.add_waiting(number, agent_type)
         if number > 0:
             self._runners.wake()
             self.nudge()

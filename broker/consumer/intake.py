@@ -86,13 +86,17 @@ class Load:
 class Suspects:
     """Makes room for a suspect: nothing new is taken until the worker is empty, or patience ends.
 
+    But for what its handlers wait for, see Intake.
+
     Attributes:
         keep_room: nothing is to be taken now.
         patience_is_over: the next turn is to say that the worker holds nothing, so that it gets suspects all the same.
+        beside: what was taken meanwhile, since handlers wait for it or for what comes after it.
     """
 
     def __init__(self, nudge: Callable[[], None]) -> None:
         self._nudge = nudge
+        self.beside: list[Delivery] = []
         self._timer: asyncio.TimerHandle | None = None
         self.keep_room = False
         self.patience_is_over = False
@@ -115,10 +119,16 @@ class Suspects:
             self._timer.cancel()
             self._timer = None
         self.keep_room = self.patience_is_over = False
+        self.beside.clear()
 
 
 class Intake:
     """Decides what the next turn asks for, and whether there is a reason for one.
+
+    While a suspect is tried alone, or room is made for one, a handler may wait for the reply of an agent that this very
+    worker has to handle: nobody else may work for that type. Kept waiting, its request would time out as often as it is
+    tried, and what harms nobody would become a dead letter. So for each handler that waits one message is taken, of the
+    types that are asked, suspects or not.
 
     Args:
         lane: the lane on which the bell is heard.
@@ -148,7 +158,7 @@ class Intake:
         self._pace = Pace(settings.prefetch, lambda: boxes.held > 0, self._grown)
         self._fairness = Fairness(boxes, self._is_short, self._share, wake.set)
         self._suspects = Suspects(self.nudge)
-        self._bell = Bell(lane, self.types, lambda: self.room() > 0, self.nudge, wake.set, settings.idle_poll)
+        self._bell = Bell(lane, self.types, self._has_room_for, self.nudge, wake.set, settings.idle_poll)
         self._loop = asyncio.get_running_loop()
         self._most = settings.prefetch  # deliveries that may be held, as prefetch and memory go
         self._ramp = 1
@@ -166,7 +176,7 @@ class Intake:
         """How many deliveries this worker would take now."""
         # guard: a worker takes nothing while a suspect waits
         if self._boxes.is_draining or self._suspects.keep_room:
-            return 0
+            return self._room_beside()
         held, load, places = self._boxes.held, self._load, self._places
         total, most = places.total, min(self._most, self._pace.width) + places.waiting
         if not held and self._ramp <= min(total, most):
@@ -177,6 +187,35 @@ class Intake:
         unused = min(total - agents, 2 * PORTION * agents - held)
         room = max(total - held, unused, int(load.rate * AHEAD) - unstarted)
         return min(self._ramp, room, most - held)
+
+    def _asked_here(self) -> tuple[ConsumedType, ...]:
+        """The types of which handlers wait for a reply, as far as this worker works for them."""
+        asked = self._places.asked
+        return tuple([each for each in self._asked_for if each.name in asked])
+
+    def _room_beside(self) -> int:
+        """The same while room is kept for a suspect: 1 while more handlers wait than were given something."""
+        asked = self._asked_here()
+        if self._boxes.is_draining or not asked:
+            return 0
+        held = {delivery.reference for box in self._boxes for delivery in box.queue}
+        beside = [delivery for delivery in self._suspects.beside if delivery.reference in held]
+        # guard: no more comes beside a suspect than is waited for
+        return int(len(beside) < sum([self._places.asked[each.name] for each in asked]))
+
+    def _pull_beside(self) -> Pull:
+        # What is waited for may be a suspect itself, or come behind one.
+        # guard: what a suspect waits for may be a suspect
+        held = 0
+        # guard: beside a suspect comes only what is waited for
+        types = self._asked_here()
+        # What a look at every stream finds is for a turn that takes of all types.
+        return Pull(types, 1, held, self._bell.scan, 0)
+
+    def _has_room_for(self, agent_type: str) -> bool:
+        if self._suspects.keep_room and agent_type not in self._places.asked:
+            return False
+        return self.room() > 0
 
     def _is_short(self) -> bool:
         """Whether there is no room although places are idle."""
@@ -196,7 +235,10 @@ class Intake:
         """Waits for the bell, if the worker would take something. The event tells when it rang."""
         room = self.room()
         if room > 0:
-            self._bell.listen(self._pull_at_bell(room))
+            # A token for another type would be kept from those who take it.
+            # guard: who makes room for a suspect hears no other bell
+            types = self._asked_here() if self._suspects.keep_room else None
+            self._bell.listen(self._pull_at_bell(room), types)
 
     def _pull_at_bell(self, room: int) -> Pull | None:
         # guard: a worker that holds something takes nothing with the bell
@@ -229,6 +271,8 @@ class Intake:
         # guard: a worker is handed no more than it has room for
         if room <= 0:
             return Pull(self._asked_for, 0, held, False, 0)
+        if self._suspects.keep_room:
+            return self._pull_beside()
         scan, self._bell.scan = self._bell.scan, False
         each = room if self._active == 1 else math.ceil(room / self._active)
         return Pull(self._asked_for, each, held, scan, accept)
@@ -237,7 +281,10 @@ class Intake:
 
     def learn(self, turn: Turn, room: int) -> None:
         """Draws the conclusions from an answer to a turn that asked for so many; its deliveries are held by now."""
-        if room > 0:
+        if self._suspects.keep_room:
+            # guard: what some types say of suspects is not true of all
+            self._suspects.beside += turn.deliveries
+        elif room > 0:
             self._suspects.heed(turn.suspects_wait and self._boxes.held > 0, turn.suspicion)
         brought = len(turn.deliveries)
         if brought:

@@ -41,7 +41,8 @@ class Pull(NamedTuple):
     """The part of a turn that asks for new deliveries.
 
     Attributes:
-        types: the agent types that the worker works for, in every turn: their rate limits hold for what is handed over, too.
+        types: the agent types that the worker works for: their rate limits hold for what is handed over, too. Fewer where
+            nothing is handed over.
         room: most deliveries of each type; 0 when the worker takes nothing.
         held: how many the worker holds. A worker that holds none may be given a suspect.
         scan: look at every stream of the types, not only at those of which it is known that they have entries.
@@ -186,8 +187,11 @@ class HandlingWorker(Protocol):
         """Name of the current incarnation."""
         ...
 
-    def add_waiting(self, number: int) -> None:
-        """So many more handlers wait for a reply; a negative number: so many fewer."""
+    def add_waiting(self, number: int, agent_type: str) -> None:
+        """So many more handlers wait for a reply of an agent of this type; a negative number: so many fewer.
+
+        Its name is "" where the request is nobody's to take: it went to an activation that waits.
+        """
 
 
 class Handler(Protocol):

@@ -16,6 +16,7 @@ class Places:
         running: handlers under way, those that wait for a reply included.
         waiting: handlers that wait for a reply. They leave their place to others: the request may have to be handled
             by this very worker, which would wait for itself otherwise.
+        asked: how many wait for a reply of each agent type; types that nobody waits for are not in it.
     """
 
     def __init__(self, concurrency: int, types: Iterable[ConsumedType]) -> None:
@@ -25,6 +26,7 @@ class Places:
         self._held_back: dict[bytes, deque[Mailbox]] = {}
         self.running = 0
         self.waiting = 0
+        self.asked: dict[str, int] = {}
         self.add_types(types)
 
     @property
@@ -35,6 +37,14 @@ class Places:
     def add_types(self, types: Iterable[ConsumedType]) -> None:
         """Notes the limits of these types."""
         self._limits.update({each.name.encode(): each.concurrency for each in types if each.concurrency})
+
+    def add_waiting(self, number: int, agent_type: str) -> None:
+        """So many more handlers wait for a reply of an agent of this type, or fewer."""
+        self.waiting += number
+        if left := self.asked.get(agent_type, 0) + number:
+            self.asked[agent_type] = left
+        else:
+            del self.asked[agent_type]
 
     def enter(self, mailbox: Mailbox) -> bool:
         """Takes a place for the first delivery of a mailbox; one whose agent type has none left is kept until then."""

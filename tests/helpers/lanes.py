@@ -82,6 +82,7 @@ class FakeLane:
         failures, resync_errors, reconnect_errors, join_errors, leave_error: what goes wrong next.
         most_bytes: what of a turn's commits passes before the timeout; None: everything.
         suspects_wait, suspicion: of the answers.
+        polls, heard: for how many seconds it waited for a bell, and for the bells of which types.
     """
 
     def __init__(self) -> None:
@@ -112,6 +113,7 @@ class FakeLane:
         self.announced: list[str] = []
         self.bells: asyncio.Queue[str | None] = asyncio.Queue()
         self.polls: list[float] = []
+        self.heard: list[list[str]] = []
         self.rung: list[str] = []
         self.left = self.closed = False
 
@@ -143,7 +145,7 @@ class FakeLane:
             raise failure.error
         given = self._hand_over(self._end(done), pull.accept)
         given += [delivery for name in wants for delivery in self._take(name, pull.room)]
-        more = bool(self.queue) and bool(wants)
+        more = any(one.raw_type.decode() in wants for one in self.queue)
         suspects = self.suspects_wait, "", self.suspicion
         answer = Turn(given, 1_763_700_000_000, self.next_due_ms, more, *suspects)
         await self.answering.wait()
@@ -212,6 +214,7 @@ class FakeLane:
 
     async def wait_for_bell(self, agent_types: Sequence[str], seconds: float) -> str | None:
         self.polls.append(seconds)
+        self.heard.append(list(agent_types))
         return await self.bells.get()
 
     async def turn_at_bell(self, agent_types: Sequence[str], seconds: float, pull: Pull) -> Rung:

@@ -38,6 +38,9 @@ FAILURES = "contract/test_runtime_failures.py::"
 CLOCK = "contract/test_runtime_clock.py::"
 REQUESTS = "contract/test_runtime_requests.py::"
 OWN_TASK = f"{REQUESTS}test_a_handler_that_cancels_its_own_task_fails_and_harms_nobody_else"
+JOINED = "test_a_suspect_that_waits_is_joined_by_what_it_waits_for_and_no_more"
+ASKED = "contract/test_runtime_suspects.py::"
+ASKING_SUSPECTS = f"{ASKED}test_suspects_that_ask_are_answered_by_the_worker_that_tries_them["
 
 PYTHON_MUTATIONS: Final = (
     Mutation(
@@ -230,7 +233,49 @@ PYTHON_MUTATIONS: Final = (
         "a worker takes others while a suspect waits",
         "a worker takes nothing while a suspect waits",
         when("self._boxes.is_draining"),
-        (f"{INTAKE}test_a_suspect_is_handled_alone",),
+        (f"{INTAKE}{JOINED}",),
+        quick=False,
+    ),
+    Mutation(
+        "any number comes beside a suspect that waits",
+        "no more comes beside a suspect than is waited for",
+        becomes("return 1"),
+        (f"{INTAKE}{JOINED}",),
+        quick=False,
+    ),
+    Mutation(
+        "beside a suspect come no suspects",
+        "what a suspect waits for may be a suspect",
+        becomes("held = self._boxes.held"),
+        (f"{INTAKE}{JOINED}", f"{ASKING_SUSPECTS}{{backend}}-suspects1]"),
+        quick=False,
+    ),
+    Mutation(
+        "anything comes beside a suspect that waits",
+        "beside a suspect comes only what is waited for",
+        becomes("types = self._asked_for"),
+        (f"{INTAKE}{JOINED}",),
+        quick=False,
+    ),
+    Mutation(
+        "patience ends when nobody else waits where it was looked",
+        "what some types say of suspects is not true of all",
+        becomes("self._suspects.heed(turn.suspects_wait and self._boxes.held > 0, turn.suspicion)"),
+        (f"{INTAKE}{JOINED}",),
+        quick=False,
+    ),
+    Mutation(
+        "who tries a suspect keeps the bells of others",
+        "who makes room for a suspect hears no other bell",
+        becomes("types = None"),
+        (f"{INTAKE}test_who_makes_room_for_a_suspect_hears_the_bells_of_those_it_waits_for_only",),
+        quick=False,
+    ),
+    Mutation(
+        "the next attempt is told that the request of the one before came too late",
+        "a request that expired is asked anew",
+        never,
+        (f"{ASKED}test_what_was_asked_too_late_is_asked_anew_in_the_next_attempt{ON}",),
         quick=False,
     ),
     Mutation(

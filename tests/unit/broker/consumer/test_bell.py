@@ -196,7 +196,7 @@ async def test_a_wait_that_is_ended_before_it_began_is_followed_by_another() -> 
     """A type is added in the very moment in which a worker without types begins to listen."""
     lane, nudged = FakeLane(), asyncio.Event()
     types: dict[str, ConsumedType] = {}
-    bell = Bell(lane, types, lambda: True, nudged.set, nudged.set, 5.0)
+    bell = Bell(lane, types, lambda _: True, nudged.set, nudged.set, 5.0)
     bell.listen()
     await bell.listen_anew([])
     types["counter"] = ConsumedType("counter")

@@ -131,6 +131,75 @@ async def test_a_worker_that_makes_room_for_a_suspect_is_handed_nothing() -> Non
         assert [call.accept for call in work.lane.calls if call.done] == [False, True]
 
 
+ASKING = (ConsumedType("counter"), ConsumedType("clerk"), ConsumedType("idle"))
+
+
+async def test_a_suspect_that_waits_is_joined_by_what_it_waits_for_and_no_more() -> None:
+    async with working(*ASKING) as work:
+        await work.quiet()
+        work.host.gate("suspect", "c1")
+        work.lane.suspects_wait = True
+        work.offer(entry("a", "suspect"), entry("b", "b1"))
+        await work.runs("suspect")
+        work.lane.suspects_wait = False
+        worker = work.host.worker
+        assert worker is not None
+        asked = len(work.lane.calls)
+        worker.add_waiting(1, "clerk")
+        work.offer(entry("c", "c1", "clerk"), entry("d", "d1", "clerk"))
+        await work.runs("c1")
+        beside = await work.sees_call(lambda call: call.wants, asked)
+        assert (beside.wants, beside.held, beside.accept) == ({"clerk": 1}, 0, 0), "suspects, too"
+        work.consumer.nudge()
+        await asyncio.sleep(0.02)
+        assert work.host.started == ["suspect", "c1"]
+        work.host.let("c1")
+        await work.committed("c1", "d1")
+        assert work.host.started == ["suspect", "c1", "d1"], "what comes before the request goes first"
+        worker.add_waiting(-1, "clerk")
+        work.offer(entry("e", "e1", "clerk"))
+        await asyncio.sleep(0.02)
+        assert work.host.started == ["suspect", "c1", "d1"], "it is alone again"
+        work.host.let("suspect")
+        await work.committed("c1", "d1", "suspect", "b1", "e1")
+
+
+@pytest.mark.parametrize("asked", ["", "elsewhere"])
+async def test_a_suspect_that_waits_for_others_stays_alone(asked: str) -> None:
+    async with working() as work:
+        await work.quiet()
+        work.host.gate("suspect")
+        work.lane.suspects_wait = True
+        work.offer(entry("a", "suspect"), entry("b", "b1"))
+        await work.runs("suspect")
+        work.lane.suspects_wait = False
+        assert work.host.worker is not None
+        work.host.worker.add_waiting(1, asked)
+        await asyncio.sleep(0.02)
+        assert work.host.started == ["suspect"]
+        work.host.worker.add_waiting(-1, asked)
+        work.host.let("suspect")
+        await work.committed("suspect", "b1")
+
+
+async def test_who_makes_room_for_a_suspect_hears_the_bells_of_those_it_waits_for_only() -> None:
+    async with working(*ASKING) as work:
+        await work.quiet()
+        work.host.gate("suspect")
+        work.lane.suspects_wait = True
+        work.offer(entry("a", "suspect"))
+        await work.runs("suspect")
+        work.lane.suspects_wait = False
+        assert work.host.worker is not None
+        work.host.worker.add_waiting(1, "clerk")
+        work.lane.bells.put_nowait("idle")
+        await eventually(lambda: work.lane.rung == ["idle"], what="it waited for all bells until then")
+        await eventually(lambda: work.lane.heard[-1] == ["clerk"])
+        work.host.worker.add_waiting(-1, "clerk")
+        work.host.let("suspect")
+        await work.committed("suspect")
+
+
 def test_patience_doubles_with_each_death_up_to_an_end() -> None:
     assert [patience(deaths) / PATIENCE for deaths in (0, 1, 2, 6, 1000)] == [1, 2, 4, 64, 64]
 

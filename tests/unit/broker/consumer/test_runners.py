@@ -83,9 +83,9 @@ async def test_while_a_handler_waits_for_a_reply_another_runs_in_its_place() -> 
         await asyncio.sleep(0.01)
         assert work.host.started == ["a1"]
         assert work.host.worker is not None
-        work.host.worker.add_waiting(1)
+        work.host.worker.add_waiting(1, "counter")
         await work.committed("b1")
-        work.host.worker.add_waiting(-1)
+        work.host.worker.add_waiting(-1, "counter")
         work.host.let("a1")
         await work.committed("b1", "a1")
 
