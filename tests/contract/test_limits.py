@@ -86,7 +86,7 @@ async def test_a_turn_reads_many_topics_in_parts_and_keeps_the_order(driver: Ser
 
 
 async def test_many_topics_with_much_of_one_millisecond_are_all_read(driver: ServerDriver) -> None:
-    """One commit may send thousands of messages to more topics than a turn reads: their order is in the number of their ids."""
+    """One commit may send thousands of messages to more topics than a turn reads: the number of an id says their order."""
     await driver.declare(Declared("wide", "prefix", "t-"))
     worker = await driver.worker("wide")
     await driver.command("SET", "clock", "9000000000000-0")  # time stands still
