@@ -91,7 +91,9 @@ local function pull_new(turn, agent_type, count)
   local bound, paused = nil, NONE
   if early and #suffixes > 0 then suffixes, bound = behind_early(turn, agent_type, suffixes, count) end
   if turn.paused then suffixes, paused = apart_by_pause(turn, suffixes) end
-  local each = #suffixes > 1 and math.max(4, math.ceil(2 * count / #suffixes)) or count
+  -- What is read beyond what is given is kept, and read once more. A type has two streams, a topic and its inbox, more often
+  -- than any other number, and then one of them is mostly empty.
+  local each = #suffixes > 2 and math.max(4, math.ceil(count / #suffixes)) or count
   local streams = #suffixes > 0 and read_streams(turn, agent_type, each, suffixes) or NONE
   if #paused > 0 and (#streams > 0 or early or horizon) then
     if streams == NONE then streams = {} end
