@@ -3,9 +3,9 @@
 -- sent:<producer>  see batches.lua
 -- call:<id>, reply:<process>  see replies.lua
 --
--- ARGV: producer, batch number, its limits (see new_limits), count,
---   number of fences, or '' when there are neither fences nor bodies that point to their bytes, then the messages, in runs of one form with the same stream and type: form, stream suffix, type, count,
---   then for each message the values of the form:
+-- ARGV: producer, batch number, its limits (see new_limits), count, number of fences, or '' when there are neither fences nor
+--   bodies that point to their bytes, then the messages, in runs of one form with the same stream and type: form, stream
+--   suffix, type, count, then for each message the values of the form:
 --   'p' (plain)  id, key, body
 --   'h'          id, key, from, head, body
 --   'f' (full)   id, key, from, head, body, due (see sending.lua), idempotency id or '', waiting process or ''
