@@ -46,12 +46,13 @@ async def _recorded(function: Callable[..., Any], name: str, arguments: Mapping[
     step = NumberedStep.begin(f"function:{name}")
 
     async def call() -> str:
-        return _as_text(await value_of(function(**arguments)))
+        return as_text(await value_of(function(**arguments)))
 
     return await (call() if step is None else step.run(call))
 
 
-def _as_text(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """What a function returned, as a model reads it: as JSON where it can be."""
     if isinstance(value, str):
         return value
     try:

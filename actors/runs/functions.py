@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from callboard.agents.chat_agent import ChatAgent
 from callboard.cancellation import CancellationToken
-from callboard.groupchat.functions import execute
+from callboard.groupchat.functions import as_text, execute
 from callboard.groupchat.peer import Peer
 from callboard.groupchat.waiting import value_of
 from callboard.tools.base import Tool
@@ -88,7 +88,7 @@ def _of_tool(tool: Tool) -> Callable[..., Awaitable[Any]]:
 
 def _of_function(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
     async def run(**arguments: Any) -> dict[str, str]:
-        return _returned(await value_of(function(**arguments)), _as_text)
+        return _returned(await value_of(function(**arguments)), as_text)
 
     return run
 
@@ -98,12 +98,3 @@ def _returned(value: Any, as_text: Callable[[Any], str]) -> dict[str, str]:
     if isinstance(value, ChatAgent):
         return {"text": TRANSFERRED.format(target=value.name), "target": value.name}
     return {"text": as_text(value)}
-
-
-def _as_text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    try:
-        return json.dumps(value)
-    except (TypeError, ValueError):
-        return str(value)

@@ -11,7 +11,7 @@ from callboard.agents.chat_agent import ChatAgent
 from callboard.cancellation import CancellationToken
 from callboard.groupchat.agent import Agent, Message
 from callboard.groupchat.conversable import ConversableAgent
-from callboard.groupchat.functions import execute
+from callboard.groupchat.functions import as_text, execute
 from callboard.groupchat.giving import with_variables
 from callboard.groupchat.handoffs.agent_targets import AgentTarget
 from callboard.groupchat.handoffs.on_condition import OnCondition
@@ -160,7 +160,7 @@ def _executed(function: Callable[..., Any]) -> Callable[..., Any]:
 
     async def run(**arguments: Any) -> dict[str, Any]:
         before = snapshot(current_variables())
-        return _returned(await value_of(given(**arguments)), _as_text, before)
+        return _returned(await value_of(given(**arguments)), as_text, before)
 
     return run
 
@@ -181,12 +181,3 @@ def _returned(value: Any, as_text: Callable[[Any], str], before: Mapping[str, st
     # In this process the variables are one object, which may hold anything.
     changed = {} if running_context() is None else changes(before, variables)
     return {"text": text, "target": target and target.dump(), "changes": changed}
-
-
-def _as_text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    try:
-        return json.dumps(value)
-    except (TypeError, ValueError):
-        return str(value)
