@@ -30,6 +30,7 @@ class Outlet:
 
     Attributes:
         is_closed: The reader is gone: a write failed, and nothing is written any more.
+        is_stuck: Somebody waited in vain, and nothing was written since.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -39,14 +40,14 @@ class Outlet:
         self._waiting: deque[bytes] = deque()
         self._size = 0
         self._left_out = 0
-        self._is_stuck = False
         self._thread: threading.Thread | None = None
         self.is_closed = False
+        self.is_stuck = False
 
     @property
     def is_busy(self) -> bool:
         """Whether something is not written yet."""
-        return self._size > 0
+        return self._size > 0 or self._left_out > 0
 
     def put(self, data: bytes) -> None:
         """Has it written, soon; never waits and never raises."""
@@ -68,31 +69,31 @@ class Outlet:
                 self._thread.start()
 
     def settle(self, seconds: float) -> None:
-        """Waits until all is written, but not for a reader that keeps it waiting: it is waited for once."""
-        if os.getpid() != self._process or self._is_stuck:
+        """Waits until all is written, at most so long."""
+        if os.getpid() != self._process:
             return
         with self._changed:
-            self._is_stuck = not self._changed.wait_for(lambda: not self._size, seconds)
+            self.is_stuck = not self._changed.wait_for(lambda: not self.is_busy, seconds)
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting)
+                self._changed.wait_for(lambda: self._waiting or self._left_out)
+                if self._left_out:
+                    told = b"callboard: %d pieces of output were left out, nobody read them\n" % self._left_out
+                    self._waiting.append(told)
+                    self._size += len(told)
+                    self._left_out = 0
                 data = b"".join(self._waiting)
                 self._waiting.clear()
-                if self._left_out:
-                    data += (
-                        b"callboard: %d pieces of output were left out, nobody read them\n" % self._left_out
-                    )
-                    self._left_out = 0
             is_written = self._write(data)
             with self._changed:
                 self._size = sum(map(len, self._waiting))
-                self._is_stuck = False
+                self.is_stuck = False
                 self.is_closed = not is_written
                 if self.is_closed:
                     self._waiting.clear()
-                    self._size = 0
+                    self._size = self._left_out = 0
                 self._changed.notify_all()
 
     def _write(self, data: bytes) -> bool:
@@ -123,7 +124,9 @@ class _Bytes(io.BufferedIOBase):
         return len(raw)
 
     def flush(self) -> None:
-        self._outlet.settle(CATCH_UP)
+        # A reader that keeps it waiting is waited for once.
+        if not self._outlet.is_stuck:
+            self._outlet.settle(CATCH_UP)
 
     def writable(self) -> bool:
         return True

@@ -69,10 +69,42 @@ def test_what_was_left_out_is_told_when_somebody_reads_again() -> None:
     read = b""
     while b"were left out" not in read:
         read += os.read(ours, 65_536)
-    outlet.settle(5)
+    outlet.settle(30)
     assert not outlet.is_busy
     os.close(theirs)
     os.close(ours)
+
+
+def test_what_was_left_out_is_told_though_nothing_more_is_printed() -> None:
+    ours, theirs = os.pipe()
+    outlet = Outlet(theirs)
+    outlet.put(b"x" * MOST_WAITING)
+    read = os.read(ours, 1)  # the thread writes, and has nothing more to write
+    outlet.put(b"left out")
+    while b"1 pieces of output were left out" not in read:
+        read += os.read(ours, 65_536)
+    outlet.settle(30)
+    assert not outlet.is_busy
+    os.close(theirs)
+    os.close(ours)
+
+
+def test_the_last_lines_wait_for_a_reader_that_was_slow_before() -> None:
+    code = (
+        "import sys, time\n"
+        "from callboard.process import printing\n"
+        "printing.LAST_WORDS = 60\n"
+        "with printing.unhindered():\n"
+        f"    print('x' * {MOST_WAITING // 2}, flush=True)\n"
+        "    print('stuck' if sys.stdout.buffer._outlet.is_stuck else 'written', file=sys.stderr)\n"
+        "    print('last')\n"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stderr.readline() == "stuck\n"
+        assert process.stdout.read().endswith("last\n")
 
 
 def test_a_forked_process_prints_as_well() -> None:
