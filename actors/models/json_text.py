@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Final
+
+from callboard.foundation.json_texts import read_json
 
 BLOCK: Final = re.compile(r"```[ \t]*([\w+-]*)[ \t]*\n(.*?)```", re.DOTALL)
 
@@ -25,4 +26,4 @@ def extract_json_from_str(content: str) -> list[Any]:
     for language, _ in blocks:
         if language.lower() not in ("", "json"):
             raise ValueError(f"Expected JSON object, but found language: {language}")
-    return [json.loads(text) for _, text in blocks]
+    return [read_json(text) for _, text in blocks]

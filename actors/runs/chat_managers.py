@@ -13,7 +13,7 @@ from callboard.groupchat.conversable import ConversableAgent
 from callboard.groupchat.group_chat import GroupChat
 from callboard.groupchat.manual import choose_manually
 from callboard.groupchat.membership import GroupPeer
-from callboard.groupchat.model_client import LLMConfig
+from callboard.groupchat.model_client import ModelConfig
 from callboard.groupchat.selection import ThreadSelection
 from callboard.teams.selection import SpeakerSelection
 
@@ -150,7 +150,7 @@ class SelectorChatManager(ChatManager):
 
     Args:
         agents: See ChatManager.
-        llm_config: The model: a client, or AG2's dictionary.
+        llm_config: The model: a client, an LLMConfig, or AG2's dictionary.
         allow_repeat_speaker: Whether somebody may speak twice in a row.
         name: Of the manager, as the source of what its model says.
         **options: See ChatManager.
@@ -160,7 +160,7 @@ class SelectorChatManager(ChatManager):
         self,
         agents: Sequence[Agent] = (),
         *,
-        llm_config: LLMConfig = None,
+        llm_config: ModelConfig = None,
         allow_repeat_speaker: bool = True,
         name: str = "selector",
         **options: Any,

@@ -20,10 +20,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 
 from callboard import errors as actor_errors
-from callboard.broker.encoding.remote_errors import register_error
+from callboard.broker.encoding.remote_errors import register_error, register_errors_of
 from callboard.errors import ActorError
 from callboard.foundation import errors as common_errors
 from callboard.foundation.errors import CallboardError
@@ -175,9 +174,9 @@ class ChainTooDeepError(ActorError):
 
 def register_errors() -> None:
     """Makes our errors come back as themselves from other processes."""
-    # By their names: model clients know the execution in which they are called, so the runtime must not
-    # depend on them.
-    by_name = (import_module(f"callboard.{room}.errors") for room in ("models", "memory"))
-    for module in (common_errors, actor_errors, sys.modules[__name__], *by_name):
+    for module in (common_errors, actor_errors, sys.modules[__name__]):
         found = [cls for cls in vars(module).values() if isinstance(cls, type)]
         register_error(*(cls for cls in found if issubclass(cls, CallboardError)))
+    # By their names: model clients know the execution in which they are called, so the runtime must not depend on them.
+    # And most workers never meet an error of theirs.
+    register_errors_of("callboard.models.errors", "callboard.memory.errors")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from callboard.errors import InputValueError
+from callboard.foundation.json_texts import read_json
 
 from .approval import KIND, Approval, Consent
 
@@ -43,7 +43,7 @@ def answer_of(
     if named == "string" or not schema:
         return text
     try:
-        return json.loads(text)
+        return read_json(text)
     except ValueError:
         if named is None:  # several types, or any: a text may be one of them
             return text

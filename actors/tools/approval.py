@@ -14,6 +14,7 @@ from callboard.asking import NO_DEFAULT, Question, ask_person
 from callboard.cancellation import CancellationToken
 from callboard.context import MessageContext
 from callboard.errors import InputWithdrawnError
+from callboard.foundation.json_texts import read_json
 
 from .asked import AskedCall
 from .errors import ApprovalRuleError, CallRefusedError
@@ -79,7 +80,7 @@ class Approval(Consent):
     def _read(cls, text: str) -> dict[str, Any]:
         if not text.startswith("{"):
             return super()._read(text)
-        return {"approved": True, "arguments": json.loads(text)}
+        return {"approved": True, "arguments": read_json(text)}
 
 
 When: TypeAlias = Callable[[Mapping[str, Any]], bool | Awaitable[bool]]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from callboard.foundation.json_texts import read_json
 from callboard.memory.llm_messages import FunctionCall
 
 from .errors import ToolArgumentsError
@@ -61,8 +61,8 @@ def written_arguments(call: FunctionCall) -> Mapping[str, Any]:
     if not call.arguments.strip():
         return {}
     try:
-        found = json.loads(call.arguments)
-    except (ValueError, RecursionError) as error:
+        found = read_json(call.arguments)
+    except ValueError as error:
         raise ToolArgumentsError(call.name, (f"they are not valid JSON: {error}",)) from error
     if not isinstance(found, dict):
         raise ToolArgumentsError(call.name, (f"they have to be one JSON object, not {type(found).__name__}",))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from callboard.foundation.component import (
     permissions,
 )
 from callboard.foundation.errors import MissingPackageError
+from callboard.foundation.json_texts import read_json
 from callboard.memory.llm_messages import Image
 
 from .base import BaseTool
@@ -211,8 +211,8 @@ class HttpTool(BaseTool[BaseModel, Any], Component[HttpToolConfig]):
         if isinstance(found, Image):
             raise HttpAnswerError(f"it is no JSON but an image ({found.mime_type})")
         try:
-            return json.loads(found)
-        except (ValueError, RecursionError) as error:
+            return read_json(found)
+        except ValueError as error:
             raise HttpAnswerError(f"it is no JSON ({error})") from error
 
     def _request(self, arguments: Mapping[str, Any]) -> HttpRequest:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import traceback
+from importlib import import_module
 from typing import Any, Final
 
 from callboard.broker import errors
@@ -25,12 +26,18 @@ MAX_BODY: Final = 100_000  # bytes; beyond it only the text travels
 UNSAFE: Final = (StopIteration, StopAsyncIteration)
 
 _known: dict[str, type[BaseException]] = {}
+_modules: set[str] = set()
 
 
 def register_error(*classes: type[BaseException]) -> None:
     """Makes error classes come back as themselves. They are made again from their `args` and attributes."""
     for cls in classes:
         _known[_name(cls)] = cls
+
+
+def register_errors_of(*modules: str) -> None:
+    """The same for all error classes of these modules, which are imported when the first of their errors comes."""
+    _modules.update(modules)
 
 
 def encode_error(error: BaseException) -> bytes:
@@ -84,6 +91,10 @@ def _class_of(name: str) -> type[BaseException] | None:
     if module == errors.__name__:
         found = getattr(errors, short, None)
         return found if isinstance(found, type) and issubclass(found, BrokerError) else None
+    if module in _modules:
+        found = getattr(import_module(module), short, None)
+        is_own = isinstance(found, type) and issubclass(found, Exception) and _name(found) == name
+        return found if is_own else None
     found = getattr(builtins, name, None)
     is_error = isinstance(found, type) and issubclass(found, Exception) and not issubclass(found, UNSAFE)
     return found if is_error else None

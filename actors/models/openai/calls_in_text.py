@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from callboard.foundation.json_texts import read_json, read_value
 from callboard.memory.llm_messages import FunctionCall
 
 from .answer import make_call
@@ -83,12 +84,13 @@ def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
 
 def call_as_text(call: FunctionCall) -> str:
     """A call as the model is to write it, for the history of a conversation."""
-    return json.dumps({"name": call.name, "arguments": _loaded(call.arguments)}, ensure_ascii=False)
+    return json.dumps({"name": call.name, "arguments": loaded(call.arguments)}, ensure_ascii=False)
 
 
-def _loaded(arguments: str) -> Any:
+def loaded(arguments: str) -> Any:
+    """What arguments say; the text itself where it is no JSON."""
     try:
-        return json.loads(arguments)
+        return read_json(arguments)
     except ValueError:
         return arguments
 
@@ -100,7 +102,7 @@ def read_reply(text: str, names: Sequence[str]) -> tuple[tuple[FunctionCall, ...
         The calls, and the answer: a text, or JSON when another schema was given for it.
     """
     try:
-        reply = json.loads(without_fence(text))
+        reply = read_json(without_fence(text))
     except ValueError:
         return read_calls(text, names)
     if isinstance(reply, dict) and reply.keys() == {ANSWER}:
@@ -156,11 +158,10 @@ def _values(text: str) -> Iterator[Any]:
 
     At its end None for one that is cut off or broken, PROSE for something else.
     """
-    decoder = json.JSONDecoder()
     position = 0
     while position < len(text):
         try:
-            value, position = decoder.raw_decode(text, position)
+            value, position = read_value(text, position)
         except ValueError:
             yield None if text[position] in "{[" else PROSE
             return
@@ -180,7 +181,7 @@ def _as_call(value: Any, names: Sequence[str]) -> FunctionCall | None:
     name: str | None = next((value[key] for key in NAME_KEYS if isinstance(value.get(key), str)), None)
     arguments: Any = next((value[key] for key in ARGUMENT_KEYS if key in value), {})
     if isinstance(arguments, str):
-        arguments = _loaded(arguments)
+        arguments = loaded(arguments)
     if name not in names or not isinstance(arguments, dict):
         return None
     given_id = value.get("id")

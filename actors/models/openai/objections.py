@@ -16,7 +16,7 @@ from callboard.memory.llm_messages import (
 )
 from callboard.models.errors import BadResponseError
 
-from .calls_in_text import any_call
+from .calls_in_text import any_call, loaded
 
 LONGEST_RESULT: Final = 500  # characters of a result that are told again; all of it stands above
 Identity = tuple[str, str]  # of a call: name and arguments
@@ -105,11 +105,4 @@ def _calls_of(message: LLMMessage) -> Sequence[FunctionCall]:
 
 
 def _identity(call: FunctionCall) -> tuple[str, str]:
-    return call.name, json.dumps(_loaded(call.arguments), sort_keys=True)
-
-
-def _loaded(arguments: str) -> Any:
-    try:
-        return json.loads(arguments)
-    except ValueError:
-        return arguments
+    return call.name, json.dumps(loaded(call.arguments), sort_keys=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
+from callboard.foundation.json_texts import read_json
 from callboard.models.errors import BadResponseError, UnsupportedFeatureError
 from callboard.models.info import ModelInfo
 
@@ -80,7 +80,7 @@ class Output:
         if self.class_ is not None:
             return _misfit(self.class_, text)
         try:
-            return None if isinstance(json.loads(text), dict) else "no JSON object"
+            return None if isinstance(read_json(text), dict) else "no JSON object"
         except ValueError:
             return "no JSON"
 

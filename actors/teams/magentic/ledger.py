@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from callboard.foundation.json_texts import read_json
 from callboard.teams.errors import LedgerError
 from callboard.teams.json_text import first_problem, json_text
 
@@ -73,7 +74,7 @@ def read_ledger(text: str, names: Sequence[str]) -> LedgerEntry:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        data = json.loads(json_text(text))
+        data = read_json(json_text(text))
     except json.JSONDecodeError as error:
         raise LedgerError("it is not JSON") from error
     except ValueError as error:

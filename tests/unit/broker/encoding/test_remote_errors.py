@@ -1,4 +1,5 @@
 import asyncio
+import sys
 from typing import Any
 
 import pytest
@@ -7,7 +8,12 @@ from hypothesis import given, strategies as st
 from callboard.broker import errors
 from callboard.broker.encoding import remote_errors
 from callboard.broker.encoding.payload import pack
-from callboard.broker.encoding.remote_errors import decode_error, encode_error, register_error
+from callboard.broker.encoding.remote_errors import (
+    decode_error,
+    encode_error,
+    register_error,
+    register_errors_of,
+)
 from callboard.broker.errors import BrokerError, RemoteError
 
 
@@ -30,6 +36,7 @@ class UnknownError(Exception):
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_errors, "_known", {})
+    monkeypatch.setattr(remote_errors, "_modules", set())
     register_error(KnownError, EndedError)
 
 
@@ -227,3 +234,23 @@ def test_a_unicode_error_comes_back_as_itself() -> None:
     made = decode_error(encode_error(caught.value))
     assert type(made) is UnicodeDecodeError
     assert str(made) == str(caught.value)
+
+
+def test_a_module_of_errors_is_imported_when_one_of_them_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "zoneinfo", raising=False)
+    monkeypatch.delitem(sys.modules, "zoneinfo._common", raising=False)
+    register_errors_of("zoneinfo._common")
+    assert "zoneinfo._common" not in sys.modules
+    described = {"text": "no such zone", "trace": "", "args": ["no such zone"], "fields": {}}
+    back = decode_error(pack({"type": "zoneinfo._common.ZoneInfoNotFoundError", **described}))
+    assert isinstance(back, KeyError)
+    assert type(back).__name__ == "ZoneInfoNotFoundError"
+
+
+@pytest.mark.parametrize("name", ["load_data", "struct", "KeyError", "nothing"])
+def test_what_is_no_error_of_that_module_is_described(name: str) -> None:
+    register_errors_of("zoneinfo._common")
+    described = {"text": "x", "trace": "", "args": [], "fields": {}}
+    back = decode_error(pack({"type": f"zoneinfo._common.{name}", **described}))
+    assert isinstance(back, RemoteError)
+    assert back.type_name == f"zoneinfo._common.{name}"
