@@ -1,4 +1,5 @@
 from .agent import Agent as Agent
+from .assistant import AssistantAgent as AssistantAgent
 from .context_variables import ContextVariables as ContextVariables
 from .conversable import ConversableAgent as ConversableAgent
 from .errors import (
@@ -82,6 +83,7 @@ from .handoffs.target import (
     TransitionTarget as TransitionTarget,
     Whereabouts as Whereabouts,
 )
+from .llm_config import LLMConfig as LLMConfig
 from .manager import GroupChatManager as GroupChatManager
 from .message import ConversationMessage as ConversationMessage
 from .patterns.auto import AutoPattern as AutoPattern
@@ -106,5 +108,6 @@ from .transforms import (
     TransformMessages as TransformMessages,
 )
 from .updating import UpdateSystemMessage as UpdateSystemMessage
+from .user_proxy import UserProxyAgent as UserProxyAgent
 
 __all__: list[str]

@@ -21,7 +21,7 @@ from .handoffs.on_condition import OnCondition, OnContextCondition
 from .histories import Histories
 from .membership import Membership
 from .message import with_both_names
-from .model_client import LLMConfig, client_of
+from .model_client import ModelConfig, client_of
 from .offering import Offering
 from .peer import HumanInputMode, Peer, Reply
 from .remembering import Remembering
@@ -56,7 +56,7 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         human_input_mode: "ALWAYS": a person is asked each time; "TERMINATE": at the end, and when the number of automatic
             answers is reached; "NEVER".
         function_map: Functions that it executes, by name; they may be async.
-        llm_config: Its model: a client, AG2's dictionary, or None.
+        llm_config: Its model: a client, an LLMConfig, AG2's dictionary, or None.
         default_auto_reply: Its answer if nothing else answers.
         description: What it can do, for those who choose who speaks; None: the system message.
         silent: Whether what it says is not shown; None: the chat says so.
@@ -84,7 +84,7 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         max_consecutive_auto_reply: int | None = None,
         human_input_mode: HumanInputMode = "TERMINATE",
         function_map: FunctionMap | None = None,
-        llm_config: LLMConfig = None,
+        llm_config: ModelConfig = None,
         default_auto_reply: str | Message = "",
         description: str | None = None,
         *,

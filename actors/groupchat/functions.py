@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from callboard.foundation.json_texts import read_json
 from callboard.runtime.steps import NumberedStep
 
 from .agent import Message
@@ -31,8 +32,8 @@ async def execute(functions: FunctionMap, name: str, arguments: str) -> tuple[bo
     if function is None:
         return False, f"Error: Function {name} not found."
     try:
-        given = json.loads(arguments or "{}")
-    except (ValueError, RecursionError) as error:
+        given = read_json(arguments or "{}")
+    except ValueError as error:
         return False, f"Error: {error}\n The arguments must be in JSON format."
     if not isinstance(given, dict):
         return False, "Error: The arguments must be a JSON object."

@@ -13,7 +13,7 @@ from .clearing import clear_by_words
 from .conversable import ConversableAgent
 from .errors import GroupChatDeclarationError
 from .group_chat import GroupChat
-from .model_client import LLMConfig, offers_tools
+from .model_client import ModelConfig, offers_tools
 from .peer import Peer
 
 SYSTEM_MESSAGE: Final = "Group chat manager."
@@ -29,7 +29,7 @@ class Leader(ConversableAgent):
         max_consecutive_auto_reply: int | None = sys.maxsize,
         human_input_mode: Any = "NEVER",
         system_message: str = SYSTEM_MESSAGE,
-        llm_config: LLMConfig = None,
+        llm_config: ModelConfig = None,
         **options: Any,
     ) -> None:
         if offers_tools(llm_config):

@@ -6,17 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from callboard.models.base import ChatCompletionClient
+from callboard.models.info import ModelInfo, known_model
 from callboard.models.recorded import RecordedChatCompletionClient
 
 from .errors import GroupChatDeclarationError, ModelClientClassError
 
-LLMConfig: TypeAlias = ChatCompletionClient | Mapping[str, Any] | Literal[False] | None
-"""A model client; AG2's dictionary; False or None: no model."""
+ModelConfig: TypeAlias = ChatCompletionClient | Mapping[str, Any] | Literal[False] | None
+"""A model client; an LLMConfig, or AG2's dictionary; False or None: no model."""
 
 ClientClasses: TypeAlias = type[ChatCompletionClient] | Sequence[type[ChatCompletionClient]] | None
 
 OFFERED: Final = ("tools", "functions")
-OPENAI: Final = (
+OPENAI_TYPES: Final = ("openai", "open_ai")  # the older name is in many files
+UNKNOWN: Final = ModelInfo(
+    vision=False, function_calling=True, json_output=True, family="unknown", structured_output=False
+)
+# Options that stand beside `config_list`, for all of its entries.
+SHARED: Final = (
     "api_key",
     "base_url",
     "temperature",
@@ -25,25 +31,30 @@ OPENAI: Final = (
     "seed",
     "timeout",
     "organization",
+    "response_format",
+    "parallel_tool_calls",
 )
 
 
-def client_of(config: LLMConfig, classes: ClientClasses = None) -> ChatCompletionClient | None:
+def client_of(config: ModelConfig, classes: ClientClasses = None) -> ChatCompletionClient | None:
     """The client of a configuration.
 
     Of a dictionary it is the first entry of `config_list`, or the dictionary itself: "model" with "api_key", "base_url"
-    and arguments of the API, or "model_client_cls" with the name of a class, which is called with the entry as its keyword
-    arguments.
+    and other options of the OpenAI client, or "model_client_cls" with the name of a class, which is called with the entry as
+    its keyword arguments. "api_type" may be "openai" or "azure". Of a model that is not well known it is believed that it
+    takes tools and answers with JSON, unless "model_info" says otherwise. What only AG2 knows ("tags", "price",
+    "cache_seed") is left out.
 
     Args:
-        config: See LLMConfig.
+        config: See ModelConfig.
         classes: The classes that it may name.
 
     Returns:
         None: no model.
 
     Raises:
-        GroupChatDeclarationError: No class has the name, or no model is named (a ValueError).
+        GroupChatDeclarationError: No class has the name, no model is named, or there is no client for the "api_type" (a
+            ValueError).
         ModelClientClassError: Several classes have the name (a RuntimeError).
     """
     if not config:
@@ -52,7 +63,7 @@ def client_of(config: LLMConfig, classes: ClientClasses = None) -> ChatCompletio
         return config
     entries = config.get("config_list") or [config]
     entries = [entries] if isinstance(entries, Mapping) else entries
-    entry = {**{key: value for key, value in config.items() if key in OPENAI}, **entries[0]}
+    entry = {**{key: value for key, value in config.items() if key in SHARED}, **entries[0]}
     name = entry.pop("model_client_cls", None)
     if name:
         return _class_named(name, classes)(**entry)
@@ -61,7 +72,7 @@ def client_of(config: LLMConfig, classes: ClientClasses = None) -> ChatCompletio
     return _openai(entry)
 
 
-def offers_tools(config: LLMConfig) -> bool:
+def offers_tools(config: ModelConfig) -> bool:
     """Whether a configuration offers tools to its model."""
     return isinstance(config, Mapping) and any(config.get(key) for key in OFFERED)
 
@@ -88,7 +99,19 @@ def _class_named(name: str, classes: ClientClasses) -> type[ChatCompletionClient
 
 
 def _openai(entry: Mapping[str, Any]) -> ChatCompletionClient:
-    from callboard.models.openai import OpenAIChatCompletionClient
+    from callboard.models.openai import AzureOpenAIChatCompletionClient, OpenAIChatCompletionClient
+    from callboard.models.openai.settings import OpenAIOptions
 
-    options = {key: value for key, value in entry.items() if key in (*OPENAI, "model")}
-    return OpenAIChatCompletionClient(**options)
+    options = {key: value for key, value in entry.items() if key in OpenAIOptions.__annotations__}
+    model, api_type = entry["model"], entry.get("api_type") or "openai"
+    if known_model(model) is None:
+        options.setdefault("model_info", UNKNOWN)
+    if api_type == "azure":
+        options.setdefault("azure_endpoint", options.pop("base_url", None))
+        return AzureOpenAIChatCompletionClient(model, **options)
+    if api_type not in OPENAI_TYPES:
+        raise GroupChatDeclarationError(
+            f"There is no client for the api_type {api_type!r}, only for 'openai' and 'azure'. Leave it out if the service "
+            "at base_url understands OpenAI's API, or give a model client as llm_config."
+        )
+    return OpenAIChatCompletionClient(model, **options)

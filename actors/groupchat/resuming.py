@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final, TypeAlias
 
+from callboard.foundation.json_texts import read_json
+
 from .agent import Agent, Message
 from .content import text_of
 from .conversable import ConversableAgent
@@ -38,8 +40,8 @@ def from_text(text: str) -> Any:
         ResumeError: It is none (a ValueError).
     """
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
+        return read_json(text)
+    except ValueError as error:
         raise ResumeError(f"this is no JSON: {error}.") from error
 
 

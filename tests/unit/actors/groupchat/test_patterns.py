@@ -595,7 +595,7 @@ async def test_what_a_model_wrote_or_a_function_returned_wrong_is_for_the_model(
     a = an_agent("a", deep, call("act"), "done", functions=act)
     result, _ = await chatted(DefaultPattern(a, [a]))
     texts = [message["content"] for message in result.chat_history if message.get("name") == EXECUTOR]
-    assert "recursion" in texts[0]
+    assert "nested deeper" in texts[0]
     assert "is a text, and no NoneType" in texts[1]
     assert result.summary == "done"
 
