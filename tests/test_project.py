@@ -127,7 +127,7 @@ def test_a_compose_service_runs_its_agent_type_and_can_be_scaled(
 def test_compose_commands_are_ones_that_the_command_line_accepts() -> None:
     from typer.main import get_command
 
-    from callboard.cli.main import command_line
+    from callboard.cli.command_line import command_line
 
     group: Any = get_command(command_line())
     for service in AGENT_SERVICES.values():

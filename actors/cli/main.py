@@ -1,4 +1,4 @@
-"""Puts the commands together, and turns the error that ends one into an exit code."""
+"""The process of a command: its streams, its log, and the error that ends it as an exit code."""
 
 from __future__ import annotations
 
@@ -6,72 +6,14 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
-
-import typer
+from typing import NoReturn
 
 from callboard.process.frozen import loading
 
-from .commands import COMMANDS, GROUPS, add_commands
-from .exits import BAD_USE, BROKEN_PIPE, INTERRUPTED, code_of, complain, sentence_of
-from .options import help_of
+from .exits import BROKEN_PIPE, INTERRUPTED, code_of, complain, sentence_of
 from .output import OutputClosedError
-
-DEBUG = "--debug"
-_USAGE_ERRORS: tuple[type[Any], ...] = typer.BadParameter.__mro__[2:3]
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            print(f"callboard {version('callboard')}")
-        except PackageNotFoundError:
-            print("callboard (from a checkout that is not installed)")
-        raise typer.Exit
-
-
-def root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
-    ] = False,
-    debug: Annotated[
-        bool, typer.Option(DEBUG, help="Log what happens, and show tracebacks; also after a command's name.")
-    ] = False,
-) -> None:
-    """Durable actors on Redis: every message is handled exactly once in effect.
-
-    An app is named module:app, such as counting:app for `app = App(...)` in counting.py. The server is --url,
-    else CALLBOARD_URL, else REDIS_URL, else one that callboard starts by itself and that keeps its data in
-    .callboard/.
-
-      A first app:
-        callboard init hello && cd hello
-        callboard up app:app                                in one terminal
-        callboard publish app:app visits Visit name=Ada     in another
-        callboard ask app:app counter/default HowMany
-    """
-
-
-def command_line(wanted: str = "") -> typer.Typer:
-    """The whole command line, or the part of it that a command needs.
-
-    Reading the options of every command takes longer than most commands do.
-
-    Args:
-        wanted: A command's name; where there is none of that name, every command is there, to be listed.
-    """
-    made = typer.Typer(
-        name="callboard",
-        no_args_is_help=True,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    )
-    add_commands(made, {wanted: COMMANDS[wanted]} if wanted in COMMANDS else COMMANDS)
-    made.callback(help=help_of(root))(root)
-    return made
+from .words import DEBUG, GROUPS
+from .worker_line import read_worker_line
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -93,29 +35,33 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _run(arguments: list[str], debug: bool) -> int:
     try:
-        line = command_line(arguments[0] if arguments else "")
-        result = line(arguments, prog_name="callboard", standalone_mode=False)
+        code = _carry_out(arguments)
         sys.stdout.flush()
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         return INTERRUPTED
     except (OutputClosedError, BrokenPipeError):
         _forget_stdout()
         return BROKEN_PIPE
-    except typer.Exit as error:
-        return error.exit_code
     except Exception as error:  # noqa: BLE001 - the one place where any error becomes a sentence and an exit code
         from callboard.process.printing import unhindered
 
         with unhindered():
             return _explain(error, debug, arguments)
-    return result if isinstance(result, int) else 0
+    return code
 
 
-def _explain(error: Any, debug: bool, arguments: Sequence[str]) -> int:
-    # What typer raises for wrong use can show itself; where its class lives depends on the version of typer.
-    if isinstance(error, _USAGE_ERRORS):
-        error.show()
-        return BAD_USE
+def _carry_out(arguments: list[str]) -> int:
+    # typer and what it reads of all options stay in memory as long as the process, so a worker goes without it.
+    if (line := read_worker_line(arguments)) is not None:
+        from .working import work
+
+        return work(line)
+    from .command_line import run_command
+
+    return run_command(arguments)
+
+
+def _explain(error: Exception, debug: bool, arguments: Sequence[str]) -> int:
     if debug:
         import traceback
 

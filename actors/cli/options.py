@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import logging
-import math
-import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperCommand
 
+from .durations import seconds_of
 from .exits import bad_use
-
-if TYPE_CHECKING:
-    from callboard.app import App
-    from callboard.broker import BrokerSettings
-
-UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
-_AMOUNT = r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)"
 
 
 def duration(text: str) -> float:
@@ -29,15 +19,10 @@ def duration(text: str) -> float:
     Raises:
         BadParameter: It is something else.
     """
-    text = str(text).strip().lower()
-    with contextlib.suppress(ValueError):
-        if math.isfinite(plain := float(text)) and plain >= 0:
-            return plain
-    if not re.fullmatch(rf"(?:{_AMOUNT}\s*)+", text):
-        raise typer.BadParameter(
-            f"{text!r} is no duration: write 90s, 1h30m, 2d or 500ms; a plain number is seconds"
-        )
-    return sum(float(number) * UNITS[unit] for number, unit in re.findall(_AMOUNT, text))
+    try:
+        return seconds_of(str(text))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def positive_duration(text: str) -> float:
@@ -159,16 +144,6 @@ def help_of(function: Callable[..., Any]) -> str:
     return "\n\n".join(f"\b\n{text}" if text.startswith("  ") else text for text in paragraphs)
 
 
-def check_types(app: App, names: list[str]) -> None:
-    """Refuses agent types that the app does not declare.
-
-    Raises:
-        UnknownAgentTypeError: with the nearest name that it has.
-    """
-    for name in names:
-        app[name]
-
-
 def split_names(names: Sequence[str]) -> tuple[str | None, list[str]]:
     """`module:app` if it is the first of these arguments, and the others.
 
@@ -189,25 +164,3 @@ def split_counts(texts: list[str], option: str) -> dict[str, int]:
             bad_use(f"{option} {text} can't be read: write {option} {name or 'writer'}=3")
         counts[name] = int(number)
     return counts
-
-
-def grace_of(given: float | None, settings: BrokerSettings) -> float:
-    """Seconds of the grace period."""
-    return settings.drain_grace if given is None else given
-
-
-def with_limits(settings: BrokerSettings, max_memory: str | None, max_messages: int | None) -> BrokerSettings:
-    """The settings with the limits of a worker process that the command line gives."""
-    from dataclasses import replace
-
-    from callboard.broker.settings import parse_size
-
-    memory = settings.max_memory if max_memory is None else parse_size(max_memory)
-    messages = settings.max_messages if max_messages is None else max_messages
-    return replace(settings, max_memory=memory, max_messages=messages)
-
-
-def worker_options(settings: BrokerSettings) -> tuple[str, ...]:
-    """What the processes of `callboard up` are told besides their type: these limits, and --debug where it was given."""
-    debug = ("--debug",) if logging.getLogger().isEnabledFor(logging.DEBUG) else ()
-    return ("--max-memory", str(settings.max_memory), "--max-messages", str(settings.max_messages), *debug)

@@ -36,10 +36,10 @@ def frozen() -> Iterator[None]:
 
     It is modules and classes for the most part, and stays as long as the process. A worker that makes an agent for every
     key has them looked at again and again: without, it takes a fifth less time for a message. Only for a process that
-    does nothing else: what is unreachable by then is collected first, what becomes unreachable later is not.
+    does nothing else: what of it is garbage in cycles, or becomes that, is kept. To look for such garbage first took 14 ms
+    of the time to a first message, and found 29 of 45,000 objects.
     """
     before = gc.get_threshold()
-    gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNGEST, *before[1:])
     try:

@@ -18,7 +18,19 @@ from callboard.errors import ActorError
 from .launching import WATCHED_PIPE
 from .lease_watch import LeaseWatch, Verdict
 from .output import lines, reader_of
+from .plan import ProcessPlan, RestartPolicy
 from .worker import RECYCLED
+
+__all__ = [
+    "Child",
+    "Ending",
+    "GaveUpError",
+    "Listener",
+    "ProcessPlan",
+    "RestartPolicy",
+    "Supervisor",
+    "describe_exit",
+]
 
 LAST_OUTPUT = 0.5  # seconds to wait for the last output of a dead process
 KILL_MARGIN = 5.0  # seconds a process gets beyond the grace period before it is killed
@@ -45,44 +57,6 @@ class GaveUpError(ActorError):
     def times(self) -> str:
         """The number of restarts in words."""
         return "once" if self.restarts == 1 else f"{self.restarts} times"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestartPolicy:
-    """When to start a dead process again.
-
-    Attributes:
-        limit: Restarts in a row, without a healthy time between, after which the supervisor gives up.
-        base: Seconds before the first restart; doubles with each further one.
-        cap: Longest pause, seconds.
-        healthy_after: Seconds of life after which earlier deaths no longer count.
-    """
-
-    limit: int = 5
-    base: float = 0.25
-    cap: float = 30.0
-    healthy_after: float = 30.0
-
-    def pause(self, restarts: int) -> float | None:
-        """Seconds before restart number `restarts` (from 1); None: no more."""
-        if restarts > self.limit:
-            return None
-        return min(self.base * 2.0 ** (restarts - 1), self.cap)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessPlan:
-    """One process to keep running.
-
-    Attributes:
-        name: Prefix of its output; unique.
-        group: The agent type that it runs.
-        command: Program and arguments; `WATCHED_PIPE` in them is replaced.
-    """
-
-    name: str
-    group: str
-    command: tuple[str, ...]
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from typing import TypedDict
 
 ROOT = Path(__file__).resolve().parents[2]
 IMPORTED = (
-    "callboard.cli.main",
+    "callboard.cli.command_line",
     "callboard.runtime.runtime",
     "callboard.broker.redis.operations.inspect",
     "asyncio",

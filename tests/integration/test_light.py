@@ -15,11 +15,12 @@ from tests.helpers.servers import ServerProcess
 
 ROOT = Path(__file__).parents[2]
 NEVER = """
-rich redis email.parser jsonschema croniter httpx openai unittest multiprocessing
-importlib.resources.readers
+typer rich redis email.parser jsonschema croniter httpx openai unittest multiprocessing
+importlib.resources.readers encodings.idna unicodedata
 callboard.questions callboard.asking callboard.input_request callboard.timetable callboard.telemetry
-callboard.teams callboard.agents callboard.tools callboard.models.types callboard.process.supervisor
-callboard.broker.redis.assembly callboard.broker.redis.operations callboard.broker.redis.server
+callboard.teams callboard.agents callboard.tools callboard.models callboard.memory callboard.process.supervisor
+callboard.broker.redis.client.memory callboard.broker.redis.assembly
+callboard.broker.redis.operations callboard.broker.redis.server
 callboard.runtime.control callboard.runtime.answering callboard.runtime.schedules callboard.runtime.following
 callboard.runtime.run_listing callboard.runtime.run_reading
 """

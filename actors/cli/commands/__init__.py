@@ -38,9 +38,6 @@ COMMANDS: Mapping[str, str] = {
 }
 """The module of each command, in the order of the help."""
 
-GROUPS = ("runs", "schedules", "dead", "memory", "server")
-"""Those of them that are groups of commands."""
-
 
 def add_commands(app: typer.Typer, commands: Mapping[str, str] = COMMANDS, package: str = __name__) -> None:
     """Adds commands and groups to an app.

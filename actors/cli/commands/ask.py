@@ -14,9 +14,10 @@ from callboard.cli.asking_teams import TeamTask, ask_team, check_is_no_team, typ
 from callboard.cli.exits import FAILED, INTERRUPTED, CommandFailed, bad_use
 from callboard.cli.interrupting import interruptible
 from callboard.cli.messages import MessageForm
-from callboard.cli.options import AsJson, Body, Fields, Namespace, Target, Url, check_types, positive_duration
+from callboard.cli.options import AsJson, Body, Fields, Namespace, Target, Url, positive_duration
 from callboard.cli.output import hint, plain, print_json, remark, say, to_json
 from callboard.cli.sessions import publisher, run
+from callboard.cli.worker_settings import check_types
 
 if TYPE_CHECKING:
     from callboard.app import App

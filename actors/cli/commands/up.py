@@ -9,20 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from callboard.cli.exits import INTERRUPTED, bad_use
-from callboard.cli.options import (
-    Grace,
-    MaxMemory,
-    MaxMessages,
-    Namespace,
-    Target,
-    Url,
-    check_types,
-    grace_of,
-    split_counts,
-    with_limits,
-    worker_options,
-)
+from callboard.cli.options import Grace, MaxMemory, MaxMessages, Namespace, Target, Url, split_counts
 from callboard.cli.sessions import publisher, server_at, settings_for
+from callboard.cli.worker_settings import check_types, grace_of, with_limits, worker_options
 
 MANY = 1_000_000  # restarts
 

@@ -1,26 +1,14 @@
-"""`callboard worker`: one process."""
+"""`callboard worker`: one process. Most such lines are read by worker_line.py; help and errors come from here."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from callboard.cli.exits import INTERRUPTED, bad_use
-from callboard.cli.options import (
-    Grace,
-    MaxMemory,
-    MaxMessages,
-    Namespace,
-    Target,
-    Url,
-    check_types,
-    with_limits,
-)
-from callboard.cli.output import remark
-from callboard.cli.sessions import run, settings_for
+from callboard.cli.options import Grace, MaxMemory, MaxMessages, Namespace, Target, Url
+from callboard.cli.worker_line import WorkerLine
 
 
 def worker(
@@ -57,36 +45,19 @@ def worker(
     Exit codes: 0 drained, 1 failed, 2 wrong use, 3 no server, 75 a handler blocked it past its max_runtime,
     79 passed a limit and drained, 130 stopped at once by a second signal.
     """
-    from callboard.process.frozen import frozen
-    from callboard.process.loading import load_app
-    from callboard.process.printing import unhindered
-    from callboard.process.worker import RECYCLED, WorkerEnding, run_worker
-    from callboard.runtime.runtime import RedisAgentRuntime
+    from callboard.cli.working import work
 
-    app = load_app(target, folder)
-    check_types(app, types or [])
-    settings = with_limits(settings_for(app, url, namespace), max_memory, max_messages)
-    if health_file is not None:
-        if not health_file.parent.is_dir():
-            bad_use(f"--health-file {health_file}: there is no folder {health_file.parent}")
-        settings = replace(settings, health_file=str(health_file))
-    # A supervisor puts the name in front of every line.
-    label = "" if watch is not None else f"{', '.join(types or ['all types'])}: "
-
-    async def work() -> WorkerEnding:
-        runtime = RedisAgentRuntime.from_app(
-            app,
-            settings.url,
-            namespace=settings.namespace,
-            settings=settings,
-            types=types,
-            exit_when_stuck=True,
+    return work(
+        WorkerLine(
+            target=target,
+            types=tuple(types or ()),
+            url=url,
+            namespace=namespace,
+            grace=grace,
+            max_memory=max_memory,
+            max_messages=max_messages,
+            health_file=health_file,
+            folder=folder,
+            watch=watch,
         )
-        with frozen():
-            return await run_worker(
-                runtime, grace=grace, watch=watch, announce=lambda text: remark(f"{label}{text}")
-            )
-
-    codes = {WorkerEnding.DRAINED: 0, WorkerEnding.RECYCLED: RECYCLED, WorkerEnding.AT_ONCE: INTERRUPTED}
-    with unhindered():
-        return codes[run(work())]
+    )

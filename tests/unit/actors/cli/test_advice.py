@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from callboard.cli.main import command_line
+from callboard.cli.command_line import command_line
 
 ROOT = Path(__file__).parents[4]
 SOURCES = [path for room in ("actors", "broker", "memory") for path in sorted((ROOT / room).rglob("*.py"))]

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from callboard.cli import commands
-from callboard.cli.main import command_line
+from callboard.cli.command_line import command_line
 from callboard.cli.options import help_of
 
 GROUPS = ("runs", "schedules", "dead", "memory", "server")

@@ -11,9 +11,10 @@ import typer
 from typer.testing import CliRunner
 
 from callboard.broker import BrokerSettings
+from callboard.cli.command_line import command_line
 from callboard.cli.commands import COMMANDS
-from callboard.cli.main import command_line
-from callboard.cli.options import NamingCommand, duration, positive_duration, split_names, worker_options
+from callboard.cli.options import NamingCommand, duration, positive_duration, split_names
+from callboard.cli.worker_settings import worker_options
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_the_command_freezes_what_its_process_has_loaded(monkeypatch: pytest.Mon
         counts.append(gc.get_freeze_count())
         return WorkerEnding.DRAINED
 
-    monkeypatch.setattr("callboard.process.worker.run_worker", run_worker)
+    monkeypatch.setattr("callboard.cli.working.run_worker", run_worker)
     assert worker("tests.helpers.work:app", url="redis://127.0.0.1") == 0
     assert counts[0] > 0
     assert gc.get_freeze_count() == 0
