@@ -1,4 +1,4 @@
-"""One collection of Chroma, for use in threads. The only module that imports chromadb."""
+"""One collection of Chroma, for use in threads."""
 
 from __future__ import annotations
 
@@ -6,27 +6,22 @@ import contextlib
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from callboard.foundation.errors import MissingPackageError
 from callboard.memory.embedders.base import EmbeddingModel, Vectors
 from callboard.memory.errors import (
     EmbeddingMismatchError,
-    FilterError,
-    LongTermMemoryError,
     StoreClosedError,
-    StoreError,
     StoreFullError,
-    StoreUnavailableError,
 )
 from callboard.memory.stores.base import Filter, MemoryStats
 from callboard.memory.stores.records import EXPIRES, Record, is_part
 
+from .client import address_of, chromadb_module, close_connections, explained, new_client
 from .config import (
     ChromaDBVectorMemoryConfig,
-    HttpChromaDBVectorMemoryConfig,
     InMemoryChromaDBVectorMemoryConfig,
     PersistentChromaDBVectorMemoryConfig,
 )
@@ -184,7 +179,7 @@ class ChromaCollection:
                 with _clients:
                     # The type that chromadb declares lacks what the class behind it has.
                     client.close()  # type: ignore[attr-defined]
-                _close_connections(client)
+                close_connections(client)
         finally:
             if lock is not None:
                 lock.release()
@@ -211,8 +206,8 @@ class ChromaCollection:
         collection of the same name again: the handle names one that is gone. So the call is made once more, with a
         handle got anew.
         """
-        not_found = _chromadb().errors.NotFoundError
-        with _explained(action, self.name, _address(self._config)):
+        not_found = chromadb_module().errors.NotFoundError
+        with explained(action, self.name, address_of(self._config)):
             self._look_at_folder()
             try:
                 return call()
@@ -234,7 +229,7 @@ class ChromaCollection:
             self._lock = StoreLock(path, self._config.lock_patience)
         try:
             with _clients:
-                return _client(self._config, 0 if self._lock is None else self._lock.number)
+                return new_client(self._config, 0 if self._lock is None else self._lock.number)
         except BaseException:
             if self._lock is not None:
                 self._lock.release()
@@ -244,7 +239,7 @@ class ChromaCollection:
         client = self._opened()
         with self._guard:
             if self._handle is None:
-                with contextlib.suppress(_chromadb().errors.NotFoundError):
+                with contextlib.suppress(chromadb_module().errors.NotFoundError):
                     # None, else Chroma would download a model of its own.
                     self._handle = client.get_collection(self.name, embedding_function=None)
             return self._handle
@@ -333,75 +328,3 @@ def _conditions(where: Filter | None) -> dict[str, Any] | None:
     if len(where) == 1:
         return dict(where)
     return {"$and": [{key: value} for key, value in where.items()]}
-
-
-def _address(config: ChromaDBVectorMemoryConfig) -> str:
-    if isinstance(config, HttpChromaDBVectorMemoryConfig):
-        return f"{'https' if config.ssl else 'http'}://{config.host}:{config.port}"
-    if isinstance(config, PersistentChromaDBVectorMemoryConfig):
-        return str(config.persistence_path)
-    return "this process"
-
-
-def _client(config: ChromaDBVectorMemoryConfig, number: int) -> ClientAPI:
-    """A client.
-
-    Args:
-        config: Of the store.
-        number: How often its folder was replaced. Chroma keeps one system for each name of a folder, that of the deleted
-            one too, as long as any memory uses it; so a folder that took its place needs a name of its own.
-    """
-    chromadb = _chromadb()
-    common = {
-        "settings": chromadb.config.Settings(anonymized_telemetry=False),
-        "tenant": config.tenant,
-        "database": config.database,
-    }
-    client: ClientAPI
-    if isinstance(config, HttpChromaDBVectorMemoryConfig):
-        headers = dict(config.headers or {})
-        client = chromadb.HttpClient(config.host, config.port, config.ssl, headers, **common)
-    elif isinstance(config, PersistentChromaDBVectorMemoryConfig):
-        client = chromadb.PersistentClient(
-            f"{Path(config.persistence_path).resolve()}{'/.' * number}", **common
-        )
-    else:
-        client = chromadb.EphemeralClient(**common)
-    return client
-
-
-def _close_connections(client: ClientAPI) -> None:
-    """Close the connections to a server: Chroma's own `close` leaves them open (chromadb 1.5), and it has two sessions."""
-    for owner in (client, getattr(client, "_admin_client", None)):
-        session = getattr(getattr(owner, "_server", None), "_session", None)
-        if session is not None:
-            session.close()
-
-
-def _chromadb() -> Any:
-    try:
-        import chromadb
-        import chromadb.config
-        import chromadb.errors
-    except ModuleNotFoundError:
-        raise MissingPackageError("chromadb", "memory") from None
-    return chromadb
-
-
-@contextlib.contextmanager
-def _explained(action: str, collection: str, place: str) -> Iterator[None]:
-    """Raise errors of Chroma, its HTTP client and the file system as ours."""
-    try:
-        yield
-    except LongTermMemoryError:
-        raise
-    except OSError as error:
-        raise StoreUnavailableError(place, error.strerror or str(error)) from error
-    except Exception as error:
-        text = str(error) or type(error).__name__
-        module = type(error).__module__.partition(".")[0]
-        if module.startswith("http") or "Could not connect" in text:
-            raise StoreUnavailableError(place, text) from error
-        if "where" in text and action in ("look", "delete"):
-            raise FilterError(text) from error
-        raise StoreError(action, collection, text) from error
