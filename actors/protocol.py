@@ -231,8 +231,8 @@ class AgentRuntime(Protocol):
             events: Instances of message classes, in their order, each up to `max_payload` bytes.
             tag: Marks drafts: what is shown while work is under way, such as the pieces of a text, and removed when it
                 is settled. Up to 128 characters; "": these are no drafts.
-            settles: Drafts of this run whose tags begin with this are removed in the same step; "": none. It looks at
-                the newest 2,000 entries.
+            settles: Drafts of this run whose tags begin with this are removed; "": none. The newest 500 entries are
+                looked at in the same step, the rest of the newest 2,000 with the next heartbeats of workers.
             since: Number of the first of these drafts, where it is known: nothing before it is looked at.
             now: At once, also in a handler. Another attempt of the handler writes again.
 

@@ -9,8 +9,8 @@ import logging
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass as plain_dataclass, fields
-from typing import Annotated, Any, Final, Literal
+from dataclasses import fields
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
@@ -44,8 +44,7 @@ def _bytes_of(value: Any) -> Any:
     return parse_size(value) if isinstance(value, str) else value
 
 
-@plain_dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """The unit that the number of a setting counts; for its documentation."""
 
     name: str
@@ -254,8 +253,7 @@ def warn_of_unknown(environ: Mapping[str, str] | None = None) -> None:
             logger.warning("there is no setting %s; it is ignored%s", name, hint)
 
 
-@plain_dataclass(frozen=True, slots=True)
-class SettingDescription:
+class SettingDescription(NamedTuple):
     """One setting, for its documentation.
 
     Attributes:

@@ -24,6 +24,13 @@ Several times as long as a turn takes, so that handlers never wait for one; and 
 worker can take.
 """
 
+SOON = 0.002
+"""Seconds of work that a worker takes at once after a turn that brought nothing.
+
+A turn costs about as much as ten small messages. Were it always one message, a hundred requests that come together would be
+taken in turns of one, two, four and so on, while most of them wait. And what is handled this soon no other worker needs.
+"""
+
 BYTES_AHEAD = 16 * 1024 * 1024
 """Bytes of bodies that a worker may hold, as far as it can foresee: what many large messages may cost in memory."""
 
@@ -161,6 +168,7 @@ class Intake:
         self._bell = Bell(lane, self.types, self._has_room_for, self.nudge, wake.set, settings.idle_poll)
         self._loop = asyncio.get_running_loop()
         self._most = settings.prefetch  # deliveries that may be held, as prefetch and memory go
+        self._most_at_once = max(1, settings.prefetch // 2)
         self._ramp = 1
         self._active = 1  # types of which the last turn that brought anything has brought something
         self.is_hungry = True
@@ -296,12 +304,15 @@ class Intake:
                 len({delivery.raw_type for delivery in turn.deliveries}) if len(self.types) > 1 else 1
             )
         self.is_hungry = turn.more or brought >= room > 0
-        # Twice as much with every turn that brings something, and one after a turn that brings nothing: of a few
-        # deliveries each idle worker gets its share, and a long queue is soon taken in large portions.
+        # Twice as much with every turn that brings something, and after a turn that brings nothing what is handled in no
+        # time: of a few deliveries each idle worker gets its share, and a long queue is soon taken in large portions.
         if self.is_hungry or brought:
-            self._ramp = min(self._ramp * 2, max(1, self._settings.prefetch // 2))
+            self._ramp = min(self._ramp * 2, self._most_at_once)
         elif room > 0:
-            self._ramp = 1
+            # Handlers that were quick may be slow now: no more than can begin at once, or the rest would wait behind them.
+            # guard: what is taken at once has a place each
+            soon = min(int(self._load.rate * SOON), self._places.of_any_type)
+            self._ramp = max(1, min(soon, self._most_at_once))
         self._bell.due_in(self._next_look(turn))
 
     def handlers_begin(self) -> None:

@@ -34,6 +34,11 @@ class Places:
         """How many handlers may be under way."""
         return self._concurrency + self.waiting
 
+    @property
+    def of_any_type(self) -> int:
+        """How many handlers may be under way, of whatever type they are."""
+        return min([self.total, *self._limits.values()])
+
     def add_types(self, types: Iterable[ConsumedType]) -> None:
         """Notes the limits of these types."""
         self._limits.update({each.name.encode(): each.concurrency for each in types if each.concurrency})

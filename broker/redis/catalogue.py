@@ -66,7 +66,8 @@ OF_THE_NAMESPACE = (
         "config",
         "hash",
         "`shards`, `layout`: fixed for the namespace; where to go on: `sweep:<stream>`, `leaving`, `runs`, `scan <type>`; "
-        "`runs listed`, `questions listed`: what older versions left is in the lists",
+        "`ahead <type>`: the turn that was the last to read ahead; `runs listed`, `questions listed`: what older versions "
+        "left is in the lists",
         publisher="hget",
     ),
     KeyKind(
@@ -92,7 +93,7 @@ OF_THE_NAMESPACE = (
     KeyKind(
         "chores",
         "hash",
-        "what takes more than one call, `<kind> <what>`: leave, adopt, subscribe -> how far it is",
+        "what takes more than one call, `<kind> <what>`: leave, adopt, subscribe, settle -> how far it is",
         publisher="hget",
     ),
     KeyKind("grown", "set", "streams that were read from since a beat looked whether to trim them"),

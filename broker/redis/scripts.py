@@ -37,9 +37,9 @@ SHARED = (
     "timers",
     "versions",
     "workers",
+    "reaping",
     "groups",
     "layout",
-    "forgetting",
     "logs",
     "batches",
     "runs",
@@ -48,6 +48,7 @@ SHARED = (
 """The files of `lua/shared/`, each of which may use those before it."""
 
 PARTS = {
+    "publish": ("limits", "publish"),
     "turn": (
         "arguments",
         "modes",
@@ -56,12 +57,15 @@ PARTS = {
         "effects",
         "commit",
         "read",
+        "ahead",
         "admit",
+        "plain",
         "new",
         "ready",
         "pull",
         "turn",
     ),
+    "beat": ("forgetting", "needs", "sweep", "streams", "beat"),
     "repair": ("order", "holders", "settle", "streams", "agents", "entries", "logs", "questions", "repair"),
 }
 """Operations that have a folder, with its files: each may use those before it, and the last one registers the function."""

@@ -16,7 +16,7 @@ from tests.helpers.servers import ServerProcess, best_kind
 
 AT_ONCE = 500  # schedules that a process does before it tells how far it is
 TELL_EVERY = 5_000
-ACCIDENTS = ("crashes", "losses", "retries", "letters", "releases", "beats", "asks", "waits")
+ACCIDENTS = ("crashes", "losses", "retries", "letters", "releases", "beats", "asks", "waits", "bells")
 
 
 def run_schedules(count: int, seed: str, jobs: int) -> bool:

@@ -55,9 +55,12 @@ async def test_more_of_a_key_that_a_worker_holds_goes_to_it_while_nothing_is_par
     assert bodies(await first.take()) == ["2"]
     await driver.note("topic:visits", "a", "3")
     assert await second.take() == []
-    await driver.note("topic:visits", "a", "4")
+    await driver.note("topic:visits", "a", "4", "5")
     assert await first.take() == [], "3 is parked and comes first"
-    assert await driver.mapping("parked:counter") == {"a": "2"}
+    assert await driver.mapping("parked:counter") == {"a": "3"}
+    await driver.note("topic:visits", "a", "6")
+    assert await first.take() == []
+    assert await driver.mapping("parked:counter") == {"a": "4"}
 
 
 async def test_a_key_stays_with_the_worker_while_it_holds_more_of_it(driver: ServerDriver) -> None:

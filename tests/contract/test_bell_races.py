@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -29,12 +29,17 @@ LONGEST, BREAKS = 0.004, 0.03  # seconds that a way takes at most; share of call
 
 
 class Unsteady:
-    """A connection whose calls and answers take their time, and which sometimes breaks before the one or the other."""
+    """A connection whose calls and answers take their time, and which sometimes breaks before the one or the other.
+
+    Attributes:
+        broken: how often one did.
+    """
+
+    broken: ClassVar[int] = 0
 
     def __init__(self, channel: Channel, chance: random.Random) -> None:
         self._channel = channel
         self._chance = chance
-        self.breaks = 0
 
     @property
     def is_open(self) -> bool:
@@ -65,6 +70,7 @@ class Unsteady:
             await asyncio.sleep(self._chance.random() * LONGEST)
         if self._chance.random() < BREAKS:
             self._channel.close("a test")
+            Unsteady.broken += 1
             raise ConnectionLostError("redis://test", "a test")
 
     def close(self, reason: str = "closed") -> None:
@@ -81,16 +87,24 @@ def _make_unsteady(link: Any, chance: random.Random) -> None:
         return made
 
     link.channel = channel
+    if link.is_open:
+        link._channel = Unsteady(link._channel, chance)
 
 
-async def _publish(driver: ServerDriver, consumer: Consumer, chance: random.Random) -> dict[str, list[str]]:
-    """Messages in fits and starts, so that the worker is often idle; and now and then a turn for no reason."""
+async def _publish(
+    driver: ServerDriver, consumer: Consumer, host: FakeHost, chance: random.Random
+) -> dict[str, list[str]]:
+    """Messages alone, or in fits and starts, so that the worker is often idle; and now and then a turn for no reason."""
     expected: dict[str, list[str]] = {key: [] for key in KEYS}
+    comes_alone = True
     for number in range(MESSAGES):
         key = chance.choice(KEYS)
         expected[key].append(f"{key}{number}")
         await driver.note("topic:visits", key, f"{key}{number}")
-        if chance.random() < 0.3:
+        comes_alone ^= chance.random() < 0.1
+        if comes_alone:
+            await eventually(lambda: len(host.started) > number and consumer.is_idle)  # noqa: B023 - it is waited for here
+        elif chance.random() < 0.3:
             await asyncio.sleep(chance.random() * 4 * LONGEST)
         if chance.random() < 0.1:
             consumer.nudge()
@@ -107,9 +121,10 @@ async def test_each_message_is_handled_once_and_in_order(driver: ServerDriver, s
     consumer = Consumer(lane, [ConsumedType("counter")], host, settings)
     work = asyncio.create_task(consumer.run())
     await consumer.joined.wait()
+    Unsteady.broken = 0
     for link in (lane._link, lane._bell):
         _make_unsteady(link, chance)
-    expected = await _publish(driver, consumer, chance)
+    expected = await _publish(driver, consumer, host, chance)
     await eventually(lambda: work.done() or len(host.started) >= MESSAGES, what=lambda: host.started)
     await eventually(lambda: work.done() or consumer.is_idle)
     consumer.drain()
@@ -118,3 +133,4 @@ async def test_each_message_is_handled_once_and_in_order(driver: ServerDriver, s
         f"seed {seed}"
     )
     await driver.check_empty("counter")
+    assert Unsteady.broken > 0

@@ -99,16 +99,18 @@ async def test_a_retry_comes_back_first_and_counts(driver: ServerDriver) -> None
 async def test_a_key_that_backs_off_waits_and_others_go_on(driver: ServerDriver) -> None:
     await driver.declare(topic("counter", "visits"))
     worker = await driver.worker("counter")
-    await driver.note("topic:visits", "a", "1")
-    await driver.note("topic:visits", "b", "2")
-    one, two = await worker.take()
+    for key, body in ("a", "1"), ("b", "2"), ("c", "3"):
+        await driver.note("topic:visits", key, body)
+    one, two, three = await worker.take()
     turn = await worker.turn(Done(one, Mark.RETRY, (60_000, 1, "", "no")), Done(two, Mark.COMMIT, ()))
     assert turn.next_due_ms is not None
     assert turn.next_due_ms - turn.server_ms > 59_000
-    await driver.note("topic:visits", "a", "3")
-    await driver.note("topic:visits", "b", "4")
-    assert bodies(await worker.take()) == ["4"]
-    assert (await driver.mapping("busy:counter"))["a"] == ""
+    await worker.turn(Done(three, Mark.RETRY, (60_000, 1, "", "no")))
+    for key, body in ("a", "4"), ("b", "5"), ("c", "6"):
+        await driver.note("topic:visits", key, body)
+    assert bodies(await worker.take()) == ["5"]
+    busy = await driver.mapping("busy:counter")
+    assert (busy["a"], busy["c"]) == ("", "")
 
 
 async def test_released_entries_go_to_others_at_once_in_order_without_an_attempt(

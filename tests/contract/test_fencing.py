@@ -106,7 +106,7 @@ async def test_a_turn_that_was_carried_out_and_not_answered_is_found_by_resync(d
     one, _two = await worker.take(1), await worker.take(1)
     await driver.run(
         *("turn", worker.name, 3, 2, "1000 1000", 0, "", 0, 0, 1, "counter", "topic:visits", 1),
-        *(one[0].entry, "a", Mark.COMMIT + Mark.MORE),
+        *(Mark.COMMIT + Mark.MORE, one[0].entry, "a"),
     )
     worker.lane._calls = 3
     assert bodies(await worker.lane.resync()) == ["2"]

@@ -10,6 +10,11 @@ JUNK: dict[str, tuple[bytes | str, ...]] = {
     "no type": ("foo", "bar"),
     "an empty field": ("", ""),
     "only a key": ("key", "a"),
+    "too large, as a publisher stores it": ("id", "m", "type", "Note", "key", "a", "body", b"x" * 1_048_577),
+    "a long key, as a publisher stores it": ("id", "m", "type", "Note", "key", "k" * 1025, "body", "{}"),
+    "a long head, as a publisher stores it": (
+        *("id", "m", "type", "Note", "key", "a", "from", "", "head", b"h" * 70_000, "body", ""),
+    ),
     "too large": ("type", "Note", "key", "a", "body", b"x" * 1_048_577),
     "a long key": ("type", "Note", "key", "k" * 1025, "body", "{}"),
     "a long type": ("type", "t" * 1025, "key", "a", "body", "{}"),

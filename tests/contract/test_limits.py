@@ -85,6 +85,15 @@ async def test_a_turn_reads_many_topics_in_parts_and_keeps_the_order(driver: Ser
     await driver.check_empty("wide")
 
 
+async def test_topics_that_a_turn_does_not_read_hold_back_what_is_newer(driver: ServerDriver) -> None:
+    await driver.declare(Declared("wide", "prefix", "t-"))
+    worker = await driver.worker("wide")
+    for again in range(2):
+        for first in range(0, 300, 20):  # few at once, so that they have several times
+            await _topics(driver, first, first + 20, f"{again} ")
+    assert await _handle_all(worker) == [f"{again} {i}" for again in range(2) for i in range(300)]
+
+
 async def test_many_topics_with_much_of_one_millisecond_are_all_read(driver: ServerDriver) -> None:
     """One commit may send thousands of messages to more topics than a turn reads: the number of an id says their order."""
     await driver.declare(Declared("wide", "prefix", "t-"))
@@ -112,6 +121,21 @@ async def test_topics_that_were_read_ahead_make_room_when_a_scan_names_all_of_th
         seen += bodies(got)
         await worker.finish(*got)
     assert seen == wanted
+
+
+async def test_many_topics_are_read_although_every_turn_looks_at_all_of_them(driver: ServerDriver) -> None:
+    await driver.declare(Declared("wide", "prefix", "t-"))
+    worker = await driver.worker("wide")
+    await _topics(driver, 0, 700)
+    await _handle_all(worker)
+    for again in range(2):
+        await driver.publish(*(posting(f"topic:t-{i}", "k", f"{again} {i}") for i in range(300)))
+    seen: list[str] = []
+    for _ in range(50):
+        got = (await worker.turn(count=40, scan=True)).deliveries
+        seen += bodies(got)
+        await worker.finish(*got)
+    assert seen == [f"{again} {i}" for again in range(2) for i in range(300)]
 
 
 async def test_what_was_added_by_hand_is_found_in_turn(driver: ServerDriver) -> None:

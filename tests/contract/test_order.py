@@ -37,18 +37,50 @@ async def test_order_over_streams_within_a_millisecond(driver: ServerDriver) -> 
     assert bodies(await worker.take()) == [str(number) for number in range(6)]
 
 
-async def test_what_was_read_ahead_of_another_stream_comes_in_its_turn(driver: ServerDriver) -> None:
-    names = ("old", "new", "newest")  # of three streams a turn reads less of each than the worker takes
-    await driver.declare(*(topic("counter", name) for name in names))
-    for name in names:
-        await driver.publish(*(posting(f"topic:{name}", f"k{i}", f"{name} {i}") for i in range(30)))
+AHEAD = ("old", "new", "newest")  # of three streams a turn reads less of each than the worker takes
+
+
+async def _all_of_three(driver: ServerDriver, size: int) -> None:
+    await driver.declare(*(topic("counter", name) for name in AHEAD))
+    wanted = [f"{name} {i} {'x' * size}" for name in AHEAD for i in range(30)]
+    for body in wanted:
+        name, number, _ = body.split(" ")
+        await driver.note(f"topic:{name}", f"k{number}", body)
     worker = await driver.worker("counter")
     seen = []
     while got := bodies(await worker.take(10)):
         seen += got
-    assert seen == [f"{name} {i}" for name in names for i in range(30)]
+    assert seen == wanted
     await worker.finish_all()
     await driver.check_empty("counter")
+
+
+async def test_what_was_read_ahead_of_another_stream_comes_in_its_turn(driver: ServerDriver) -> None:
+    await _all_of_three(driver, 0)
+
+
+async def test_the_same_with_bodies_that_are_too_large_to_be_kept_until_then(driver: ServerDriver) -> None:
+    await _all_of_three(driver, 2000)
+
+
+async def test_what_was_read_ahead_is_what_its_stream_holds_when_the_data_were_replaced(
+    driver: ServerDriver,
+) -> None:
+    """As of a primary that was cut off, and becomes one again when its tail is another: an id stands for another entry."""
+    await driver.declare(*(topic("counter", name) for name in AHEAD))
+    for name in AHEAD:
+        await driver.note(f"topic:{name}", "k", *(f"{name} {i}" for i in range(5)))
+    worker = await driver.worker("counter")
+    assert bodies(await worker.take(1)) == ["old 0"]
+    (read, _), *_ = await driver.command("XRANGE", "topic:newest", "-", "+")
+    assert read.decode() in str(await driver.command("ZRANGE", "early:counter", 0, -1))
+    await driver.command("DEL", "topic:newest")
+    await driver.add_by_hand("topic:newest", "type", "Note", "key", "k", "body", "other", id=read.decode())
+    await driver.command("HSET", "config", "ahead counter", "the last turn of the other server")
+    seen = []
+    while got := bodies(await worker.take(5)):
+        seen += got
+    assert seen[:10] == [*(f"old {i}" for i in range(1, 5)), *(f"new {i}" for i in range(5)), "other"]
 
 
 async def test_a_second_agent_type_gets_its_own_copy(driver: ServerDriver) -> None:

@@ -145,7 +145,7 @@ async def test_what_a_type_that_left_never_reads_is_trimmed(driver: ServerDriver
     for _ in range(8):
         await driver.publish(*(posting("topic:visits", f"k{i}") for i in range(500)))
     await _all_of(audit)
-    await _trim(audit)
+    await _trim(audit, audit, audit)
     assert await driver.command("XLEN", "topic:visits") <= 2000
     (first, *_) = await driver.entries("topic:visits")
     assert first["body"] == b"held"

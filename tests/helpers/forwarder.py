@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -17,11 +18,13 @@ class Forwarder:
     Attributes:
         target: port that new connections lead to.
         is_silent: nothing that is sent gets through any more, and neither side is told.
+        loses: words; the next command that has one gets to the server, and its connection breaks before the answer comes.
     """
 
     def __init__(self, target: int) -> None:
         self.target = target
         self.is_silent = False
+        self.loses: list[bytes] = []
         self._loop = asyncio.new_event_loop()
         self._listens = threading.Event()
         self._ends: asyncio.Event | None = None
@@ -52,16 +55,29 @@ class Forwarder:
         with contextlib.suppress(OSError, asyncio.CancelledError):
             to_reader, to_writer = await asyncio.open_connection("127.0.0.1", self.target)
             try:
+                losing = asyncio.Event()
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(self._pump(reader, to_writer))
-                    group.create_task(self._pump(to_reader, writer))
+                    group.create_task(self._pump(reader, to_writer, lambda data: self._lose(data, losing)))
+                    group.create_task(self._pump(to_reader, writer, lambda _: losing.is_set()))
             finally:
                 to_writer.transport.abort()
         writer.transport.abort()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _lose(self, data: bytes, losing: asyncio.Event) -> bool:
+        """Notices a command whose answer is to be lost; the command itself is passed on."""
+        for word in [word for word in self.loses if word in data]:
+            self.loses.remove(word)
+            losing.set()
+        return False
+
+    async def _pump(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        ends_at: Callable[[bytes], bool],
+    ) -> None:
         with contextlib.suppress(OSError):
-            while data := await reader.read(CHUNK):
+            while (data := await reader.read(CHUNK)) and not ends_at(data):
                 if not self.is_silent:
                     writer.write(data)
                     await writer.drain()

@@ -28,7 +28,7 @@ from callboard.broker.errors import ConnectionLostError
 from callboard.broker.outcome import Commit, Outcome
 from callboard.broker.redis.client.commands import pack
 from callboard.broker.redis.client.commits import Done, as_done
-from callboard.broker.redis.client.lane import is_sendable
+from callboard.broker.redis.client.turns import is_sendable
 from callboard.broker.redis.marks import Mark, marks_of
 
 from .eventually import eventually

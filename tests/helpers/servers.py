@@ -84,19 +84,21 @@ class ServerProcess(AbstractContextManager["ServerProcess"]):
 
     def start(self) -> None:
         """Starts it and waits until it answers."""
-        program = binary(self.kind)
-        assert program is not None, missing(self.kind)
-        where = ("--port", str(self.port), "--bind", "127.0.0.1")
-        if self.access == "unix":
-            where = ("--port", "0", "--unixsocket", str(self.path))
-        command = [program, *where, "--save", "", "--dir", str(self.folder), *self._options]
         with (self.folder / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            self._process = subprocess.Popen(self._command(), stdout=log, stderr=log, start_new_session=True)
         deadline = time.monotonic() + 10
         while not self._answers():
             assert self._process.poll() is None, (self.folder / "server.log").read_text()
             assert time.monotonic() < deadline, "the server does not answer"
             time.sleep(0.005)
+
+    def _command(self) -> list[str]:
+        program = binary(self.kind)
+        assert program is not None, missing(self.kind)
+        where = ("--port", str(self.port), "--bind", "127.0.0.1")
+        if self.access == "unix":
+            where = ("--port", "0", "--unixsocket", str(self.path))
+        return [program, *where, "--save", "", "--dir", str(self.folder), *self._options]
 
     def _answers(self) -> bool:
         family = socket.AF_UNIX if self.access == "unix" else socket.AF_INET
@@ -119,6 +121,11 @@ class ServerProcess(AbstractContextManager["ServerProcess"]):
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)
+
+    def wait(self, timeout: float) -> None:
+        """Waits until it has ended by itself, or after a signal."""
+        assert self._process is not None
+        self._process.wait(timeout)
 
     def forget_data(self) -> None:
         """Removes its files; to be called while it is down."""

@@ -18,6 +18,8 @@ from .mutation import (
     Mutation,
 )
 
+JUNK: Final = "contract/test_junk.py::test_junk_is_a_dead_letter_and_what_follows_is_delivered["
+
 OF_COMMITS: Final = (
     Mutation(
         "acknowledged and not done: state dropped",
@@ -57,6 +59,18 @@ OF_COMMITS: Final = (
         "what comes back is not acknowledged",
         always,
         (f"{TRIMMING}test_what_is_held_parked_or_backing_off_stays_and_the_rest_goes{ON}",),
+    ),
+    Mutation(
+        "retries are acknowledged together",
+        "what comes back together is not acknowledged",
+        with_part(" and not mode_of_all.comes_back", ""),
+        (f"{TRIMMING}test_what_is_held_parked_or_backing_off_stays_and_the_rest_goes{ON}",),
+    ),
+    Mutation(
+        "an agent that goes back is free",
+        "an agent that goes back is not free",
+        when("commits.mode_of_all"),
+        (f"{COMMIT}test_a_key_that_backs_off_waits_and_others_go_on{ON}",),
     ),
     Mutation(
         "a retry counts no attempt",
@@ -111,6 +125,27 @@ OF_COMMITS: Final = (
         (
             "contract/test_junk.py::test_junk_is_a_dead_letter_and_what_follows_is_delivered[{backend}-too large]",
         ),
+        quick=False,
+    ),
+    Mutation(
+        "an entry that is too large is plain",
+        "an entry that is too long is not plain",
+        when("names > MOST_NAME"),
+        (f"{JUNK}{{backend}}-too large, as a publisher stores it]",),
+        quick=False,
+    ),
+    Mutation(
+        "an entry with a long name is plain",
+        "an entry that is too long is not plain",
+        when("#flat[width] > max_body"),
+        (f"{JUNK}{{backend}}-a long key, as a publisher stores it]",),
+        quick=False,
+    ),
+    Mutation(
+        "an entry with a long head is plain",
+        "an entry with a head that is too long is not plain",
+        never,
+        (f"{JUNK}{{backend}}-a long head, as a publisher stores it]",),
         quick=False,
     ),
 )

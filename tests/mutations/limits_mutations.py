@@ -9,9 +9,14 @@ from .mutation import ON, PUBLISH, TRIMMING, Mutation
 
 LIMITS = "contract/test_limits.py::"
 ONE_MILLISECOND = f"{LIMITS}test_many_topics_with_much_of_one_millisecond_are_all_read{ON}"
+EVERY_TURN_LOOKS = f"{LIMITS}test_many_topics_are_read_although_every_turn_looks_at_all_of_them{ON}"
 FORGETTING = f"{TRIMMING}test_a_topic_that_a_prefix_made_goes_when_it_is_over_and_comes_again{ON}"
 ADOPTING = f"{LIMITS}test_a_group_that_is_made_again_adopts_much_in_parts{ON}"
 LEAVING = f"{LIMITS}test_the_consumer_of_a_worker_with_much_pending_goes_in_the_end{ON}"
+
+PORTIONS = "contract/test_portions.py::"
+LEAVING_MANY = f"{PORTIONS}test_what_a_worker_leaves_in_many_topics_moves_in_portions{ON}"
+DRAFTS = f"{PORTIONS}test_many_drafts_are_settled_in_portions{ON}"
 
 LEDGER = "contract/test_ledger.py::"
 
@@ -26,8 +31,8 @@ LIMITS_MUTATIONS: Final = (
     Mutation(
         "streams that were not read count as read",
         "streams that are not read yet hold back what is newer",
-        never,
-        (f"{LIMITS}test_a_turn_reads_many_topics_in_parts_and_keeps_the_order{ON}",),
+        becomes("return suffixes"),
+        (f"{LIMITS}test_topics_that_a_turn_does_not_read_hold_back_what_is_newer{ON}",),
     ),
     Mutation(
         "the first streams of a millisecond are read again and again",
@@ -46,8 +51,15 @@ LIMITS_MUTATIONS: Final = (
     Mutation(
         "streams that were read ahead keep their place",
         "streams that were read ahead make room for others",
-        never,
+        removed,
         (f"{LIMITS}test_topics_that_were_read_ahead_make_room_when_a_scan_names_all_of_them{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "what a look names keeps streams of one millisecond from being read",
+        "what a look at all streams names is read beside streams of one millisecond",
+        never,
+        (EVERY_TURN_LOOKS,),
         quick=False,
     ),
     Mutation(
@@ -63,6 +75,60 @@ LIMITS_MUTATIONS: Final = (
         becomes("end_consumer(agent_type, suffix, worker)"),
         (LEAVING,),
         quick=False,
+    ),
+    Mutation(
+        "a page without anything pending is gone through for ever",
+        "a consumer with much pending goes later",
+        when("not is_gone or room_for_chores() <= 0"),
+        (f"{PORTIONS}test_a_worker_ends_whose_type_left_more_topics_than_a_portion{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a prefix that ended goes on bringing topics",
+        "a prefix that ended brings no more topics",
+        never,
+        (f"{PORTIONS}test_a_prefix_that_ends_between_two_portions_brings_no_more_topics{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a consumer goes with what it has pending",
+        "a consumer with more pending stays",
+        never,
+        (LEAVING,),
+        quick=False,
+    ),
+    Mutation(
+        "a call does all chores that it begins",
+        "many chores of one call are done in several",
+        always,
+        (LEAVING_MANY,),
+        quick=False,
+    ),
+    Mutation(
+        "a chore for which there is no room is forgotten",
+        "what a step has no room for is a chore of its own",
+        never,
+        (ADOPTING,),
+    ),
+    Mutation(
+        "a turn gives all parked entries that a worker wants",
+        "a turn gives a part of many parked entries",
+        becomes("local most = count"),
+        (f"{PORTIONS}test_what_is_parked_behind_many_agents_is_given_in_portions{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "drafts are settled at once, however many",
+        "many drafts are settled in portions",
+        becomes("local most = tonumber(left)"),
+        (DRAFTS,),
+        quick=False,
+    ),
+    Mutation(
+        "drafts for which a call has no room stay",
+        "drafts that a call has no room for go later",
+        never,
+        (DRAFTS,),
     ),
     Mutation(
         "what is taken while its group is mended is not pending",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .change import becomes, negated, never, removed, when, with_part
+from .change import always, becomes, negated, never, removed, when, with_part
 from .mutation import ON, TAIL, Mutation
 
 CONSUMER = "unit/broker/consumer/test_consumer.py::"
@@ -18,6 +18,7 @@ BATCHES = "unit/broker/redis/client/test_batches.py::"
 PUBLISHER = "unit/broker/redis/client/test_publisher.py::"
 KEEPER = "unit/broker/redis/client/test_keeper.py::"
 HEARTBEAT = "unit/broker/redis/client/test_heartbeat.py::"
+LINK = "unit/broker/redis/client/test_connection_link.py::"
 LANE = "unit/broker/redis/client/test_lane.py::"
 REENTRY = "contract/test_runtime_reentry.py::"
 WIRE = "unit/broker/redis/client/test_wire.py::"
@@ -276,6 +277,13 @@ PYTHON_MUTATIONS: Final = (
         "a request that expired is asked anew",
         never,
         (f"{ASKED}test_what_was_asked_too_late_is_asked_anew_in_the_next_attempt{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a worker takes at once what it has no places for",
+        "what is taken at once has a place each",
+        becomes("soon = int(self._load.rate * SOON)"),
+        (f"{INTAKE}test_what_was_handled_in_no_time_may_be_slow_now_and_has_a_place_each",),
         quick=False,
     ),
     Mutation(
@@ -610,6 +618,18 @@ PYTHON_MUTATIONS: Final = (
         removed,
         (f"{CLOCK}test_the_first_request_of_a_process_that_only_asks[{{backend}}--3600.0]",),
         quick=False,
+    ),
+    Mutation(
+        "a connection that breaks while it is made ends a process that begins",
+        "a connection that breaks while it is made ends no process that begins",
+        when("not isinstance(error, ConnectionLostError)"),
+        (f"{LINK}test_a_connection_that_breaks_while_it_is_greeted_is_made_again",),
+    ),
+    Mutation(
+        "an answer that is lost ends a process that begins",
+        "an answer that is lost ends no process that begins",
+        always,
+        (f"{LINK}test_a_call_whose_answer_is_lost_is_repeated_until_it_is_lost_for_too_long",),
     ),
     Mutation(
         "a type that came while the worker joined is not announced",

@@ -21,6 +21,7 @@ from .mutation import (
 
 LAYOUT = "contract/test_layout.py::"
 ALONE = "contract/test_alone.py::"
+LANE = "unit/broker/redis/client/test_lane.py::"
 
 OF_WORKERS: Final = (
     Mutation(
@@ -256,6 +257,25 @@ OF_KEYS: Final = (
         (f"{ACTIVATION}test_a_busy_key_is_given_to_nobody_else{ON}",),
     ),
     Mutation(
+        "a busy agent is plain",
+        "an agent that another worker runs, or that something is parked behind, is not plain",
+        when("holder and any_parked"),
+        (f"{ACTIVATION}test_a_busy_key_is_given_to_nobody_else{ON}",),
+    ),
+    Mutation(
+        "an agent behind which something is parked is plain",
+        "an agent that another worker runs, or that something is parked behind, is not plain",
+        when("holder and holder ~= worker"),
+        (f"{ACTIVATION}test_more_of_a_key_that_a_worker_holds_goes_to_it_while_nothing_is_parked{ON}",),
+    ),
+    Mutation(
+        "all that was read is plain",
+        "what is read beyond what is wanted is not plain",
+        never,
+        (f"{LANE}test_a_turn_says_when_there_is_more_and_when_the_next_timer_is_due",),
+        quick=False,
+    ),
+    Mutation(
         "no parked check",
         "nothing overtakes what is parked",
         when("holder == worker"),
@@ -338,9 +358,15 @@ OF_KEYS: Final = (
     Mutation(
         "a gap in another stream does not hold back",
         "a gap in another stream holds back what is newer",
-        when("count > 0"),
+        when("not member"),
         (f"{ORDER}test_what_was_read_ahead_of_another_stream_comes_in_its_turn{ON}",),
         quick=False,
+    ),
+    Mutation(
+        "a copy of other data is given",
+        "copies of what other data hold are forgotten",
+        when("copies"),
+        (f"{ORDER}test_what_was_read_ahead_is_what_its_stream_holds_when_the_data_were_replaced{ON}",),
     ),
     Mutation(
         "what was read ahead is dropped",

@@ -13,9 +13,16 @@ class RequestArrival(asyncio.Future[bool]):
     Not a callback, which would be called for every request that arrives as well.
     """
 
-    def __init__(self, waiting: asyncio.Future[Envelope]) -> None:
-        super().__init__()
-        self._waiting = waiting
+    __slots__ = ("_waiting",)
+
+    _waiting: asyncio.Future[Envelope]
+
+    @classmethod
+    def of(cls, waiting: asyncio.Future[Envelope], loop: asyncio.AbstractEventLoop) -> RequestArrival:
+        """The arrival of a request for whose reply somebody waits. An `__init__` in Python takes as long as all the rest."""
+        made = cls(loop=loop)
+        made._waiting = waiting
+        return made
 
     def set_exception(self, exception: type | BaseException, /) -> None:
         """Tells whoever waits for the reply, too."""

@@ -119,7 +119,7 @@ class BlockingWire:
 def _open(endpoint: Endpoint, timeout: float) -> socket.socket:
     if not endpoint.path:
         context = endpoint.ssl_context()
-        plain = socket.create_connection((endpoint.host, endpoint.port), timeout)
+        plain = socket.create_connection((_host(endpoint), endpoint.port), timeout)
         return plain if context is None else context.wrap_socket(plain, server_hostname=endpoint.host)
     plain = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -129,3 +129,8 @@ def _open(endpoint: Endpoint, timeout: float) -> socket.socket:
         plain.close()
         raise
     return plain
+
+
+def _host(endpoint: Endpoint) -> Any:
+    """The host as bytes where that is enough: for text, Python loads the tables of international names, 0.5 MB that stay."""
+    return endpoint.host.encode() if endpoint.host.isascii() else endpoint.host

@@ -237,6 +237,35 @@ class Link:
             pause = min(pause * 2, LONGEST_PAUSE)
             await self.reconnect(math.inf)
 
+    async def despite_losses(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Repeats a call that does no harm when it is repeated, while its answer is lost but the server can be reached.
+
+        For what a process begins with: that a server is not there is told at once, a connection that breaks ends nothing.
+
+        Raises:
+            ServerUnavailableError: the server can't be reached, or did not come back within `connect_timeout`.
+            ConnectionLostError: answers were lost for `socket_timeout` since the first one was, or the link was closed.
+        """
+        loop = asyncio.get_running_loop()
+        patience_ends = math.inf
+        while True:
+            try:
+                return await call()
+            except ServerUnavailableError as error:
+                # One that breaks while it is greeted is a server that can't be reached, for everybody else.
+                is_break = isinstance(error, ConnectionLostError) or isinstance(
+                    error.__cause__, ConnectionLostError
+                )
+                # guard: a connection that breaks while it is made ends no process that begins
+                if not is_break:
+                    raise
+                patience_ends = min(patience_ends, loop.time() + self.settings.socket_timeout)
+                # guard: an answer that is lost ends no process that begins
+                if self._closed or loop.time() > patience_ends:
+                    raise
+            await asyncio.sleep(FIRST_PAUSE)
+            await self.reconnect(self.settings.connect_timeout)
+
     def _tell_of_loss(self, error: ServerUnavailableError) -> None:
         has_moved = says_demoted(error.reason)
         if (

@@ -83,7 +83,8 @@ class StreamFollower:
         Raises:
             ServerUnavailableError: the server can't be reached.
         """
-        found: list[list[bytes]] = await self._link.command("XREVRANGE", self._key, "+", "-", "COUNT", 1)
+        command = ("XREVRANGE", self._key, "+", "-", "COUNT", 1)
+        found: list[list[bytes]] = await self._link.despite_losses(lambda: self._link.command(*command))
         self._last = found[0][0] if found else START
 
     async def _find_place(self) -> None:

@@ -1,7 +1,7 @@
 """The lease of a worker, extended from a thread with a connection of its own.
 
 A handler that blocks the event loop for minutes must not cost the worker its lease, so nothing here touches the loop.
-The beat also reaps workers that stopped beating, fires timers and trims streams: see beat.lua.
+The beat also reaps workers that stopped beating, fires timers and trims streams: see beat/beat.lua.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from .health import HealthFile
 from .keeper import Keeper
 
 logger = logging.getLogger("callboard.broker")
+
+AGAIN = 30  # beats that there is time for between two others, when there is much to tidy up: 3 to 8 ms each
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.0005, 0.02  # seconds between two looks at whether the thread has ended
 
@@ -101,9 +103,9 @@ class Heartbeat:
         while not self._stop.wait(pause):
             pause = self._settings.beat_every
             try:
-                # What is too much for one call goes on soon, in small ones: nine tenths of the time are for others.
+                # What is too much for one call goes on soon, in small ones: most of the time is for others.
                 if self._beat():
-                    pause /= 10
+                    pause /= AGAIN
                 complained = False
             except BrokerError as error:
                 self._hang_up()

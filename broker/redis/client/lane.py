@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from callboard.broker.consumer.interfaces import ConsumedType, Ending, Incarnation, Pull, Rung, Turn
-from callboard.broker.delivery import Delivery, Values, read_deliveries
+from callboard.broker.delivery import Delivery, read_deliveries
 from callboard.broker.encoding.limits import Limits
 from callboard.broker.errors import (
     CommandError,
@@ -21,21 +21,17 @@ from callboard.broker.errors import (
 from callboard.broker.outcome import Outcome
 from callboard.broker.redis import keys
 from callboard.broker.redis.scripts import is_missing
-from callboard.broker.settings import BrokerSettings
 
 from .clock import steady_ms
-from .commands import Beginning, pack
+from .commands import Beginning
 from .commits import Done, as_done
 from .connection import Link
 from .endpoint import Argument
 from .identity import own_name
+from .turns import add_commits, as_words, held_in, is_sendable, read_turn, terms_of
 
 logger = logging.getLogger("callboard.broker")
 
-RUN, DELIVERY, MORE, STATE = 4, 4, 5, 4  # values of each in the answer to a turn, see lua/turn/turn.lua
-NOTHING_MORE = (b"", b"", b"", b"")  # tries, from, at, head of most deliveries
-COMMIT = 3  # values of one commit of a turn, without what its marks bring
-WIDTH = 11  # values of one delivery in the answer to a resync, and to a turn that brings one
 BEFORE = 4  # place of the number of the call before in an answer
 SCAN, AT_BELL = 5, "b"  # place of an argument of a turn, and what it is for one that waits at a bell
 
@@ -83,7 +79,8 @@ class WorkerLane:
         lease = int(settings.lease * 1000)
         known = as_words(accepts or {})
         arguments = (name, lease, " ".join(agent_types), host, pid, known, WorkerLane._highest)
-        answer = await self._link.run("join", arguments)
+        # An incarnation whose answer was lost has taken nothing, and its lease ends by itself.
+        answer = await self._link.despite_losses(lambda: self._link.run("join", arguments))
         worker = answer[0].decode()
         WorkerLane._highest = max(WorkerLane._highest, int(worker.rpartition(":")[2]))
         self._calls = 0
@@ -112,7 +109,7 @@ class WorkerLane:
             self._in_turn = False
         self._check(answer)
         self._acknowledge(self._calls)
-        turn = self._read(answer, asked)
+        turn = read_turn(answer, asked, self._limits, self.worker)
         if self._at_bell is not None and self._was_overtaken(int(answer[BEFORE])):
             return turn._replace(is_second=True)
         return turn
@@ -145,7 +142,12 @@ class WorkerLane:
             int(pull.accept),
             pull.room,
         ]
-        _add_commits(arguments, done)
+        add_commits(arguments, done)
+        return arguments
+
+    def _arguments_at_bell(self, pull: Pull) -> list[Argument]:
+        arguments = self._arguments((), pull)
+        arguments[SCAN] = AT_BELL
         return arguments
 
     def _check(self, answer: Any) -> None:
@@ -156,30 +158,6 @@ class WorkerLane:
         # out, it would take deliveries of which this worker never hears.
         if answer[0] == b"STALE":
             raise ConnectionLostError(self._link.endpoint.shown, "an older call was overtaken")
-
-    def _read(self, answer: Any, asked: float | None) -> Turn:
-        _, now, due, flags, _, *given = answer
-        deliveries = self._deliveries(given) if given else []
-        due_ms = int(due) if due else None
-        if not flags:  # as of nearly every turn that brings little
-            return Turn(deliveries, int(now or 0), due_ms, False, False, "", 0, asked)
-        letters, _, full_topic = flags.decode().partition("f")
-        more, suspect, deaths = letters.partition("s")
-        return Turn(
-            deliveries, int(now or 0), due_ms, bool(more), bool(suspect), full_topic, int(deaths or 0), asked
-        )
-
-    def _deliveries(self, given: list[Any]) -> list[Delivery]:
-        if len(given) == WIDTH:
-            return read_deliveries([given], self._limits, self.worker)
-        runs, flat, more, states = given
-        deliveries = read_deliveries(_delivered(runs, flat, more), self._limits, self.worker)
-        for i in range(0, len(states), STATE):
-            delivery = deliveries[states[i]]
-            delivery.state_version = int(states[i + 1])
-            delivery.state = states[i + 2]
-            delivery.has_logs = bool(states[i + 3])
-        return deliveries
 
     def can_send(self, delivery: Delivery, outcome: Outcome) -> bool:
         """Whether this ending can be written; one that cannot keeps all the others of a turn from leaving."""
@@ -202,7 +180,7 @@ class WorkerLane:
         answer = await self._link.run("resync", (worker, self._calls, acknowledged))
         self._check(answer)
         self._acknowledge(self._calls)
-        held = read_deliveries(_held(answer[1]), self._limits, self.worker)
+        held = read_deliveries(held_in(answer[1]), self._limits, self.worker)
         for delivery in held:
             delivery.state_unknown = True
         return held
@@ -260,9 +238,9 @@ class WorkerLane:
         waiting = self._waiting_at(bells, f"{seconds:.3f}")
         within = seconds + self._bell.settings.socket_timeout
         try:
-            arguments = self._arguments((), pull)
-            arguments[SCAN] = AT_BELL
-            token, answer = await self._bell.run_behind(waiting, "turn", arguments, within)
+            token, answer = await self._bell.run_behind(
+                waiting, "turn", self._arguments_at_bell(pull), within
+            )
         except ServerUnavailableError:
             if not self._is_awaited(number, worker):
                 return Rung("", None)
@@ -288,7 +266,7 @@ class WorkerLane:
             return None
         self._check(answer)
         self._acknowledge(number)
-        return self._read(answer, None)
+        return read_turn(answer, None, self._limits, self.worker)
 
     def _waiting_at(self, bells: Mapping[str, str], seconds: str) -> Beginning:
         """The command that waits at these bells for so long. It is the same nearly always, so it is kept."""
@@ -322,61 +300,3 @@ def _name_of_bell(token: Any, bells: Mapping[str, str]) -> str | None:
         logger.debug("the bell can't be heard: %s", token)
         return ""
     return None if token is None else bells[token[0].decode()]
-
-
-def terms_of(settings: BrokerSettings, types: Sequence[ConsumedType]) -> str:
-    """What is the same from turn to turn, as one text: see lua/turn/arguments.lua."""
-    words: list[str] = [f"{settings.max_payload} {settings.max_unclaimed}"]
-    for each in types:
-        rate = "-" if each.rate_limit is None else each.rate_limit
-        words.append(f"{each.name} {int(each.persistent)} {rate}")
-    return " ".join(words)
-
-
-def as_words(accepts: Mapping[str, int]) -> str:
-    """Messages and their versions, as the functions take them."""
-    return " ".join(f"{name} {version}" for name, version in accepts.items())
-
-
-def is_sendable(done: Done) -> bool:
-    """Whether its arguments can be written; one that can't keeps all the others of a turn from leaving."""
-    try:
-        pack(done.extras)
-    except EncodeError:
-        return False
-    return True
-
-
-def _held(flat: Sequence[Any]) -> list[Values]:
-    return [flat[i : i + WIDTH] for i in range(0, len(flat), WIDTH)]
-
-
-def _delivered(runs: Sequence[Any], flat: Sequence[Any], more: Sequence[Any]) -> list[Values]:
-    """Deliveries as a turn brings them: what is the same in a run of them once, what is mostly empty where it is not."""
-    special = {more[i]: more[i + 1 : i + MORE] for i in range(0, len(more), MORE)} if more else {}
-    found: list[Values] = []
-    for i in range(0, len(runs), RUN):
-        raw_type, stream, kind, count = runs[i : i + RUN]
-        for number in range(len(found), len(found) + count):
-            entry, name, key, body = flat[number * DELIVERY : (number + 1) * DELIVERY]
-            tries, sender, at, head = special.get(number, NOTHING_MORE)
-            found.append((raw_type, stream, entry, tries, name, kind, key, sender, at, head, body))
-    return found
-
-
-def _add_commits(arguments: list[Argument], done: Sequence[Done]) -> None:
-    arguments.append(len(done))
-    raw_type, stream = b"", b""
-    run: list[Argument] = []
-    extras: list[Argument] = []
-    for delivery, mode, its_extras in done:
-        if delivery.stream != stream or delivery.raw_type != raw_type:
-            if run:
-                arguments += (raw_type, stream, len(run) // COMMIT, *run)
-            raw_type, stream, run = delivery.raw_type, delivery.stream, []
-        run += (delivery.entry, delivery.raw_key, mode)
-        if its_extras:
-            extras += its_extras
-    if run:
-        arguments += (raw_type, stream, len(run) // COMMIT, *run)
-    arguments += extras

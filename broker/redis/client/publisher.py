@@ -212,7 +212,7 @@ class Publisher:
 
 
 def limits_of(settings: BrokerSettings) -> str:
-    """What is the same from batch to batch, as one text: see lua/publish.lua."""
+    """What is the same from batch to batch, as one text: see lua/publish/limits.lua."""
     window = int(settings.dedupe_window * 1000)
     return f"{window} {settings.max_unclaimed} {settings.max_backlog} {settings.max_backlog_per_key}"
 

@@ -35,12 +35,12 @@ from .follower import StreamFollower
 from .heartbeat import Heartbeat, Pulse
 from .inputs import InputStore
 from .keeper import Keeper, Watch, can_keep
-from .lane import WorkerLane, as_words
-from .memory import server_of
+from .lane import WorkerLane
 from .nested import NO_FENCE, NestedRequests
 from .publisher import Publisher
 from .run_writer import RunWriter
 from .states import StateStore, StoredState
+from .turns import as_words
 
 logger = logging.getLogger("callboard.broker")
 
@@ -69,6 +69,8 @@ class RedisTransport:
         self._links: weakref.WeakSet[Link] = weakref.WeakSet()
         self.endpoint = Endpoint.parse(url)
         if self.endpoint.scheme == "memory":
+            from .memory import server_of
+
             # Says here what is not installed, and not from the depths of the first call.
             server_of(self.endpoint)
         self.keys = Keys(settings.namespace or DEFAULT_NAMESPACE)
@@ -161,7 +163,7 @@ class RedisTransport:
 
     async def _declare_with(self, arguments: Sequence[Argument]) -> Any:
         try:
-            return await self.admin.run("declare", arguments)
+            return await self.admin.despite_losses(lambda: self.admin.run("declare", arguments))
         except CommandError as error:
             if not is_refused_right(str(error)):
                 raise
@@ -198,7 +200,7 @@ class RedisTransport:
         when the requester does not wait for it any more.
         """
         waiting = self._wait_for(posting)
-        self.publisher.post(posting, RequestArrival(waiting))
+        self.publisher.post(posting, RequestArrival.of(waiting, waiting.get_loop()))
         return waiting
 
     def ask_back(self, posting: Posting, agent_type: str, route: Route) -> asyncio.Future[Envelope]:

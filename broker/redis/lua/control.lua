@@ -55,7 +55,7 @@ local function resume_topic(topic)
     if call('EXISTS', P .. 'shelved:' .. agent_type) == 1 then unshelve(agent_type, '0') end
   end
   for _, agent_type in ipairs(known_receivers('topic:' .. topic)) do
-    mark_fresh(agent_type, { 'topic:' .. topic }, 0, 'CH')
+    mark_fresh(agent_type, { '0', 'topic:' .. topic }, 'CH')
     ring(agent_type, 4)
   end
 end
@@ -78,7 +78,7 @@ local function reset()
   local name = agent_type .. ' ' .. key
   if call('HEXISTS', P .. 'types', agent_type) == 0 or call('HEXISTS', P .. 'urgent', name) == 1 then return 0 end
   local suffix = 'urgent:' .. agent_type
-  local id = append(suffix, ARGV[4], 'callboard.reset', key, ARGV[5], '', '')
+  local id = append.message(suffix, ARGV[4], 'callboard.reset', key, ARGV[5], '', '')
   local ref = suffix .. ' ' .. id
   call('HSET', P .. 'urgent', name, ref)
   local is_idle = not call('HGET', P .. 'busy:' .. agent_type, key)

@@ -22,7 +22,7 @@ end
 -- first entry, a later one at the end. A group that has still to go (see unsubscribe.lua) goes on in any case.
 local function subscribe_topic(agent_type, topic, start, since)
   local known = call('HEXISTS', P .. 'topics', topic) == 1
-  if not known then subscribers(topic) end
+  if not known then subscribers('topic:' .. topic) end
   local added, first = add_word(P .. 'topics', topic, agent_type)
   if not added then return end
   local suffix = 'topic:' .. topic
@@ -32,7 +32,7 @@ local function subscribe_topic(agent_type, topic, start, since)
   local is_new = create_group(suffix, agent_type, start or (first and '0' or since or '$'))
   -- It vanished before it could go: what the type has in hand is pending again.
   if was_leaving and is_new then adopt(agent_type, suffix, {}) end
-  mark_fresh(agent_type, { suffix }, 0, 'CH')
+  mark_fresh(agent_type, { '0', suffix }, 'CH')
 end
 
 local function has_inbox(agent_type)
@@ -49,14 +49,17 @@ local function open_inbox(agent_type)
   if is_new and cursor then adopt(agent_type, suffix, {}) end
 end
 
-local TOPICS = 500 -- topics that one call subscribes to by a prefix
+local TOPICS = 200 -- that are looked at together, when a type subscribes to a prefix
 
 -- The topics that are there when a type subscribes to a prefix: `<type> <prefix>`. Where the topics are many, what is
 -- published while they are gone through is later than the id that was the last when it began.
 STEPS.subscribe = function(what, place)
   local agent_type, prefix = string.match(what, '^(%S+) (.*)$')
   local cursor, since, start = string.match(place, '^(%d+) (%S+) ?(.*)$')
+  -- guard: a prefix that ended brings no more topics
+  if not contains(words(call('HGET', P .. 'prefixes', prefix) or ''), agent_type) then return nil end
   local found = call('HSCAN', P .. 'topics', cursor, 'COUNT', TOPICS)
+  this.looked_at = (this.looked_at or 0) + 1.5 * #found[2] -- one topic takes as long as three entries
   for i = 1, #found[2], 2 do
     local topic = found[2][i]
     if string.sub(topic, 1, #prefix) == prefix then subscribe_topic(agent_type, topic, start, since) end

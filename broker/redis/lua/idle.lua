@@ -4,7 +4,7 @@
 -- ARGV: '' or the place that the last call returned
 -- Returns {streams with unread entries, agents that are busy and entries read ahead, due timers, mark, place or ''}.
 
-local STREAMS = 500
+local STREAMS = 200
 
 -- Whether the type's group has still to be given the last entry of a stream. The cursor tells mostly, without XINFO.
 local function has_unread(agent_type, suffix)

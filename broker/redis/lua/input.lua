@@ -17,7 +17,7 @@ local function settle_input()
   if was_open then
     -- One whose record was changed by hand may not say who asked: a repair finds who waits for it.
     if of[1] and of[2] then go_on(of[1], of[2]) end
-    if not is_asked(id) then call('PEXPIRE', key, lifetime(of[5])) end
+    end_record(id, of[5])
   end
   if status == 'open' then return { 'OK' } end
   return { status, call('HGET', key, 'at'), of[4] or '' }

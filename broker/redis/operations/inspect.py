@@ -61,7 +61,7 @@ __all__ = [
     "waiting",
 ]
 
-AT_ONCE = 200  # streams measured in one call
+AT_ONCE = 100  # streams measured in one call
 PARKED_AT_ONCE = 1000  # parked entries in one answer
 TIMERS_AT_ONCE = 1000  # timers in one answer
 STREAMS = 12  # place of the streams among the facts of a type

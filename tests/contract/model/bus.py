@@ -6,7 +6,7 @@ Workers' turns go through the real `WorkerLane`, so that its arguments and answe
 from __future__ import annotations
 
 import os
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 from callboard.broker import BrokerSettings
@@ -198,6 +198,9 @@ class InstantLink:
 
     async def run(self, operation: str, arguments: Sequence[Any]) -> Any:
         return self._bus.run(operation, *arguments)
+
+    async def despite_losses(self, call: Callable[[], Awaitable[T]]) -> T:
+        return await call()
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:

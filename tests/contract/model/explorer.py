@@ -113,9 +113,9 @@ class Explorer:
     def _state(self, schedule: Schedule) -> bytes:
         world = schedule.world
         photo = self._bus.photo()
-        check(world.reference, {hand.name: hand.held for hand in world.hands}, photo)
+        check(world.reference, {hand.name: hand.everything for hand in world.hands}, photo)
         names = {hand.name: f"w{number}" for number, hand in enumerate(world.hands)}
-        unsure = [hand.unsure for hand in world.hands]
+        unsure = [hand.outlook for hand in world.hands]
         seen = repr((_essence(photo, names), unsure, schedule.bounds, schedule.published))
         return hashlib.blake2b(seen.encode(), digest_size=16).digest()
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from .bus import Bus
+from .hand import Hand
 from .reference import AGENT_TYPE, EFFECTS, Ending, How, Item, Sent
-from .world import KEYS, LATER, STREAMS, Hand, World
+from .world import KEYS, LATER, STREAMS, World
 
 LIMIT = 4  # attempts
 LONGEST_CHAIN = 2  # messages that lead from one to the next
@@ -113,6 +114,26 @@ class Delivering(RuleBasedStateMachine):
         keys = data.draw(st.lists(st.sampled_from(sorted(hand.held)), min_size=1, unique=True), "keys")
         endings = {key: self._endings(data, hand, key) for key in keys}
         self.world.turn(hand, endings, count=count, accept=accept, lost=lost)
+
+    @rule(choice=CHOICE, count=st.integers(1, 3))
+    def wait_at_a_bell(self, choice: int, count: int) -> None:
+        """A worker that holds nothing leaves a turn there."""
+        hand = self.sure(choice)
+        if hand is not None and not hand.everything and hand.waiting is None and hand.unread is None:
+            self.world.wait(hand, count)
+
+    @rule(choice=CHOICE, is_heard=st.booleans())
+    def a_bell_rings(self, choice: int, is_heard: bool) -> None:
+        """Or the time is over for which a worker waits there."""
+        waiting = [hand for hand in self.world.hands if hand.waiting is not None]
+        if waiting:
+            self.world.ring(waiting[choice % len(waiting)], is_heard=is_heard)
+
+    @rule(choice=CHOICE)
+    def a_bell_is_heard(self, choice: int) -> None:
+        unread = [hand for hand in self.world.hands if hand.unread is not None]
+        if unread:
+            self.world.hear(unread[choice % len(unread)])
 
     def _endings(self, data: st.DataObject, hand: Hand, key: str) -> list[Ending]:
         endings: list[Ending] = []

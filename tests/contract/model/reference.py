@@ -280,14 +280,14 @@ class Reference:
             self.resting.discard(member.partition("|")[2].partition("|")[2])
         self.ripe.clear()
 
-    def lose(self, worker: str, is_crash: bool) -> None:
-        """A worker ends. What it held alone has ended it, if it crashed; of several messages each may have."""
+    def lose(self, worker: str, is_crash: bool, has_begun: bool = True) -> None:
+        """A worker ends. What it held alone has ended it, if it crashed and had begun; of several messages each may have."""
         keys = [key for key, holder in self.holder.items() if holder == worker]
         held = [item for key in keys for item in self.queues[key][: self.count[key]]]
         self.counters["reaped"] += bool(held)
         for key in keys:
             self._let_go(key)
-        if is_crash and len(held) == 1:
+        if is_crash and has_begun and len(held) == 1:
             self._count_crash(held[0])
         elif is_crash:
             for item in held:

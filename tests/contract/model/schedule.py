@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from .audit import Auditing
+from .hand import Hand
 from .reference import EFFECTS, Ending, Item, Sent
-from .world import Hand, World
+from .world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Bounds:
         changes: times that another agent type ends its subscription, or makes it again.
         asks: questions of handlers.
         waits: handlings that end to wait for an answer.
+        bells: turns that are left at a bell.
         limit: attempts before a message is a dead letter.
     """
 
@@ -45,6 +47,7 @@ class Bounds:
     changes: int = 0
     asks: int = 0
     waits: int = 0
+    bells: int = 0
     limit: int = 3
 
     def spend(self, what: str) -> Bounds:
@@ -59,7 +62,8 @@ class Move(NamedTuple):
         what: name of the method of Schedule that does it.
         worker: number of the worker, -1 for none.
         key: agent key, "" for none.
-        how: letters: the ending, then `a` accepts parked entries, `t` takes new ones too, `x` the answer is lost.
+        how: letters: the ending, then `a` accepts parked entries, `t` takes new ones too, `x` the answer is lost; of a
+            bell: `h` it is heard at once.
         cost: field of Bounds that it spends, "" for none.
     """
 
@@ -107,6 +111,7 @@ class Schedule:
                 continue
             if self.bounds.crashes and self._beats_by(number) is not None:
                 yield Move("crash", number, cost="crashes")
+            yield from self._rings(number, hand)
             if hand.unsure:
                 yield Move("resync", number)
             else:
@@ -130,8 +135,24 @@ class Schedule:
         others = [n for n, hand in enumerate(self.world.hands) if n != but and hand.behind is None]
         return others[0] if others else None
 
+    @staticmethod
+    def _rings(number: int, hand: Hand) -> Iterator[Move]:
+        """The server comes to a turn that waits at a bell, and the worker hears of it."""
+        if hand.waiting is not None:
+            yield Move("ring", number, how="h")
+            yield Move("ring", number)
+        elif hand.unread is not None:
+            yield Move("read", number)
+
+    def _bells(self, number: int, hand: Hand) -> Iterator[Move]:
+        if not self.bounds.bells or hand.waiting is not None or hand.unread is not None:
+            return
+        if not hand.held:
+            yield Move("wait", number, cost="bells")
+
     def _turns(self, number: int, hand: Hand) -> Iterator[Move]:
         lossy = self.bounds.losses > 0
+        yield from self._bells(number, hand)
         yield Move("take", number)
         if lossy:
             yield Move("take", number, how="x", cost="losses")
@@ -220,6 +241,15 @@ class Schedule:
             lost="x" in move.how,
         )
         self.world.turn_again(hand)
+
+    def _wait(self, move: Move) -> None:
+        self.world.wait(self.world.hands[move.worker], self.bounds.takes)
+
+    def _ring(self, move: Move) -> None:
+        self.world.ring(self.world.hands[move.worker], is_heard="h" in move.how)
+
+    def _read(self, move: Move) -> None:
+        self.world.hear(self.world.hands[move.worker])
 
     @staticmethod
     def _ending(hand: Hand, move: Move) -> Ending:

@@ -35,8 +35,9 @@ def eager_server() -> Iterator[ServerProcess]:
         (Bounds(MESSAGES, losses=1), 200_000),
         (Bounds(MESSAGES[:2], crashes=1), 2_000),
         (Bounds(MESSAGES[:2], asks=1, waits=1), 2_000),
+        (Bounds(MESSAGES[:2], bells=1), 50_000),
     ],
-    ids=["three messages", "a lost answer", "two messages and a crash", "a question"],
+    ids=["three messages", "a lost answer", "two messages and a crash", "a question", "a turn at a bell"],
 )
 def test_no_interleaving_breaks_the_promise(
     eager_server: ServerProcess, bounds: Bounds, schedules: int

@@ -63,7 +63,7 @@ def walk(bus: Bus, seed: str) -> int:
 def _bounds(chance: random.Random, audited: bool) -> Bounds:
     messages = tuple((chance.choice(STREAMS), chance.choice("aab")) for _ in range(chance.randint(3, 6)))
     names = ["crashes", "losses", "retries", "letters", "releases", "beats", "pauses", "groups", "changes"]
-    names += ["asks", "waits"]
+    names += ["asks", "waits", "bells"]
     if not audited:  # the other type does not know how to forget
         names.append("tails")
     return Bounds(messages, chance.randint(1, 3), **{name: chance.randint(0, 3) for name in names})

@@ -28,6 +28,7 @@ from callboard.broker.runs import RunEvent, RunWrite
 from .agreement import check, timer_names
 from .audit import Auditing
 from .bus import LEASE, Bus, at_once, publish_arguments
+from .hand import Hand, Held, Waiting
 from .questions import OPEN
 from .reference import AGENT_TYPE, EFFECTS, KEPT, LOG, NO_STATE, RUN, Ending, Item, Letter, Reference, Sent
 
@@ -46,40 +47,6 @@ CONSUMED_TYPE = ConsumedType(AGENT_TYPE, persistent=True)
 def _written(id: str) -> RunWrite:
     """What the commit of a message writes to a run."""
     return RunWrite(RUN, (RunEvent("Note", 1, id.encode()),), 1_000_000, LATER)
-
-
-class Hand:
-    """One incarnation of a worker as it sees itself.
-
-    Attributes:
-        name, calls, acknowledged: of its lane.
-        held: what it was given, by agent key, in order.
-        unsure: an answer was lost, so that it has to ask what it holds.
-        last: its last turn as it went over the wire.
-        behind: the server lost what this worker was answered, and it has not heard of it yet: what the server takes it
-            for. Nothing of what it does counts any more.
-    """
-
-    def __init__(self, name: str, calls: int = 0) -> None:
-        self.name = name
-        self.calls = calls
-        self.acknowledged = 0
-        self.held: dict[str, list[Delivery]] = {}
-        self.unsure = False
-        self.last: tuple[Any, ...] | None = None
-        self.behind: Hand | None = None
-
-    def copy(self) -> Hand:
-        made = Hand(self.name)
-        made.behind = self.behind
-        made.calls, made.acknowledged = self.calls, self.acknowledged
-        made.unsure, made.last = self.unsure, self.last
-        made.held = {key: list(deliveries) for key, deliveries in self.held.items()}
-        return made
-
-    @property
-    def total(self) -> int:
-        return sum(len(deliveries) for deliveries in self.held.values())
 
 
 class Kept(NamedTuple):
@@ -142,7 +109,7 @@ class World:
         """The server holds what the reference says."""
         known = [hand.behind or hand for hand in self.hands]
         photo = self.bus.photo()
-        check(self.reference, {hand.name: hand.held for hand in known}, photo)
+        check(self.reference, {hand.name: hand.everything for hand in known}, photo)
         if self.auditing is not None:
             self.auditing.check(photo)
 
@@ -186,7 +153,9 @@ class World:
 
     def lane_of(self, hand: Hand) -> WorkerLane:
         """Its lane, as it is before its next call."""
-        return self.bus.lane(hand.name, hand.calls, hand.acknowledged)
+        lane = self.bus.lane(hand.name, hand.calls, hand.acknowledged)
+        lane._at_bell = hand.at_bell
+        return lane
 
     def turn(
         self,
@@ -216,14 +185,61 @@ class World:
         lane = self.lane_of(hand)
         pull = Pull([CONSUMED_TYPE] if count else [], count, held, scan, 100 if accept else 0)
         hand.last = ("turn", *lane_arguments(lane, done, pull))
+        hand.served = lane._calls + 1
         turn = at_once(lane.commit_and_pull(done, pull))
-        hand.calls = lane._calls
+        hand.calls, hand.at_bell = lane._calls, lane._at_bell
         if not lost:
-            hand.acknowledged = hand.calls
+            hand.acknowledged = hand.served
+            assert turn.is_second == (hand.unread is not None), "it does not know what its bell has brought"
+        if turn.is_second:
+            self.hear(hand)
+        hand.hear_all()
         self._given(hand, turn, count, suspects, held)
         if count and is_one_listed and not self.reference.paused:
             assert turn.suspects_wait, "the worker is not told that a suspect waits"
         hand.unsure = lost
+
+    # The bell
+
+    def wait(self, hand: Hand, count: int) -> None:
+        """A worker that holds nothing leaves a turn at its bell."""
+        lane = self.lane_of(hand)
+        pull = Pull([CONSUMED_TYPE], count, 0, False, count)
+        hand.calls = lane._calls = lane._calls + 1
+        hand.waiting = Waiting(hand.calls, ("turn", *lane._arguments_at_bell(pull)), count)
+        hand.at_bell = hand.calls
+
+    def ring(self, hand: Hand, *, is_heard: bool = True) -> None:
+        """The server comes to the turn that waits at the bell of a worker.
+
+        Args:
+            hand: the worker.
+            is_heard: the worker reads the answer before it does anything else.
+        """
+        assert hand.waiting is not None
+        (number, call, count), hand.waiting = hand.waiting, None
+        lane = self.lane_of(hand)
+        if hand.served >= number:
+            assert self.bus.run(*call) == [b"STALE"], "a turn at the bell was carried out that was overtaken"
+            hand.at_bell = None
+            return
+        self.reference.fire()
+        suspects = {key for key in self.reference.queues if self.reference.is_suspect(key)}
+        assert hand.unsure or lane._is_awaited(number, hand.name)
+        turn = lane._turn_of(number, self.bus.run(*call))
+        assert turn is not None, "a turn at the bell was refused"
+        hand.served = hand.brought = number
+        if is_heard and not hand.unsure:
+            hand.acknowledged, hand.at_bell = number, None
+        elif not hand.unsure:
+            hand.unread = {}
+        self._given(hand, turn, count, suspects, 0, hand.unread)
+        assert not suspects & hand.everything.keys(), "a suspect came with a bell"
+
+    def hear(self, hand: Hand) -> None:
+        """A worker reads what came with its bell."""
+        hand.hear_all()
+        hand.acknowledged, hand.at_bell = max(hand.acknowledged, hand.brought), None
 
     def _end(self, hand: Hand, endings: Mapping[str, Sequence[Ending]]) -> list[Done]:
         """Ends messages as a consumer would: what is held behind one that goes back goes back too."""
@@ -273,7 +289,15 @@ class World:
             events=(_written(item.id),) if ending.outgoing else (),
         )
 
-    def _given(self, hand: Hand, turn: Turn, count: int, suspects: set[str], held: int) -> None:
+    def _given(
+        self,
+        hand: Hand,
+        turn: Turn,
+        count: int,
+        suspects: set[str],
+        held: int,
+        unread: Held | None = None,
+    ) -> None:
         before = {key: self.reference.states.get(key, NO_STATE) for key in self.reference.queues}
         for one in turn.deliveries:
             key = one.raw_key.decode()
@@ -284,7 +308,7 @@ class World:
             if count:
                 assert one.state_version == state.version
                 assert one.state == (None if state.writer == hand.name else state.data)
-            hand.held.setdefault(key, []).append(one)
+            (hand.held if unread is None else unread).setdefault(key, []).append(one)
             if key in suspects:
                 assert not held, "a suspect came to a worker that holds something"
                 assert len(turn.deliveries) == 1, "a suspect did not come alone"
@@ -297,6 +321,7 @@ class World:
     def resync(self, hand: Hand) -> None:
         """After a lost answer: what it holds, in order. A turn that was under way arrives later and is refused."""
         late = hand.calls
+        hand.hear_all()
         lane = self.bus.lane(hand.name, hand.calls + 1, hand.acknowledged)
         found: dict[str, list[Delivery]] = {}
         for one in at_once(lane.resync()):
@@ -310,8 +335,8 @@ class World:
         }
         with pytest.raises(ConnectionLostError):
             at_once(self.bus.lane(hand.name, late).turn([], Pull([CONSUMED_TYPE], 5, 0, True, 100)))
-        hand.calls = hand.acknowledged = lane._calls
-        hand.unsure, hand.held = False, found
+        hand.calls = hand.acknowledged = hand.served = lane._calls
+        hand.unsure, hand.held, hand.at_bell = False, found, None
 
     def beat(self, hand: Hand) -> int:
         """Returns how many workers it reaped."""
@@ -320,12 +345,14 @@ class World:
             "beat", hand.name, int(LEASE * 1000), EVERYTHING_GOES, 100_000, 0, 0, hand.acknowledged
         )
         assert answer[0] == b"OK"
+        hand.told = hand.acknowledged
         return int(answer[2])
 
     def crash(self, hand: Hand, by: Hand | None) -> None:
         """A worker stops; its lease ends and another one's beat reaps it, or its supervisor says so."""
         self._remove(hand)
-        self.reference.lose(hand.name, is_crash=True)
+        # Who is only silent may have stood still since before its bell rang.
+        self.reference.lose(hand.name, is_crash=True, has_begun=by is None or not hand.has_not_heard)
         if by is None:
             assert self.bus.run("leave", "1", "1", hand.name) == 1
         else:
@@ -356,8 +383,8 @@ class World:
             with pytest.raises(FencedError):
                 at_once(work)
         assert self.bus.run("beat", hand.name, 60_000, 0, 1000, 0, 0) == [b"FENCED"]
-        if hand.last is not None:
-            assert self.bus.run(*hand.last) == [b"FENCED"]
+        for call in (hand.last, hand.waiting and hand.waiting.call):
+            assert call is None or self.bus.run(*call) == [b"FENCED"]
         for one in held:
             self._handler_of_zombie(one)
 
@@ -377,7 +404,7 @@ class World:
     def overtaken(self, hand: Hand) -> None:
         """A turn that a later call has overtaken does not look like one that was carried out."""
         with pytest.raises(ConnectionLostError):
-            at_once(self.bus.lane(hand.name, max(hand.calls - 1, -1)).turn([], Pull([], 0, 0, True, 100)))
+            at_once(self.bus.lane(hand.name, max(hand.served - 1, -1)).turn([], Pull([], 0, 0, True, 100)))
 
     # A server that loses a tail
 
@@ -402,6 +429,7 @@ class World:
         if self.batch != kept.batch:
             self.sent = None  # answered, and lost: nobody sends it again
         for hand in self.hands:
+            hand.hang_up()
             self._throw_back(hand, kept.hands.get(hand.name))
         for name in kept.hands.keys() - {hand.name for hand in self.hands}:
             # It is dead, has left or begun anew since; for the server its lease ends once more.
@@ -411,10 +439,11 @@ class World:
     @staticmethod
     def _throw_back(hand: Hand, then: Hand | None) -> None:
         """What becomes of a worker that the server knows as it was then, or not at all."""
-        if then is None or hand.behind is not None or hand.acknowledged > then.calls:
+        if then is None or hand.behind is not None or hand.acknowledged > then.served:
             hand.behind = then or Hand(hand.name, UNKNOWN)
         else:  # it was answered nothing since, and only has to ask whether its last call was carried out
-            hand.calls, hand.held, hand.last = then.calls, then.held, then.last
+            hand.calls, hand.held, hand.last = max(hand.calls, then.calls), then.everything, then.last
+            hand.served, hand.brought, hand.told = then.served, then.brought, then.told
 
     def hears(self, hand: Hand, how: str) -> None:
         """A worker that knows more than the server makes a call: it is fenced, and what it held there goes back.

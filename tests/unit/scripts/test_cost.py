@@ -18,7 +18,26 @@ def test_it_measures_and_compares(
     assert cost.main(arguments) == 0
     _, python, server = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"relay +python +[\d.]+ +[\d.]+ +[\d.]+ \([\d.]+ to [\d.]+\)", python)
-    assert server.startswith("relay      server")
+    assert server.startswith("relay        server")
+
+
+def test_it_measures_over_topics(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cost.COUNTS, "publish", 2_000)
+    monkeypatch.setitem(cost.COUNTS, "handle", 2_000)
+    assert cost.main(["--topics", "3", "--quick", "--rounds", "1"]) == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines] == [
+        [f"{way}/3", spender] for way in ("publish", "handle") for spender in cost.SPENDERS
+    ]
+    with pytest.raises(SystemExit):
+        cost.main(["--topics", "3", "--only", "ask"])
+
+
+@pytest.mark.parametrize("words", ["--topics 0", "--topics -3", "--rounds 0", "--against /nowhere"])
+def test_what_can_not_be_measured_is_refused(capsys: pytest.CaptureFixture[str], words: str) -> None:
+    with pytest.raises(SystemExit):
+        cost.main(words.split())
+    assert f"error: argument {words.split(maxsplit=1)[0]}" in capsys.readouterr().err
 
 
 def test_the_ratio_is_the_median_of_the_rounds() -> None:

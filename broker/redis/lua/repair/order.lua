@@ -1,7 +1,7 @@
 -- The order of what is parked behind an agent. A list may be as long as it likes: up to SORTED entries are looked at at once,
 -- and in longer ones a place is searched by halving, as if they were in order.
 
-local SORTED = 1000
+local SORTED = 500
 
 local function wait_list(agent_type, key) return P .. 'wait:' .. agent_type .. ':' .. key end
 

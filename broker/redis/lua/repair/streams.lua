@@ -29,7 +29,7 @@ function kinds.group(agent_type, suffix)
   if wrong and string.find(wrong, 'WRONGTYPE', 1, true) then return 'the key is no stream', nil, 'delete the key first' end
   return group and 'the type does not list the stream' or 'there is no group', function()
     mend_group(agent_type, suffix)
-    mark_fresh(agent_type, { suffix }, 0, 'CH')
+    mark_fresh(agent_type, { '0', suffix }, 'CH')
     ring(agent_type, 1)
   end
 end

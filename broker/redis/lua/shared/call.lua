@@ -10,7 +10,7 @@
 local call -- soft, see below; or redis.call, in a function that ends with an error when a key is of the wrong type
 local P, ARGV -- prefix and arguments
 
--- subscribers  topic -> agent types, see topics.lua
+-- subscribers  stream suffix of a topic -> agent types, see topics.lua
 -- touched      stream suffix -> number of entries that this call added
 -- has_timers   true once this call has added a timer
 -- answered     process -> true once a reply was sent to it
@@ -40,6 +40,20 @@ local function number_of(digits_)
   known = tonumber(digits_)
   if known and numbers_n < MOST_NUMBERS and #digits_ < 10 then NUMBERS[digits_], numbers_n = known, numbers_n + 1 end
   return known
+end
+
+-- The same for what else is read from a text: a function of it, which keeps so many values, and then begins anew.
+local function remembering(read, most)
+  local known, n = {}, 0
+  return function(line)
+    local value = known[line]
+    if not value then
+      if n >= most then known, n = {}, 0 end
+      value, n = read(line), n + 1
+      known[line] = value
+    end
+    return value
+  end
 end
 
 local function text(number) return string.format('%.0f', number) end

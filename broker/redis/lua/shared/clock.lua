@@ -4,10 +4,11 @@
 -- clock  string  the last id given, `<ms>-<n>`
 
 local now_ms, now_text -- the server's time, once it was asked for in a call
-local id_ms, id_n, id_head -- the last id given, once it was read in a call; what all ids of this millisecond begin with
+-- Once an id was given in a call: what the ids of it begin with, the number of the last one, whether they say what time it is.
+local id_head, id_n, id_is_now
 local last_id -- the last id that this call gave
 
-local function reset_clock() now_ms, now_text, id_ms, id_n, id_head, last_id = nil, nil, nil, nil, nil, nil end
+local function reset_clock() now_ms, now_text, id_head, id_n, id_is_now, last_id = nil, nil, nil, nil, nil, nil end
 
 -- The server's time, ms: the same from the first to the last line of a call.
 local function now()
@@ -25,23 +26,24 @@ local function now_as_text()
   return now_text
 end
 
--- The clock goes on from this id.
+-- The clock goes on from this id, or from now. The server's time may go back, and a replica that took over may be behind: ids
+-- rise all the same.
 local function set_clock(id)
   local ms, n = string.match(id, '^(%d+)%-(%d+)$')
-  id_ms, id_n, id_head = (ms or 0) + 0, (n or 0) + 0, (ms or '0') .. '-'
+  local id_ms = (ms or 0) + 0
+  if now() > id_ms then
+    id_head, id_n, id_is_now = now_text .. '-', -1, true
+  else
+    id_head, id_n, id_is_now = ms .. '-', n + 0, id_ms == now_ms
+  end
 end
 
--- The server's time may go back, and a replica that took over may be behind: ids rise all the same. Also whether the id says
--- what time it is.
+-- Also whether the id says what time it is.
 local function next_id()
-  if not id_ms then set_clock(call('GET', P .. 'clock') or '') end
-  if now() > id_ms then
-    id_ms, id_n, id_head = now_ms, 0, now_text .. '-'
-  else
-    id_n = id_n + 1
-  end
+  if not id_head then set_clock(call('GET', P .. 'clock') or '') end
+  id_n = id_n + 1
   last_id = id_head .. digits(id_n)
-  return last_id, id_ms == now_ms
+  return last_id, id_is_now
 end
 
 -- Whether no entry was ever given a higher id, in any stream. What a person added may have one.

@@ -56,7 +56,7 @@ local function tell_sender(agent_type, suffix, values, letter, entry)
   -- guard: who sent a message hears that it was buried
   send_or_bury(sender, inbox, 0, name_of('dead:' .. agent_type, entry), 'callboard.buried', key, readable(recipient), about, body)
   -- Not every function that buries announces at its end.
-  mark_fresh(sender, { inbox }, now_as_text(), 'NX')
+  mark_fresh(sender, { now_as_text(), inbox }, 'NX')
   ring(sender, 1)
 end
 
@@ -77,7 +77,7 @@ local function bury(agent_type, suffix, id, values, letter)
   add('worker', letter.worker or '')
   -- Ids of our clock: by the server's, two agent types may each bury a letter under one id within a millisecond, and which
   -- came first is lost.
-  local entry = append_fields('dead:' .. agent_type, unpack(fields))
+  local entry = append.with_fields('dead:' .. agent_type, unpack(fields))
   tell_sender(agent_type, suffix, values, letter, entry)
   save_clock() -- not every function that buries does so at its end
   keep_claim(values[BODY], 'dead:' .. agent_type .. ' ' .. entry)

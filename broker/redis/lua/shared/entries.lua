@@ -21,10 +21,13 @@ local function xadd(run, suffix, id, ...)
   return run('XADD', P .. suffix, id, ...)
 end
 
--- Adds an entry to a stream and returns its id. One that a person added by hand may have an id above our clock: then the
+-- Ways to add an entry to a stream.
+local append = {}
+
+-- Returns the id of the entry. One that a person added by hand may have an id above our clock: then the
 -- server chooses the next one, and the clock goes on from there. (It is not asked for the last one: what tells it shows
 -- messages as well.)
-local function append_fields(suffix, ...)
+function append.with_fields(suffix, ...)
   local entry_id, added = (next_id()), nil
   -- To hand on so many values once more costs what a command does.
   if this.unclaimed[suffix] then
@@ -41,7 +44,7 @@ local function append_fields(suffix, ...)
 end
 
 -- A message, as an entry of a stream that takes it as it is, and nobody has to cut; else nil, and nothing was added.
-local function append_at_once(suffix, id, kind, key, from, head, body)
+function append.at_once(suffix, id, kind, key, from, head, body)
   local entry_id, is_now, added = next_id()
   if not is_now or this.unclaimed[suffix] then return nil end
   if from == '' and head == '' then
@@ -52,11 +55,30 @@ local function append_at_once(suffix, id, kind, key, from, head, body)
   return added == entry_id and entry_id or nil
 end
 
--- A message, as an entry. With `at_once` only if the stream takes it as it is: else it returns nil, and nothing was added.
-local function append(suffix, id, kind, key, from, head, body, at_once)
-  local added = append_at_once(suffix, id, kind, key, from, head, body)
-  if added or at_once then return added end
-  return append_fields(suffix, entry_fields(id, kind, key, from, now_as_text(), head, body))
+-- The same for messages of one type that stand among the arguments from this place on, each as id, key, body, or as id, key, from,
+-- head, body. Returns how many were added, up to the first that the stream does not take as it is.
+function append.all_at_once(suffix, kind, at, count, is_headed)
+  local stream, add = P .. suffix, redis.pcall
+  for i = 0, count - 1 do
+    local entry_id, is_now = next_id()
+    local added = nil
+    if is_now and is_headed then
+      added = add('XADD', stream, entry_id, 'id', ARGV[at], 'type', kind, 'key', ARGV[at + 1], 'from', ARGV[at + 2], 'head',
+        ARGV[at + 3], 'body', ARGV[at + 4])
+      at = at + 5
+    elseif is_now then
+      added = add('XADD', stream, entry_id, 'id', ARGV[at], 'type', kind, 'key', ARGV[at + 1], 'body', ARGV[at + 2])
+      at = at + 3
+    end
+    if added ~= entry_id then return i end
+  end
+  return count
+end
+
+-- A message, as an entry, in whatever way it takes. Returns its id.
+function append.message(suffix, id, kind, key, from, head, body)
+  return append.at_once(suffix, id, kind, key, from, head, body)
+    or append.with_fields(suffix, entry_fields(id, kind, key, from, now_as_text(), head, body))
 end
 
 -- The list of values, of fields as the server gives them: mostly in our order, in any other when a person added the

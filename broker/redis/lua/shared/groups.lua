@@ -12,6 +12,7 @@ local function claim_refs(agent_type, suffix, refs)
     local its_suffix, id = split_ref(refs[i])
     if its_suffix == suffix then ids[#ids + 1] = id end
   end
+  this.looked_at = (this.looked_at or 0) + #refs
   claim_for_none(agent_type, suffix, ids)
 end
 
@@ -24,46 +25,47 @@ local function refs_of(agent_type, fields)
   return refs
 end
 
+-- How what was pending is found, one function for each way: gets how far it is, and returns how far it is then.
+local ADOPT = {}
+
 -- What workers hold, one worker after the other: what one of them gives back meanwhile is parked, and found later.
-local function adopt_held(agent_type, suffix, last)
-  local workers, looked_at = call('ZRANGE', P .. 'workers', 0, -1), 0
+ADOPT.own = function(agent_type, suffix, last)
+  local workers = call('ZRANGE', P .. 'workers', 0, -1)
   table.sort(workers)
   for _, worker in ipairs(workers) do
     if worker > last then
-      if looked_at >= STEP then return 'own ' .. last end
-      local fields = call('HKEYS', P .. 'own:' .. worker)
-      claim_refs(agent_type, suffix, refs_of(agent_type, fields))
-      looked_at, last = looked_at + #fields + 10, worker
+      if room_for_chores() <= 0 then return 'own ' .. last end
+      claim_refs(agent_type, suffix, refs_of(agent_type, call('HKEYS', P .. 'own:' .. worker)))
+      this.looked_at, last = this.looked_at + 1, worker
     end
   end
   return 'parked 0'
 end
 
--- From the end of the list on: it is taken from at its front.
-local function adopt_list(agent_type, suffix, key, done)
-  local refs = call('LRANGE', P .. 'wait:' .. agent_type .. ':' .. key, -(done + STEP), -(done + 1))
+-- What is parked behind one of them, from the end of the list on: it is taken from at its front.
+ADOPT.behind = function(agent_type, suffix, key, done)
+  local most = math.max(1, room_for_chores())
+  local refs = call('LRANGE', P .. 'wait:' .. agent_type .. ':' .. key, -(done + most), -(done + 1))
   claim_refs(agent_type, suffix, refs)
-  return #refs == STEP and text(done + STEP) or nil
+  return #refs == most and text(done + most) or nil
 end
 
-local LONG_LIST = 20 -- parked entries of one agent that are a chore of their own when a step has looked at enough
-
-local function adopt_parked(agent_type, suffix, cursor)
-  local looked_at = 0
+-- What is parked behind all agents of the type.
+ADOPT.parked = function(agent_type, suffix, cursor)
   repeat
     local found = call('HSCAN', P .. 'parked:' .. agent_type, cursor, 'COUNT', 20)
     local keys = found[2]
     for i = 1, #keys, 2 do
       local length = tonumber(keys[i + 1])
-      if length > LONG_LIST and looked_at + length > STEP then
+      -- guard: what a step has no room for is a chore of its own
+      if length > room_for_chores() then
         call('HSET', P .. 'chores', 'adopt ' .. agent_type .. ' ' .. suffix .. ' ' .. keys[i], 0)
       else
-        adopt_list(agent_type, suffix, keys[i], 0)
-        looked_at = looked_at + length
+        ADOPT.behind(agent_type, suffix, keys[i], 0)
       end
     end
     cursor = found[1]
-  until cursor == '0' or looked_at >= STEP
+  until cursor == '0' or room_for_chores() <= 0
   return cursor ~= '0' and 'parked ' .. cursor or nil
 end
 
@@ -71,9 +73,8 @@ end
 STEPS.adopt = function(what, place)
   local agent_type, suffix, key = string.match(what, '^(%S+) (%S+) ?(.*)$')
   local phase, at = string.match(place, '^(%a+) (.*)$')
-  if phase == 'own' then return adopt_held(agent_type, suffix, at) end
-  if phase == 'parked' then return adopt_parked(agent_type, suffix, at) end
-  return adopt_list(agent_type, suffix, key, tonumber(place))
+  if ADOPT[phase] then return ADOPT[phase](agent_type, suffix, at) end
+  return ADOPT.behind(agent_type, suffix, key, tonumber(place))
 end
 
 -- `taken`: fields of own:<worker> that this call is about to write.

@@ -73,6 +73,11 @@ local function is_asked(id)
   return call('HGET', P .. 'once:' .. agent_type .. ':' .. message, '?' .. name) == id
 end
 
+-- The record of a question that has ended goes after its time, unless its answer is asked for again.
+local function end_record(id, kept)
+  if not is_asked(id) then call('PEXPIRE', P .. 'input:' .. id, lifetime(kept)) end
+end
+
 -- The replies to what a handler asked other agents, and what it let in meanwhile, outlast its wait; what it has recorded does
 -- since it asked.
 local function keep_replies(record)

@@ -7,11 +7,14 @@ local REPLY_KEPT = '60' -- seconds
 local MOST_WAITING = 16 -- processes that may wait for the reply to one request; of more, the last ones
 
 local function send_to_process(process, id, kind, key, from, head, body)
-  local stream = P .. 'reply:' .. process
+  local stream, answered = P .. 'reply:' .. process, this.answered
+  -- Of the replies of one call, which come at the same time, the first cuts the stream, and says how long it is kept.
+  if answered and answered[process] then
+    local added = redis.pcall('XADD', stream, '*', 'id', id, 'type', kind, 'key', key, 'from', from, 'at', now_as_text(), 'head', head,
+      'body', body)
+    if not failure(added) then return end
+  end
   call('XADD', stream, 'MAXLEN', '~', '100000', '*', entry_fields(id, kind, key, from, now_as_text(), head, body))
-  -- One for all replies of a call: they come at the same time.
-  local answered = this.answered
-  if answered and answered[process] then return end
   if answered then answered[process] = true else this.answered = { [process] = true } end
   call('EXPIRE', stream, REPLY_KEPT)
 end

@@ -5,24 +5,37 @@
 -- runs      zset    run -> when its stream got its first entry, server ms
 -- config    hash    `runs`: how many of the oldest runs were looked at, and are there still
 
-local MOST_SETTLED, PAGE = 2000, 500 -- entries that one write looks at for drafts, and how many of them at a time
+local MOST_SETTLED, LEAST_SETTLED = 2000, 20 -- entries that are looked at for drafts, and in any case at once
+local PAGE = 500 -- entries that are read at a time
 local WRITE = 7 -- arguments of a write, before those of its events
 local LOOKED_AT = 4 -- old runs that are looked at for each that begins: more than come, so that the list does not grow
 
--- Removes the drafts whose tags begin with this, from the end back to a number.
-local function settle_drafts(key, prefix, since)
-  local last, drafts = '+', {}
-  for _ = 1, MOST_SETTLED, PAGE do
-    local page = call('XREVRANGE', key, last, '0-' .. since, 'COUNT', PAGE)
-    for i = 1, #page do
-      local tag = by_name(page[i][2]).tag
-      if tag and string.sub(tag, 1, #prefix) == prefix then drafts[#drafts + 1] = page[i][1] end
-    end
-    if #page < PAGE then break end
-    last = '(' .. page[PAGE][1]
+-- Removes drafts: `<number of the first> <length of the run's id> <run><beginning of their tags>`, from an entry on back:
+-- `<entry> <how many entries are looked at>`. Ids and tags may have anything in them.
+STEPS.settle = function(what, place)
+  local since, length, names = string.match(what, '^(%d+) (%d+) (.*)$')
+  local run, prefix = string.sub(names, 1, length), string.sub(names, length + 1)
+  local last, left = string.match(place, '^(%S+) (%d+)$')
+  -- guard: many drafts are settled in portions
+  local most = math.min(tonumber(left), math.max(LEAST_SETTLED, room_for_chores()))
+  local key, drafts = P .. 'run:' .. run, {}
+  local page = call('XREVRANGE', key, last, '0-' .. since, 'COUNT', most)
+  for i = 1, #page do
+    local tag = by_name(page[i][2]).tag
+    if tag and string.sub(tag, 1, #prefix) == prefix then drafts[#drafts + 1] = page[i][1] end
   end
   -- guard: drafts go when they are settled
   bulk('XDEL', key, drafts)
+  this.looked_at = (this.looked_at or 0) + #page
+  return #page == most and most < tonumber(left) and '(' .. page[most][1] .. ' ' .. text(left - most) or nil
+end
+
+-- The newest of them go at once, as many as there is room for: before what came of them is written.
+local function settle_drafts(run, prefix, since)
+  local what = since .. ' ' .. #run .. ' ' .. run .. prefix
+  local reached = STEPS.settle(what, '+ ' .. MOST_SETTLED)
+  -- guard: drafts that a call has no room for go later
+  if reached then call('HSET', P .. 'chores', 'settle ' .. what, reached) end
 end
 
 -- The last number that was given in a stream which has an entry of another kind behind it; none was above the number of all
@@ -95,7 +108,7 @@ local function behind_write(at) return at + WRITE + 3 * tonumber(ARGV[at + WRITE
 -- Returns the id of the first event, '' when it has none; or nil when they can't be written.
 local function write_run(at)
   local key, most, kept_for, tag, settles = P .. 'run:' .. ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
-  if settles ~= '' then settle_drafts(key, settles, ARGV[at + 5]) end
+  if settles ~= '' then settle_drafts(ARGV[at], settles, ARGV[at + 5]) end
   local first = ''
   for i = at + WRITE, behind_write(at) - 1, 3 do
     local added, is_mended = add_event(key, most, tag, i)

@@ -33,7 +33,7 @@ local function send(suffix, due, id, kind, key, from, head, body)
     return
   end
   touch(suffix)
-  local entry = append(suffix, id, kind, key, from, head, body)
+  local entry = append.message(suffix, id, kind, key, from, head, body)
   if this.claims then keep_claim(body, suffix .. ' ' .. entry) end
 end
 
@@ -50,7 +50,7 @@ end
 local function try_send_now(suffix, id, kind, key, from, head, body)
   local touched = this.touched
   local count = touched[suffix]
-  if not count or this.claims or not append(suffix, id, kind, key, from, head, body, true) then
+  if not count or this.claims or not append.at_once(suffix, id, kind, key, from, head, body) then
     return try_send(suffix, 0, id, kind, key, from, head, body)
   end
   touched[suffix] = count + 1

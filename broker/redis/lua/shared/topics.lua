@@ -33,7 +33,8 @@ local function create_group(suffix, agent_type, start)
   -- One that vanishes before it is given anything has to begin here again, not at the first entry.
   if not wrong and start ~= '0' then
     -- guard: where a group begins is remembered
-    call('HSET', P .. 'cursor:' .. agent_type, suffix, group_of(agent_type, suffix)['last-delivered-id'])
+    local begins_at = string.match(start, '^%d+%-%d+$') or group_of(agent_type, suffix)['last-delivered-id']
+    call('HSET', P .. 'cursor:' .. agent_type, suffix, begins_at)
   end
   return not wrong
 end
@@ -61,23 +62,23 @@ local function admit_topic(topic)
   return types
 end
 
--- The agent types that subscribe to a topic; a new topic is made known. Where that can't be known nothing is added: a topic
--- without readers is kept short.
-local function subscribers(topic)
-  local types = this.subscribers[topic]
+-- The agent types that subscribe to the topic of a stream; a new topic is made known. Where that can't be known nothing is
+-- added: a topic without readers is kept short.
+local function subscribers(suffix)
+  local types = this.subscribers[suffix]
   if not types then
+    local topic = string.sub(suffix, 7)
     local line = must('HGET', P .. 'topics', topic)
     types = line and words(line) or admit_topic(topic)
-    this.subscribers[topic] = types
+    this.subscribers[suffix] = types
   end
   return types
 end
 
--- The agent types that get the entries of a stream, and its topic if it is one.
+-- The agent types that get the entries of a stream.
 local function receivers(suffix)
-  local topic = string.match(suffix, '^topic:(.*)$')
-  if topic then return subscribers(topic), topic end
-  return { string.match(suffix, '^inbox:(.*)$') }, nil
+  if this.subscribers[suffix] or string.sub(suffix, 1, 6) == 'topic:' then return subscribers(suffix) end
+  return { string.match(suffix, '^inbox:(.*)$') }
 end
 
 -- The same without making anything known.
@@ -98,11 +99,9 @@ local function ring(agent_type, times)
   for _ = 1, times - call('LLEN', bell) do call('LPUSH', bell, '1') end
 end
 
--- These streams may hold unread entries, none of them before that time. With the mode 'NX' a time that is known stays.
-local function mark_fresh(agent_type, suffixes, since, mode)
-  if #suffixes == 1 then return call('ZADD', P .. 'fresh:' .. agent_type, mode, since, suffixes[1]) end
-  local marks = {}
-  for i = 1, #suffixes do marks[2 * i - 1], marks[2 * i] = since, suffixes[i] end
+-- Streams may hold unread entries: for each the time that none of them is before, and its suffix. With the mode 'NX' a time
+-- that is known stays.
+local function mark_fresh(agent_type, marks, mode)
   for i = 1, #marks, CHUNK do
     call('ZADD', P .. 'fresh:' .. agent_type, mode, unpack(marks, i, math.min(i + CHUNK - 1, #marks)))
   end
@@ -120,14 +119,16 @@ local SCANNED = 200 -- streams of a type that are looked at for entries that nob
 
 -- Has streams of a type looked at again, in turn: entries may have been added by hand.
 local function freshen(agent_type)
-  mark_fresh(agent_type, some_of('streams:' .. agent_type, 'scan ' .. agent_type, SCANNED), 0, 'NX')
+  local suffixes, marks = some_of('streams:' .. agent_type, 'scan ' .. agent_type, SCANNED), {}
+  for i = 1, #suffixes do marks[2 * i - 1], marks[2 * i] = '0', suffixes[i] end
+  mark_fresh(agent_type, marks, 'NX')
 end
 
 -- An entry is about to be added. A new topic gets its groups first, so that they begin before the entry.
 local function touch(suffix)
   local touched = this.touched
   local count = touched[suffix]
-  if not count and string.sub(suffix, 1, 6) == 'topic:' and #subscribers(string.sub(suffix, 7)) == 0 then
+  if not count and string.sub(suffix, 1, 6) == 'topic:' and #subscribers(suffix) == 0 then
     -- guard: a topic without readers keeps what is still in hand
     if call('HEXISTS', P .. 'leaving', suffix) == 0 then this.unclaimed[suffix] = true end
   end
@@ -140,22 +141,25 @@ end
 local function announce(max_unclaimed)
   local full, fresh, added = nil, {}, {}
   for suffix, count in pairs(this.touched) do
-    local types, topic = receivers(suffix)
+    local types = receivers(suffix)
     for i = 1, count > 0 and #types or 0 do
       local agent_type = types[i]
-      local suffixes = fresh[agent_type]
-      if suffixes then
-        suffixes[#suffixes + 1] = suffix
+      local marks = fresh[agent_type]
+      if marks then
+        local n = #marks
+        marks[n + 1], marks[n + 2] = marks[1], suffix
         added[agent_type] = added[agent_type] + count
       else
-        fresh[agent_type], added[agent_type] = { suffix }, count
+        fresh[agent_type], added[agent_type] = { now_as_text(), suffix }, count
       end
     end
-    if topic and #types == 0 and call('XLEN', P .. suffix) >= tonumber(max_unclaimed) then full = topic end
+    if #types == 0 and string.sub(suffix, 1, 6) == 'topic:' and call('XLEN', P .. suffix) >= tonumber(max_unclaimed) then
+      full = string.sub(suffix, 7)
+    end
   end
-  for agent_type, suffixes in pairs(fresh) do
+  for agent_type, marks in pairs(fresh) do
     -- guard: a stream with new entries is remembered
-    mark_fresh(agent_type, suffixes, now_as_text(), 'NX')
+    mark_fresh(agent_type, marks, 'NX')
     ring(agent_type, added[agent_type])
   end
   this.touched = {}

@@ -1,7 +1,6 @@
 -- Admitting entries that were read: to the worker, behind a busy agent, or to wait for an older one of another stream.
 --
 -- busy:<type>, wait:<type>:<key>, parked:<type>  see parked.lua
--- early:<type>  zset  refs read ahead of another stream, score 0, member `<sortable id>|<ref>`
 
 local function park(agent_type, key, entry)
   local wait = 'wait:' .. agent_type .. ':' .. key
@@ -69,73 +68,52 @@ local function admit(turn, agent_type, list)
   if #taken > 0 and turn.any_busy ~= NONE then turn.any_busy[agent_type] = true end
 end
 
-local function is_before(a, b) return a.sort < b.sort end
-
-local function merge_early(agent_type, list, count)
-  for i = 1, #list do list[i].sort = sortable(list[i].id) end
-  for _, member in ipairs(call('ZRANGE', P .. 'early:' .. agent_type, 0, count - 1)) do
-    local order, ref = string.match(member, '^([^|]*)|(.*)$')
-    local suffix, id = split_ref(ref)
-    -- What is none of ours comes first, and goes.
-    list[#list + 1] = { suffix = suffix, id = id, sort = suffix ~= '' and order or '', member = member }
-  end
-  -- guard: streams are merged in the order of publishing
-  table.sort(list, is_before)
-end
-
--- Whether an entry that was read ahead is still there.
-local function is_there(agent_type, item)
-  local flat = entry_of(item.suffix, item.id)
-  item.values = flat and entry_values(flat)
-  if item.values then return true end
-  call('XACK', P .. item.suffix, agent_type, item.id)
-end
-
 -- Several streams: in the order of publishing, up to the first gap and to the number wanted. What lies behind the gap
 -- waits: an older entry of the stream that was not read to its end may be for the same agent.
 local function admit_merged(turn, agent_type, list, cutoff, count)
-  merge_early(agent_type, list, turn.paused and count + ASIDE or count)
-  local chosen, paused, ahead, early_no_more = {}, turn.paused or {}, {}, {}
-  for i = 1, #list do
-    local item = list[i]
+  local paused, chosen, early_no_more = turn.paused or {}, {}, {}
+  local early = call('ZRANGE', P .. 'early:' .. agent_type, 0, turn.paused and count + ASIDE - 1 or count - 1)
+  local copies = ahead.copies_of(agent_type, #early == 0)
+  local read, at, early_at = ahead.in_order(list), 1, 1
+  while count > 0 do
+    local item, member = read[at], early[early_at]
+    local is_early = member and not (item and item.member < member)
+    if not is_early then member = item and item.member end
     -- guard: a gap in another stream holds back what is newer
-    if count > 0 and (not cutoff or item.sort <= cutoff) then
-      if item.member then early_no_more[#early_no_more + 1] = item.member end
-      if not item.member or is_there(agent_type, item) then
-        chosen[#chosen + 1] = item
-        -- What is paused takes no place of the worker.
-        if not paused[item.suffix] then count = count - 1 end
-      end
-    elseif not item.member then
-      ahead[#ahead + 1], ahead[#ahead + 2] = 0, item.sort .. '|' .. item.suffix .. ' ' .. item.id
-      turn.more = true
+    if not member or cutoff and ahead.is_behind(member, cutoff) then break end
+    if is_early then
+      item, early_at = ahead.take(copies, agent_type, member), early_at + 1
+      early_no_more[#early_no_more + 1] = member
+    else
+      at = at + 1
+    end
+    if item then
+      chosen[#chosen + 1] = item
+      -- What is paused takes no place of the worker.
+      if not paused[item.suffix] then count = count - 1 end
     end
   end
   bulk('ZREM', P .. 'early:' .. agent_type, early_no_more)
-  -- guard: what was read ahead is kept
-  bulk('ZADD', P .. 'early:' .. agent_type, ahead)
+  if at <= #read then
+    ahead.add(turn, copies, agent_type, read, at)
+    turn.more = true
+  end
   if count == 0 then turn.more = true end
   admit(turn, agent_type, chosen)
 end
 
--- Enough may have been read ahead already: then only streams that may hold something older are read, so that a backlog
--- in many streams is not read ahead as a whole. Also the order up to which entries are known to be complete then.
-local function behind_early(turn, agent_type, suffixes, count)
-  local last = call('ZRANGE', P .. 'early:' .. agent_type, count - 1, count - 1)[1]
-  if not last then return suffixes end
-  local bound = string.match(last, '^[^|]*')
-  local cursors, behind, ahead = bulk_get(P .. 'cursor:' .. agent_type, suffixes), {}, {}
+-- Of streams that may hold something before `bound`, up to which what was read ahead is enough, those that do.
+local function behind_early(agent_type, suffixes, bound)
+  local cursors, behind, beyond = bulk_get(P .. 'cursor:' .. agent_type, suffixes), {}, {}
   for i = 1, #suffixes do
     if sortable(cursors[i] or '0-0') < bound then
       behind[#behind + 1] = suffixes[i]
     else
-      ahead[#ahead + 1], ahead[#ahead + 2] = string.match(cursors[i], '^%d+'), suffixes[i]
+      beyond[#beyond + 1], beyond[#beyond + 2] = string.match(cursors[i], '^%d+'), suffixes[i]
     end
   end
-  if #behind == #suffixes then return suffixes end
   -- Else they would stand before streams of which nothing is known, and hold back with those what is there.
   -- guard: streams that were read ahead make room for others
-  if #behind == 0 then bulk('ZADD', P .. 'fresh:' .. agent_type, ahead) end
-  turn.more = true
-  return behind, bound
+  bulk('ZADD', P .. 'fresh:' .. agent_type, beyond)
+  return behind
 end

@@ -18,14 +18,13 @@
 -- void                                   the request of the commit that is being written was cancelled
 -- own_claim                              blob that the message of the commit came with, or ''
 -- returned, returned_order               agents that go back: by `<type> <key>` and in order, see effects.lua
--- runs, out, out_n, more_of, states      deliveries and states of the result, see turn.lua, and the number of values in `out`
--- run_n                                  the number of values in `runs`
+-- runs, out, states                      deliveries and states of the result, see turn.lua
+-- given, out_n, run_n                    the number of deliveries, and of values in `out` and `runs`
 -- own_new, own_n                         field, value, ... for own:<worker>, and their number
 -- more, suspicion                        flags of the result
 -- next_token                             when a type's rate limit lets the next entry pass, ms
 
 local SCAN, AT_BELL = '1', 'b' -- all streams are looked at; the turn waited behind a bell
-local DELIVERY = 4 -- values of one delivery in `out`
 local NONE = {} -- stands for what is mostly empty, until there is something; all turns share it, so nothing is written there
 
 -- The terms of a worker come as one text, which is read when it comes for the first time: `<max payload> <max_unclaimed>`, then for
@@ -93,7 +92,7 @@ local function new_turn(worker)
     terms = terms_of(ARGV[4]), worker = worker, own = P .. 'own:' .. worker, held = number_of(ARGV[5]), scan = ARGV[6],
     accept = number_of(ARGV[7]), handed = 0, bytes = 0, streams = 0, wanted = number_of(ARGV[8]), at = 9,
     books = NONE, any_parked = NONE, any_busy = NONE, returned = NONE, returned_order = NONE,
-    runs = NONE, run_n = 0, out = NONE, out_n = 0, more_of = NONE, states = NONE, own_new = NONE, own_n = 0,
+    given = 0, runs = NONE, run_n = 0, out = NONE, out_n = 0, states = NONE, own_new = NONE, own_n = 0,
   }
 end
 

@@ -3,7 +3,8 @@
 --
 -- A commit is four values at the same place of four lists: `group` (a table: agent type, stream suffix, acknowledged ids),
 -- `id`, `key` and `mode`, what the marks say (modes.lua); `n` is how many there are. Most are plain and need nothing else.
--- `own`: their fields of own:<worker>.
+-- `own`: their fields of own:<worker>. `mode_of_all`: where all are of one stream and type, and have one mode, as mostly; then nobody
+-- looks at them one by one, where nothing is to be written of them.
 
 local NO_COMMITS = { n = 0, groups = NONE, group = NONE, id = NONE, key = NONE, mode = NONE, own = NONE }
 
@@ -24,20 +25,22 @@ local function read_commits(turn)
     turn.commits = NO_COMMITS
     return
   end
-  local groups, group, id, key, mode, own = {}, {}, {}, {}, {}, {}
+  local groups, group, id, key, mode, own, mode_of_all = {}, {}, {}, {}, {}, {}, nil
   while i < n do
-    local one, behind = group_at(groups, ARGV[at], ARGV[at + 1]), i + number_of(ARGV[at + 2])
-    at = at + 3
-    while i < behind do
+    local one, count, common = group_at(groups, ARGV[at], ARGV[at + 1]), number_of(ARGV[at + 2]), ARGV[at + 3]
+    local its_mode = common ~= '' and mode_of(common)
+    at = at + 4
+    if its_mode and count == n then mode_of_all = its_mode end
+    for here = at, at + count - 1 do
+      local its = its_mode or mode_of(ARGV[here + 2 * count])
       i = i + 1
-      local its_mode = mode_of(ARGV[at + 2])
-      group[i], id[i], key[i], mode[i], own[i] = one, ARGV[at], ARGV[at + 1], its_mode, one.own .. ARGV[at]
-      if its_mode.has_logs then turn.has_logs = true end
-      at = at + 3
+      group[i], id[i], key[i], mode[i], own[i] = one, ARGV[here], ARGV[here + count], its, one.own .. ARGV[here]
+      if its.has_logs then turn.has_logs = true end
     end
+    at = at + (its_mode and 2 or 3) * count
   end
   turn.at = at
-  turn.commits = { n = n, groups = groups, group = group, id = id, key = key, mode = mode, own = own }
+  turn.commits = { n = n, groups = groups, group = group, id = id, key = key, mode = mode, own = own, mode_of_all = mode_of_all }
 end
 
 -- Whether the server knows of each entry that this worker holds it. A commit of another one would come on top of the
@@ -68,8 +71,11 @@ end
 
 -- Acknowledging comes first: it is allowed when memory is full, and it makes room.
 local function acknowledge(turn, commits)
-  local groups, ids, modes = commits.group, commits.id, commits.mode
-  for i = 1, commits.n do
+  local groups, ids, modes, mode_of_all = commits.group, commits.id, commits.mode, commits.mode_of_all
+  -- guard: what comes back together is not acknowledged
+  local is_done = mode_of_all and not mode_of_all.comes_back
+  if is_done then commits.groups[1].acked = ids end
+  for i = 1, is_done and 0 or commits.n do
     local acked = groups[i].acked
     -- guard: what comes back is not acknowledged
     if not modes[i].comes_back then acked[#acked + 1] = ids[i] end
@@ -143,7 +149,7 @@ end
 local function hand_over(turn, agent_type, key)
   if turn.paused and is_put_aside(turn, agent_type, key, 'ready:') then return false end
   -- guard: a worker that takes nothing more is handed nothing
-  if turn.accept > 0 and turn.bytes < MOST_BYTES and not turn.terms.rate[agent_type] then
+  if turn.accept > 0 and turn.handed < MOST_PARKED and turn.bytes < MOST_BYTES and not turn.terms.rate[agent_type] then
     local taken, why = take_parked(turn, agent_type, key, math.min(HANDED_OVER, turn.accept))
     turn.accept, turn.handed = turn.accept - taken, turn.handed + taken
     if why == 'paused' or why == 'suspect' then return false end
@@ -175,14 +181,15 @@ local function release_keys(turn, agent_type, keys)
   bulk('HDEL', keys_for(turn, agent_type).busy, free)
 end
 
--- The same for one commit as below for many.
-local function finish_key(turn, agent_type, key, mode)
-  if mode.is_last and turn.returned == NONE then release_keys(turn, agent_type, { key }) end
-  if mode.is_commit then call('HINCRBY', keys_for(turn, agent_type).stats, 'done', '1') end
+-- The same for commits that have one mode as below for any.
+local function finish_alike(turn, agent_type, commits, mode)
+  if mode.is_last then release_keys(turn, agent_type, commits.key) end
+  if mode.is_commit then call('HINCRBY', keys_for(turn, agent_type).stats, 'done', digits(commits.n)) end
 end
 
 local function finish_keys(turn, commits)
-  if commits.n == 1 then return finish_key(turn, commits.group[1].type, commits.key[1], commits.mode[1]) end
+  -- guard: an agent that goes back is not free
+  if commits.mode_of_all and turn.returned == NONE then return finish_alike(turn, commits.group[1].type, commits, commits.mode_of_all) end
   local ending, done = {}, {}
   local any_returned = #turn.returned_order > 0
   local groups, commit_keys, modes = commits.group, commits.key, commits.mode
@@ -224,8 +231,8 @@ local function commit_all(turn)
   local commits = turn.commits
   if commits.n == 0 then return end
   acknowledge(turn, commits)
-  local modes = commits.mode
-  for i = 1, commits.n do
+  local modes, mode_of_all = commits.mode, commits.mode_of_all
+  for i = 1, mode_of_all and mode_of_all.is_plain and 0 or commits.n do
     if not modes[i].is_plain then write_or_bury(turn, i, modes[i]) end
   end
   return_keys(turn)

@@ -36,13 +36,12 @@ local function forget_once(record)
   call('DEL', record, P .. 'nested:' .. string.sub(record, #P + 6))
 end
 
--- One message that leaves with the commit: eight values from the reading position on.
-local function write_message(turn, agent_type)
-  local at = turn.at
+-- One message that leaves with the commit: eight values from this place on. Most leave now.
+local function write_message(agent_type, at)
   local due = ARGV[at + 1]
-  -- A number is read from a text in the time that a value of an answer takes.
-  send_or_bury(agent_type, ARGV[at], due == '0' and 0 or tonumber(due), ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5],
-    ARGV[at + 6], ARGV[at + 7])
+  if due ~= '0' then return send_or_bury(agent_type, ARGV[at], tonumber(due), unpack(ARGV, at + 2, at + 7)) end
+  local wrong = try_send_now(ARGV[at], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7])
+  if wrong then bury_message(wrong, agent_type, ARGV[at], unpack(ARGV, at + 2, at + 7)) end
 end
 
 local WRITERS = {}
@@ -151,18 +150,21 @@ WRITERS[REPLY] = function(turn)
 end
 
 WRITERS[OUTGOING] = function(turn, i)
-  for _ = 1, tonumber(read(turn)) do
+  local at, agent_type = turn.at + 1, turn.commits.group[i].type
+  local behind = at + 8 * number_of(ARGV[at - 1])
+  while at < behind do
     -- guard: a commit sends its messages
-    if not turn.void then write_message(turn, turn.commits.group[i].type) end
-    turn.at = turn.at + 8
+    if not turn.void then write_message(agent_type, at) end
+    at = at + 8
   end
+  turn.at = behind
 end
 
 -- The same for one that may have been sent before. Where that can't be known it is a dead letter.
 local function write_identified(turn, agent_type, idem, window)
   local is_known, was_seen = true, false
   if idem ~= '' then is_known, was_seen = pcall(seen, idem, window) end
-  if is_known and not was_seen then return write_message(turn, agent_type) end
+  if is_known and not was_seen then return write_message(agent_type, turn.at) end
   if not is_known then
     local at = turn.at
     bury_message(tostring(was_seen), agent_type, ARGV[at], unpack(ARGV, at + 2, at + 7))

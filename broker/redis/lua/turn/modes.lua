@@ -8,8 +8,6 @@
 -- is_last     the worker holds no more of the agent
 -- has_logs, has_reply, is_tried  it has this mark
 
-local MODES, MOST_MODES = {}, 500
-local modes_n = 0
 local COMES_BACK = { [RETRY] = true, [RELEASE] = true, [WAIT] = true, [SUSPEND] = true }
 
 local function read_mode(mode)
@@ -25,12 +23,4 @@ local function read_mode(mode)
   return said
 end
 
-local function mode_of(mode)
-  local known = MODES[mode]
-  if not known then
-    if modes_n >= MOST_MODES then MODES, modes_n = {}, 0 end
-    known, modes_n = read_mode(mode), modes_n + 1
-    MODES[mode] = known
-  end
-  return known
-end
+local mode_of = remembering(read_mode, 500)

@@ -40,7 +40,7 @@ local function pull_suspect(turn, agent_type)
   for _ = 1, math.min(length, MOST_LOOKS) do
     turn.suspicion = first_suspicion(agent_type, call('LINDEX', queue, 0) or '') or 0
     -- guard: a suspect waits for a worker that holds nothing
-    if turn.held > 0 or turn.out_n > 0 then return false end
+    if turn.held > 0 or turn.given > 0 then return false end
     local tokens = rate and allowance(agent_type, rate)
     -- guard: a suspect counts in the rate
     if tokens and tokens < 1 then
@@ -64,52 +64,46 @@ local function pull_type(turn, agent_type, count)
     turn.is_quiet = false
     turn.more = true
   end
-  if not turn.is_quiet then count = count - pull_ready(turn, agent_type, count) end
-  if count > 0 and not turn.is_quiet and call('EXISTS', P .. 'newer:' .. agent_type) == 1 and has_books(turn, agent_type) then
-    count = count - pull_newer(turn, agent_type, count)
-  end
+  if not turn.is_quiet then count = count - pull_parked(turn, agent_type, count) end
   if turn.bytes >= MOST_BYTES then count = math.min(count, 1) end
   if count > 0 then pull_new(turn, agent_type, count) end
 end
 
 local function pull_limited(turn, agent_type, count, rate)
-  local tokens, before = allowance(agent_type, rate), turn.out_n
+  local tokens, before = allowance(agent_type, rate), turn.given
   count = math.min(count, math.floor(tokens))
   if count > 0 then pull_type(turn, agent_type, count) end
-  spend(turn, agent_type, rate, tokens - (turn.out_n - before) / DELIVERY)
+  spend(turn, agent_type, rate, tokens - (turn.given - before))
 end
 
 -- What was handed over took of the room; a quarter of it is always for others, or busy agents would keep them waiting.
 local function room_for(turn)
   local wanted = turn.wanted
-  if wanted <= MOST_TAKEN and turn.handed == 0 and turn.out_n == 0 then return wanted end
+  if wanted <= MOST_TAKEN and turn.handed == 0 and turn.given == 0 then return wanted end
   local room = math.max(wanted - turn.handed, math.ceil(wanted / 4))
-  return math.min(room, math.max(AT_LEAST, MOST_TAKEN - turn.out_n / DELIVERY))
-end
-
-local function is_wanted(turn, agent_type)
-  return turn.wanted > 0 and not (turn.paused and turn.paused['type ' .. agent_type])
+  return math.min(room, math.max(AT_LEAST, MOST_TAKEN - turn.given))
 end
 
 local function pull_all(turn)
+  if turn.wanted <= 0 then return end
   -- There is nothing but new entries, for all types of the worker: mostly so.
-  local types, rates = turn.terms.types, turn.terms.rate
+  local types, rates, paused = turn.terms.types, turn.terms.rate, turn.paused
   turn.is_quiet = turn.is_calm or #types > 0 and how_many(turn.terms.waiting) == 0
   for i = 1, turn.is_quiet and 0 or #types do
     -- guard: nothing comes along with a suspect
-    if is_wanted(turn, types[i]) and pull_suspect(turn, types[i]) then return end
+    if not (paused and paused['type ' .. types[i]]) and pull_suspect(turn, types[i]) then return end
   end
   for i = 1, #types do
     local agent_type = types[i]
-    if is_wanted(turn, agent_type) then
-      local count, rate, before = room_for(turn), rates[agent_type], turn.out_n
+    if not (paused and paused['type ' .. agent_type]) then
+      local count, rate, before = room_for(turn), rates[agent_type], turn.given
       if rate then
         pull_limited(turn, agent_type, count, rate)
       else
         pull_type(turn, agent_type, count)
       end
       -- guard: what one turn does not give comes with the next
-      if count < turn.wanted and (turn.out_n - before) / DELIVERY >= count then turn.more = true end
+      if count < turn.wanted and turn.given - before >= count then turn.more = true end
     end
   end
 end

@@ -128,7 +128,7 @@ local function keep_fresh(agent_type, left, suffixes)
   return drained
 end
 
--- Everything that was read, as {suffix, id, values}. Also the lowest last id of the streams that returned as much as was
+-- What was read and is not `given` yet, as {suffix, id, values}. Also the lowest last id of the streams that returned as much as was
 -- asked for: they may hold more, so what lies above it has to wait.
 local function gather(turn, agent_type, streams, suffixes)
   local list, cutoff, max_body, drained, left, read_from, cursor = {}, nil, turn.terms.max_body, suffixes, nil, {}, {}
@@ -143,7 +143,7 @@ local function gather(turn, agent_type, streams, suffixes)
       turn.more = true
       if not cutoff or sortable(last) < cutoff then cutoff = sortable(last) end
     end
-    for i = 1, #entries do
+    for i = (stream.given or 0) + 1, #entries do
       local values, wrong = checked_values(max_body, entries[i][2])
       if values then
         list[#list + 1] = { suffix = suffix, id = entries[i][1], values = values }

@@ -10,13 +10,15 @@ local function is_filled(turn, taken, count) return taken >= count or taken > 0 
 local function pull_ready(turn, agent_type, count)
   local taken, length = 0, call('LLEN', P .. 'ready:' .. agent_type)
   if length == 0 or not has_books(turn, agent_type) then return 0 end
+  -- guard: a turn gives a part of many parked entries
+  local most = math.min(count, math.max(HANDED_OVER, MOST_PARKED - turn.given))
   -- guard: a turn looks at a part of a long list
   for _ = 1, math.min(length, MOST_LOOKS) do
-    if is_filled(turn, taken, count) then break end
+    if is_filled(turn, taken, most) then break end
     local key = call('LPOP', P .. 'ready:' .. agent_type)
-    taken = taken + take_key(turn, agent_type, key, math.min(HANDED_OVER, count - taken), 'ready:')
+    taken = taken + take_key(turn, agent_type, key, math.min(HANDED_OVER, most - taken), 'ready:')
   end
-  if length > MOST_LOOKS or turn.bytes >= MOST_BYTES then turn.more = true end
+  if length > MOST_LOOKS or turn.bytes >= MOST_BYTES or most < count and taken >= most then turn.more = true end
   return taken
 end
 
@@ -41,4 +43,11 @@ local function pull_newer(turn, agent_type, count)
     if #members == most then turn.more = true end
   end
   return taken
+end
+
+-- What is parked and waits for no agent. Returns how many entries were taken.
+local function pull_parked(turn, agent_type, count)
+  local taken = pull_ready(turn, agent_type, count)
+  if taken >= count or call('EXISTS', P .. 'newer:' .. agent_type) == 0 or not has_books(turn, agent_type) then return taken end
+  return taken + pull_newer(turn, agent_type, count - taken)
 end

@@ -4,6 +4,7 @@
 -- own:<worker>        hash  see workers.lua; written once, at the end of the turn
 
 local MOST_BYTES = 8 * 1024 * 1024 -- of bodies in one answer: what parked entries are taken beyond it waits for another turn
+local MOST_PARKED = 128 -- parked entries that one turn gives, beside others: each takes five times as long as a new one
 local MOST_LOOKS = 200 -- agents, or entries, of a list that one turn looks at: the list may be as long as it likes
 
 -- Returns why the state can't be read, or nil.
@@ -20,37 +21,50 @@ local function add_state(turn, agent_type, key)
   if turn.states == NONE then turn.states = {} end
   local states = turn.states
   local n = #states
-  states[n + 1], states[n + 2], states[n + 3] = turn.out_n / DELIVERY, known[1] or '0', data
+  states[n + 1], states[n + 2], states[n + 3] = turn.given, known[1] or '0', data
   states[n + 4] = known[3] or ''
 end
 
 -- Each value of an answer costs what a small command does: what is the same from one delivery to the next is said once, and
--- what is mostly empty only where it is not.
+-- what is mostly empty only where it is not. PLAIN: entry id, id, key, body; HEADED: `from` and `head` after the key, FULL: then
+-- tries and `at` (else the time of the entry's id) as well.
+local PLAIN, HEADED, FULL = 4, 6, 8
+
+-- So many deliveries more that have this in common, and so many values each.
+local function add_run(turn, agent_type, suffix, kind, width, count)
+  local runs, n = turn.runs, turn.run_n
+  turn.given, turn.out_n = turn.given + count, turn.out_n + width * count
+  if n == 0 then
+    turn.runs, turn.run_n = { agent_type, suffix, kind, width, count }, 5
+  elseif runs[n - 1] == width and runs[n - 2] == kind and runs[n - 3] == suffix and runs[n - 4] == agent_type then
+    runs[n] = runs[n] + count
+  else
+    runs[n + 1], runs[n + 2], runs[n + 3], runs[n + 4], runs[n + 5] = agent_type, suffix, kind, width, count
+    turn.run_n = n + 5
+  end
+end
+
 local function add_delivery(turn, agent_type, suffix, id, tries, values)
-  local runs, n, kind = turn.runs, turn.run_n, values[TYPE]
-  if n > 0 and runs[n - 1] == kind and runs[n - 2] == suffix and runs[n - 3] == agent_type then
-    runs[n] = runs[n] + 1
-  elseif n == 0 then
-    turn.runs, turn.run_n = { agent_type, suffix, kind, 1 }, 4
+  local from, head, width = values[FROM], values[HEAD], PLAIN
+  if tries ~= '' or values[AT] ~= '' then width = FULL elseif from ~= '' or head ~= '' then width = HEADED end
+  local out, n, name, key, body = turn.out, turn.out_n, values[ID], values[KEY], values[BODY]
+  if n == 0 then
+    out = width == PLAIN and { id, name, key, body } or { id, name, key, from, head, body }
+    turn.out = out
   else
-    runs[n + 1], runs[n + 2], runs[n + 3], runs[n + 4] = agent_type, suffix, kind, 1
-    turn.run_n = n + 4
+    out[n + 1], out[n + 2], out[n + 3] = id, name, key
+    if width ~= PLAIN then out[n + 4], out[n + 5] = from, head end
   end
-  local out, at, from, head = turn.out, turn.out_n, values[FROM], values[HEAD]
-  if from ~= '' or head ~= '' or tries ~= '' or values[AT] ~= '' then
-    local more, m = turn.more_of, #turn.more_of
-    if m == 0 then
-      turn.more_of = { at / DELIVERY, tries, from, values[AT], head }
-    else
-      more[m + 1], more[m + 2], more[m + 3], more[m + 4], more[m + 5] = at / DELIVERY, tries, from, values[AT], head
-    end
-  end
-  turn.out_n = at + DELIVERY
-  if at == 0 then
-    turn.out = { id, values[ID], values[KEY], values[BODY] }
-  else
-    out[at + 1], out[at + 2], out[at + 3], out[at + 4] = id, values[ID], values[KEY], values[BODY]
-  end
+  if width == FULL then out[n + 6], out[n + 7] = tries, values[AT] end
+  out[n + width] = body
+  add_run(turn, agent_type, suffix, values[TYPE], width, 1)
+end
+
+-- What the worker holds from now on: field, value for own:<worker>.
+local function add_own(turn, field, key)
+  local own, n = turn.own_new, turn.own_n
+  if n == 0 then turn.own_new = { field, key } else own[n + 1], own[n + 2] = field, key end
+  turn.own_n = n + 2
 end
 
 -- Gives an entry to the worker. Returns false when it became a dead letter instead: with a default state its handler would do
@@ -66,11 +80,8 @@ local function deliver(turn, agent_type, suffix, id, tries, values)
     -- In front, where no reason of an earlier attempt can say the same.
     tries = '+' .. (tries == '' and '0 ' .. now_as_text() .. ' 0' or tries)
   end
-  local own_n = turn.own_n
-  if own_n == 0 then turn.own_new = {} end
-  local own = turn.own_new
-  own[own_n + 1], own[own_n + 2] = agent_type .. ' ' .. suffix .. ' ' .. id, values[KEY]
-  turn.own_n, turn.bytes = own_n + 2, turn.bytes + #values[BODY]
+  add_own(turn, agent_type .. ' ' .. suffix .. ' ' .. id, values[KEY])
+  turn.bytes = turn.bytes + #values[BODY]
   add_delivery(turn, agent_type, suffix, id, tries, values)
   return true
 end

@@ -6,18 +6,18 @@
 --   'b': the turn waited behind a bell),
 --   accept (how many entries that are parked behind finished agents may be handed over)
 --   entries wanted of each type
---   number of commits; they come in runs of the same stream: type, stream suffix, count, then for each: entry id, agent key,
---   mode
+--   number of commits; they come in runs of the same stream: type, stream suffix, count, mode of all of them or '', entry ids, agent
+--   keys, and where there is no mode of all: modes
 --   then, in the same order, what the marks of each mode bring: see broker/redis/marks.py
 -- Returns {'OK', server ms, next due ms or '', flags, number of the call before}, and where something is given
---   runs, deliveries, more, states; or, where it is one delivery without a state, its values: type, suffix, entry id, tries, id,
---   message type, key, from, at, head, body. A turn that waited tells no time unless something is due. Or {'STALE'}, or {'FENCED'}: this worker was reaped, or the server does not know what it was answered, or does not hold what it commits.
+--   runs, deliveries, states; or, where it is one delivery without a state: type, suffix, message type, and its values. A turn that
+--   waited tells no time unless something is due. Or {'STALE'}: a later call came first. Or {'FENCED'}: this worker was reaped, or the server does not know what it was answered, or does not hold what
+--   it commits.
 --   flags: 'm' a stream holds more, 's<deaths>' a suspect was given, or waits for a worker that holds nothing: take nothing
 --     else until it is handled (deaths: beyond those after which it is tried alone), 'f<topic>' no agent type takes that topic
---   runs: type, suffix, message type, count: what so many deliveries have, one after the other
---   deliveries: four values each: entry id, id, key, body
---   more: of those that have some of it: number of the delivery from 0, tries or '', from, at or '' (the time of the entry's
---     id), head; tries begins with '+' when the request was cancelled
+--   runs: type, suffix, message type, width, count: what so many deliveries have, one after the other, and their number of values
+--   deliveries: entry id, id, key, body; where the width is 6: entry id, id, key, from, head, body; where it is 8: entry id, id, key,
+--     from, head, tries or '', at or '' (the time of the entry's id), body; tries begins with '+' when the request was cancelled
 --   states: four values each: number of the delivery, version, data or nil when this worker was the last to write it, and
 --     what the state says of its logs or '', see shared/logs.lua; their items are read apart
 
@@ -31,13 +31,12 @@ local function result_of(turn, due, full, last)
   -- From a turn that waited nobody learns the time; who is told when something is due has to know it.
   local time = (turn.scan ~= AT_BELL or due ~= '') and now_as_text() or ''
   -- A list costs what a command does, also when it is empty.
-  if turn.out_n == 0 then return { 'OK', time, due, flags, last } end
-  local runs, out, more = turn.runs, turn.out, turn.more_of
-  if turn.out_n == DELIVERY and turn.states == NONE then
-    return { 'OK', time, due, flags, last, runs[1], runs[2], out[1], more[2] or '', out[2], runs[3], out[3], more[3] or '',
-      more[4] or '', more[5] or '', out[4] }
+  if turn.given == 0 then return { 'OK', time, due, flags, last } end
+  local runs, out = turn.runs, turn.out
+  if turn.given == 1 and turn.states == NONE then
+    return { 'OK', time, due, flags, last, runs[1], runs[2], runs[3], unpack(out) }
   end
-  return { 'OK', time, due, flags, last, runs, out, more, turn.states }
+  return { 'OK', time, due, flags, last, runs, out, turn.states }
 end
 
 local function take_turn()

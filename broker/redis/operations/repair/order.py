@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-SORTED_AT_ONCE = 1000  # as in lua/repair/order.lua: a list that is no longer is sorted as a whole
+SORTED_AT_ONCE = 500  # as in lua/repair/order.lua: a list that is no longer is sorted as a whole
 
 Place: TypeAlias = tuple[int, int]
 

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from callboard.broker.consumer import intake
 from callboard.broker.consumer.intake import PATIENCE, Load, Suspects, patience
 from callboard.broker.consumer.interfaces import ConsumedType
 from tests.helpers.eventually import eventually
@@ -22,7 +23,12 @@ async def test_no_more_is_held_than_prefetch(prefetch: int) -> None:
         assert work.lane.most_held == prefetch
 
 
-async def test_what_is_asked_for_grows_while_more_comes_and_begins_again_at_one() -> None:
+@pytest.mark.parametrize(("soon", "again"), [(0.0, {1}), (60.0, {16, 32})], ids=["slow", "fast"])
+async def test_what_is_asked_for_grows_while_more_comes_and_begins_again_with_little_work(
+    monkeypatch: pytest.MonkeyPatch, soon: float, again: set[int]
+) -> None:
+    """With what is handled in so many seconds, and never with more than half of what may be held."""
+    monkeypatch.setattr(intake, "SOON", soon)
     async with working(prefetch=64) as work:
         await work.quiet()
         turns = len(work.lane.calls)
@@ -34,7 +40,24 @@ async def test_what_is_asked_for_grows_while_more_comes_and_begins_again_at_one(
         turns = len(work.lane.calls)
         work.offer(entry("a", "last"))
         await eventually(lambda: "last" in work.lane.committed)
-        assert work.lane.calls[turns].wants == {"counter": 1}
+        assert work.lane.calls[turns].wants["counter"] in again
+
+
+@pytest.mark.parametrize(("concurrency", "of_type"), [(2, None), (100, 2)], ids=["worker", "type"])
+async def test_what_was_handled_in_no_time_may_be_slow_now_and_has_a_place_each(
+    monkeypatch: pytest.MonkeyPatch, concurrency: int, of_type: int | None
+) -> None:
+    """The rest would wait here behind slow handlers while other workers have nothing to do."""
+    monkeypatch.setattr(intake, "SOON", 60.0)
+    kind = ConsumedType("counter", concurrency=of_type)
+    async with working(kind, prefetch=64, concurrency=concurrency) as work:
+        work.offer(*(entry(f"k{n}", f"{n}") for n in range(40)))
+        await eventually(lambda: len(work.lane.committed) == 40)
+        await work.quiet()
+        turns = len(work.lane.calls)
+        work.offer(entry("a", "last"))
+        await eventually(lambda: "last" in work.lane.committed)
+        assert work.lane.calls[turns].wants["counter"] <= 2
 
 
 async def test_types_of_which_something_comes_share_the_room() -> None:

@@ -100,3 +100,21 @@ async def test_a_server_that_loads_its_file_says_so() -> None:
     async with peer(saying(b"-LOADING Redis is loading the dataset in memory\r\n")) as server:
         with pytest.raises(ServerUnavailableError, match="LOADING"):
             await in_thread(server.url, ("PING",))
+
+
+@pytest.mark.parametrize(
+    ("host", "given"), [("h.example", b"h.example"), ("b\u00fccher.example", "b\u00fccher.example")]
+)
+def test_only_names_that_need_them_load_the_tables_of_international_names(
+    host: str, given: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def create_connection(address: tuple[object, int], timeout: float) -> object:
+        asked.append(address[0])
+        raise OSError("nobody is there")
+
+    monkeypatch.setattr("socket.create_connection", create_connection)
+    with pytest.raises(ConnectionLostError):
+        connect(Endpoint.parse(f"redis://{host}"), 1.0, NAME)
+    assert asked == [given]

@@ -176,6 +176,61 @@ async def test_connecting_again_works_as_soon_as_the_server_is_there() -> None:
         link.close()
 
 
+async def test_a_call_whose_answer_is_lost_is_repeated_until_it_is_lost_for_too_long() -> None:
+    left = 2
+
+    async def talk(client: Client) -> None:
+        nonlocal left
+        await client.command()
+        left -= 1
+        if left < 0:
+            await client.say(b"+PONG\r\n")
+
+    async with peer(talk) as server:
+        link = link_to(server.url)
+        assert await link.despite_losses(lambda: link.command("PING")) == b"PONG"
+        assert server.connections == 3
+        left = 1_000_000
+        with pytest.raises(ConnectionLostError):
+            await link_to(server.url, socket_timeout=0.1).despite_losses(lambda: link.command("PING"))
+        link.close()
+
+
+async def test_a_connection_that_breaks_while_it_is_greeted_is_made_again() -> None:
+    """By a proxy whose server is away for a moment, for example: it takes the connection, and closes it."""
+    left = 2
+
+    async def talk(client: Client) -> None:
+        nonlocal left
+        left -= 1
+        while left < 0 and await client.command() is not None:
+            await client.say(b"+PONG\r\n")
+
+    async with peer(talk, greets=False) as server:
+        link = link_to(server.url)
+        assert await link.despite_losses(lambda: link.command("PING")) == b"PONG"
+        assert server.connections == 3
+        left = 1_000_000
+        impatient = link_to(server.url, connect_timeout=0.1)
+        with pytest.raises(ServerUnavailableError):
+            await impatient.despite_losses(lambda: impatient.command("PING"))
+        link.close()
+
+
+async def test_a_link_that_is_closed_repeats_nothing() -> None:
+    links: list[Link] = []
+
+    async def talk(client: Client) -> None:
+        await client.command()
+        links[0].close()
+
+    async with peer(talk) as server:
+        links.append(link := link_to(server.url))
+        with pytest.raises(ConnectionLostError):
+            await asyncio.wait_for(link.despite_losses(lambda: link.command("PING")), 10)
+        assert server.connections == 1
+
+
 # Closing
 
 

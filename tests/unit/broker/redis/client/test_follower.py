@@ -213,6 +213,7 @@ async def test_a_stream_that_was_lost_and_goes_on_with_lower_ids_is_read(
 ) -> None:
     """The clock of the server that took over, or that was set back, is behind the ids of before."""
     monkeypatch.setattr(follower_module, "BLOCK", 50)
+    fixture.reader = StreamFollower(fixture.link, "reply:me", fixture._take, is_own=True)
     ahead = "9000000000000-5"
     fixture.reader.start()
     await fixture.other.command("XADD", fixture.key, ahead, "id", "before", "type", "T")

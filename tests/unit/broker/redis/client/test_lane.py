@@ -14,9 +14,10 @@ from callboard.broker.errors import CommandError, ConnectionLostError, FencedErr
 from callboard.broker.outcome import Commit, DeadLetter, ErrorInfo
 from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.client.identity import own_name
-from callboard.broker.redis.client.lane import WorkerLane, is_sendable
+from callboard.broker.redis.client.lane import WorkerLane
 from callboard.broker.redis.client.states import StoredState
 from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.redis.client.turns import is_sendable
 from tests.helpers.eventually import eventually
 from tests.helpers.lanes import entry
 from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport
@@ -293,6 +294,9 @@ async def test_the_bell_brings_the_delivery_that_it_rang_for(driver: WorkerDrive
     assert turn.asked_ms is None, "it waited: nothing is to be learned from it about clocks"
     assert lane.incarnation.acknowledged == lane._calls
     assert [held.reference for held in await lane.resync()] == [turn.deliveries[0].reference]
+
+
+async def test_a_bell_that_nobody_rang_brings_an_empty_turn(driver: WorkerDriver, lane: WorkerLane) -> None:
     empty = await lane.turn_at_bell(["counter"], 0.01, TAKE_ONE)
     assert empty.agent_type is None
     assert empty.turn is not None

@@ -44,6 +44,6 @@ local function forget_topic(suffix, before)
     call('ZREM', P .. 'fresh:' .. types[i], suffix)
     call('HDEL', P .. 'cursor:' .. types[i], suffix)
   end
-  this.subscribers[topic] = nil
+  this.subscribers[suffix] = nil
   event('topic forgotten', topic)
 end

@@ -16,29 +16,8 @@
 --   'duplicate', 'undeliverable', 'fenced', 'full': too much of its stream or agent is not handled yet, or 'unwritable': the key
 --   holds something else, or its last possible id was used
 
-local FIRST, PLAIN, HEADED = 6, 'p', 'h'
+local FIRST, PLAIN, HEADED, FULL = 6, 'p', 'h', 'f'
 local WIDTH = { p = 3, h = 5, f = 8 }
-
--- Limits come as one text, which is read when it comes for the first time: `<dedupe window, ms> <max_unclaimed> <max_backlog>
--- <max_backlog_per_key>`, of the last two 0 for no limit.
-local LIMITS_OF, MOST_KNOWN = {}, 100
-local known_n = 0
-
-local function new_limits(line)
-  local window, max_unclaimed, max_backlog, max_per_key = string.match(line, '^(%d+) (%d+) (%d+) (%d+)$')
-  return { window = tonumber(window), max_unclaimed = max_unclaimed, max_backlog = tonumber(max_backlog),
-    max_per_key = tonumber(max_per_key), is_limited = tonumber(max_backlog) > 0 or tonumber(max_per_key) > 0 }
-end
-
-local function limits_of(line)
-  local known = LIMITS_OF[line]
-  if not known then
-    if known_n >= MOST_KNOWN then LIMITS_OF, known_n = {}, 0 end
-    known, known_n = new_limits(line), known_n + 1
-    LIMITS_OF[line] = known
-  end
-  return known
-end
 
 -- What belongs to one batch. deliverable: by stream suffix, whether its agent type is declared; room: messages that a
 -- stream still takes; counted: whether they were counted exactly.
@@ -57,48 +36,6 @@ local function is_deliverable(batch, suffix)
   local is_known = not agent_type or call('HEXISTS', P .. 'types', agent_type) == 1
   batch.deliverable[suffix] = is_known
   return is_known
-end
-
--- What a group has not acknowledged. The server does not know the lag after some deletions: then as much is counted as
--- matters.
-local function unhandled(suffix, group, most)
-  local lag = group.lag
-  if not lag then
-    local unread = redis.pcall('XRANGE', P .. suffix, '(' .. group['last-delivered-id'], '+', 'COUNT', most + 1)
-    lag = failure(unread) and 0 or #unread -- a publisher may be allowed to add to a topic and not to read it
-  end
-  return lag + group.pending
-end
-
-local function count_room(suffix, most)
-  local behind, ended = 0, leaving(suffix)
-  for _, group in ipairs(groups_of(suffix) or {}) do
-    -- guard: a type that left keeps nobody waiting
-    local count = contains(ended, group.name) and group.pending or unhandled(suffix, group, most)
-    behind = math.max(behind, count)
-  end
-  return most - behind
-end
-
--- The length of a stream is an upper bound of what is unhandled, and quick to know; what is counted is remembered.
-local function has_room(batch, suffix)
-  local room = batch.room[suffix] or batch.max_backlog - call('XLEN', P .. suffix)
-  if room <= 0 and not batch.counted[suffix] then
-    room, batch.counted[suffix] = count_room(suffix, batch.max_backlog), true
-  end
-  batch.room[suffix] = room
-  return room > 0
-end
-
-local function is_full(batch, suffix, key)
-  if batch.max_backlog > 0 and not has_room(batch, suffix) then return true end
-  if batch.max_per_key > 0 then
-    for _, agent_type in ipairs((receivers(suffix))) do
-      if tonumber(call('HGET', P .. 'parked:' .. agent_type, key) or 0) >= batch.max_per_key then return true end
-    end
-  end
-  if batch.max_backlog > 0 then batch.room[suffix] = batch.room[suffix] - 1 end
-  return false
 end
 
 -- A message that leaves now, and of which nothing has to be remembered. Returns why it was not added, or nil.
@@ -140,19 +77,33 @@ local function publish_one(batch, form, suffix, kind, at)
   return publish_full(batch, suffix, kind, at)
 end
 
+-- Those at the beginning of a run whose stream is known to take messages, and about which nothing else has to be asked: so are nearly
+-- all but the first of a run. Returns how many were added.
+local function publish_at_once(suffix, form, kind, at, count)
+  local touched = this.touched
+  if not touched[suffix] or this.unclaimed[suffix] then return 0 end
+  local added = append.all_at_once(suffix, kind, at, count, form == HEADED)
+  touched[suffix] = touched[suffix] + added
+  return added
+end
+
 -- The messages of a batch, in order; what was not added is noted in the result.
 local function publish_all(batch, count, fenced, result)
-  local number, at = 0, FIRST
+  local number, at, is_simple = 0, FIRST, not (fenced or this.claims or batch.is_limited)
   while number < count do
     local form, suffix, kind, behind = ARGV[at], ARGV[at + 1], ARGV[at + 2], number + number_of(ARGV[at + 3])
+    local width = WIDTH[form]
     at = at + 4
     while number < behind do
+      local added = is_simple and form ~= FULL and publish_at_once(suffix, form, kind, at, behind - number) or 0
+      number, at = number + added, at + added * width
+      if number == behind then break end
       local status = fenced and fenced[number] and 'fenced' or publish_one(batch, form, suffix, kind, at)
       if status then
         result[#result + 1] = number
         result[#result + 1] = status
       end
-      number, at = number + 1, at + WIDTH[form]
+      number, at = number + 1, at + width
     end
   end
 end
@@ -168,30 +119,30 @@ local function types_in(line)
   return types
 end
 
--- The topics among the streams of a batch.
+-- The topics among the streams of a batch, and their streams.
 local function topics_of(count)
-  local number, at, topics, known = 0, FIRST, {}, {}
+  local number, at, topics, suffixes, known = 0, FIRST, {}, {}, {}
   while number < count do
     local suffix, n = ARGV[at + 1], number_of(ARGV[at + 3])
-    if known[suffix] == nil then
-      known[suffix] = string.sub(suffix, 1, 6) == 'topic:'
-      if known[suffix] then topics[#topics + 1] = string.sub(suffix, 7) end
+    if not known[suffix] then
+      known[suffix] = true
+      if string.sub(suffix, 1, 6) == 'topic:' then topics[#topics + 1], suffixes[#suffixes + 1] = string.sub(suffix, 7), suffix end
     end
     number, at = number + n, at + 4 + n * WIDTH[ARGV[at]]
   end
-  return topics
+  return topics, suffixes
 end
 
 -- Looks up at once who subscribes to the topics of a batch: one by one that is a fifth of its cost where it has many. What has
 -- subscribers is touched: nothing else has to be asked before something is added to it.
 local function look_up_topics(count)
-  local topics = topics_of(count)
+  local topics, suffixes = topics_of(count)
   if #topics < 2 then return end
-  local lines = bulk_get(P .. 'topics', topics)
+  local lines, of, touched = bulk_get(P .. 'topics', topics), this.subscribers, this.touched
   for i = 1, #topics do
     local types = types_in(lines[i] or '')
     -- guard: a topic that nobody takes is asked for when something is added to it
-    if #types > 0 then this.subscribers[topics[i]], this.touched['topic:' .. topics[i]] = types, 0 end
+    if #types > 0 then of[suffixes[i]], touched[suffixes[i]] = types, 0 end
   end
 end
 
