@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from tests.helpers.servers import ServerProcess, best_kind
 
-from .site import PATIENCE, ROOT
+from .site import PATIENCE, ROOT, at_least_one, checkout, end_in_order
 
 NODE: Final = Path(__file__).with_name("cost_node.py")
 SPENDERS: Final = ("python", "server")
@@ -32,6 +32,8 @@ COUNTS: Final = {
     "team": 2_000,
 }
 """Messages of one measurement, by way; of a team: turns."""
+OVER_TOPICS: Final = ("publish", "handle")
+"""Ways that `--topics` measures."""
 
 
 class Round(NamedTuple):
@@ -41,11 +43,25 @@ class Round(NamedTuple):
     there: dict[str, float] | None
 
 
-def _spent(checkout: Path, way: str, count: int) -> dict[str, float]:
+class Work(NamedTuple):
+    """What is measured: a way, with so many messages, over so many topics; 0: its own one."""
+
+    way: str
+    messages: int
+    topics: int = 0
+
+    @property
+    def name(self) -> str:
+        """Of its line."""
+        return f"{self.way}/{self.topics}" if self.topics else self.way
+
+
+def _spent(checkout: Path, work: Work) -> dict[str, float]:
     """One measurement, on a server of its own."""
+    topics = (str(work.topics),) if work.topics else ()
     with ServerProcess(best_kind()) as server:
         done = subprocess.run(
-            [sys.executable, "-P", str(NODE), way, str(count), server.url],
+            [sys.executable, "-P", str(NODE), work.way, str(work.messages), server.url, *topics],
             env={**os.environ, "PYTHONPATH": str(checkout)},
             stdout=subprocess.PIPE,
             text=True,
@@ -56,18 +72,18 @@ def _spent(checkout: Path, way: str, count: int) -> dict[str, float]:
     return found
 
 
-def _round(number: int, way: str, count: int, against: Path | None) -> Round:
+def _round(number: int, work: Work, against: Path | None) -> Round:
     """Who comes first changes from round to round."""
     if against is None:
-        return Round(_spent(ROOT, way, count), None)
+        return Round(_spent(ROOT, work), None)
     order = (ROOT, against) if number % 2 else (against, ROOT)
-    spent = {checkout: _spent(checkout, way, count) for checkout in order}
+    spent = {checkout: _spent(checkout, work) for checkout in order}
     return Round(spent[ROOT], spent[against])
 
 
 def _line(way: str, spender: str, rounds: Sequence[Round]) -> str:
     here = statistics.median(one.here[spender] for one in rounds)
-    start = f"{way:<10} {spender:<7} {here:>7.1f}"
+    start = f"{way:<12} {spender:<7} {here:>7.1f}"
     ratios = [one.here[spender] / one.there[spender] for one in rounds if one.there is not None]
     if not ratios:
         return start
@@ -75,30 +91,53 @@ def _line(way: str, spender: str, rounds: Sequence[Round]) -> str:
     return f"{start} {there:>7.1f}  {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the measurement and prints the table."""
+def _works(options: argparse.Namespace) -> list[Work]:
+    """What the options ask for."""
+    part = 20 if options.quick else 1
+    ways = options.only or (OVER_TOPICS if options.topics else COUNTS)
+    return [Work(way, COUNTS[way] // part, topics) for way in ways for topics in options.topics or [0]]
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/bench cost", description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "--against", type=Path, metavar="FOLDER", help="another checkout, measured beside this one"
+        "--against", type=checkout, metavar="FOLDER", help="another checkout, measured beside this one"
     )
-    parser.add_argument("--rounds", type=int, default=7, metavar="N", help="measurements of each; default 7")
+    parser.add_argument(
+        "--rounds", type=at_least_one, default=7, metavar="N", help="measurements of each; default 7"
+    )
     parser.add_argument(
         "--quick", action="store_true", help="a twentieth of the messages; for a look, not a record"
     )
     parser.add_argument("--only", action="append", metavar="WAY", choices=list(COUNTS), help="some ways only")
+    parser.add_argument(
+        "--topics",
+        action="append",
+        type=at_least_one,
+        metavar="N",
+        help="publish and handle over so many topics; may be given more than once",
+    )
     options = parser.parse_args(arguments)
-    against = None if options.against is None else options.against.resolve()
+    if options.topics and not set(options.only or ()) <= set(OVER_TOPICS):
+        parser.error(f"only {' and '.join(OVER_TOPICS)} go over topics")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the measurement and prints the table."""
+    options = _options(arguments)
+    against = options.against
     print("microseconds for each message: here" + (", there, here / there (range)" if against else ""))
-    for way in options.only or COUNTS:
-        count = COUNTS[way] // 20 if options.quick else COUNTS[way]
+    for work in _works(options):
         rounds = []
         for number in range(options.rounds):
-            print(f"{way}: round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
-            rounds.append(_round(number, way, count, against))
+            print(f"{work.name}: round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
+            rounds.append(_round(number, work, against))
         for spender in SPENDERS:
-            print(_line(way, spender, rounds), flush=True)
+            print(_line(work.name, spender, rounds), flush=True)
     return 0
 
 
 if __name__ == "__main__":
+    end_in_order()
     sys.exit(main())

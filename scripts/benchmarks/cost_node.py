@@ -1,4 +1,4 @@
-"""One process that does one thing: `python -P cost_node.py WAY COUNT URL`. What it and its server spent on it, as JSON.
+"""One process that does one thing: `python -P cost_node.py WAY COUNT URL [TOPICS]`. What it and its server spent, as JSON.
 
 It runs with the code of whatever checkout is on PYTHONPATH; only names that have been there for long are used.
 """
@@ -14,11 +14,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import redis
 
-from callboard import AgentId, TopicId
+from callboard import AgentId, App, TopicId
 from callboard.broker import BrokerSettings
 from callboard.cli.sessions import run
 from callboard.runtime.runtime import RedisAgentRuntime
-from scripts.benchmarks.messages import FAN, app, small
+from scripts.benchmarks.messages import FAN, app, small, wide_app
 
 NAMESPACE = "cost"
 AT_ONCE, KEYS = 100, 100  # tasks that publish or ask; agents of each type
@@ -48,17 +48,19 @@ class Meter:
         return float(spent["used_cpu_user"]) + float(spent["used_cpu_sys"])
 
 
-def _runtime(url: str, *types: str) -> RedisAgentRuntime:
+def _runtime(url: str, *types: str, which: App = app) -> RedisAgentRuntime:
     settings = BrokerSettings(namespace=NAMESPACE, url=url)
-    return RedisAgentRuntime.from_app(app, url, namespace=NAMESPACE, settings=settings, types=types)
+    return RedisAgentRuntime.from_app(which, url, namespace=NAMESPACE, settings=settings, types=types)
 
 
-async def _publish_all(runtime: RedisAgentRuntime, topic: str, count: int) -> None:
+async def _publish_all(runtime: RedisAgentRuntime, topic: str, count: int, topics: int = 0) -> None:
+    """`topics`: how many take turns, `<topic>-0` and so on; 0: there is one."""
     numbers = iter(range(count))
 
     async def publish() -> None:
         for number in numbers:
-            await runtime.publish_message(small(number), TopicId(topic, f"key-{number % KEYS}"))
+            name = f"{topic}-{number % topics}" if topics else topic
+            await runtime.publish_message(small(number), TopicId(name, f"key-{number % KEYS}"))
 
     await asyncio.gather(*(publish() for _ in range(AT_ONCE)))
 
@@ -91,6 +93,30 @@ async def handle(
     async with _runtime(url) as runtime:
         await _publish_all(runtime, topic, count // len(types))
     async with _runtime(url, *types) as runtime:
+        with _as_a_worker(), meter.running():
+            runtime.start()
+            await runtime.stop_when(lambda: runtime.handled >= count)
+
+
+async def publish_wide(url: str, count: int, meter: Meter, topics: int) -> None:
+    """Events to many topics in turn, each of which has something unread already."""
+    wide = wide_app(topics)
+    async with _runtime(url, "sink", which=wide):
+        pass
+    async with _runtime(url, which=wide) as runtime:
+        await _publish_all(runtime, "in", max(topics, KEYS), topics)
+        with meter.running():
+            await _publish_all(runtime, "in", count, topics)
+
+
+async def handle_wide(url: str, count: int, meter: Meter, topics: int) -> None:
+    """A backlog in many topics, whose messages follow each other in turn, handled by one worker."""
+    wide = wide_app(topics)
+    async with _runtime(url, "sink", which=wide):
+        pass
+    async with _runtime(url, which=wide) as runtime:
+        await _publish_all(runtime, "in", count, topics)
+    async with _runtime(url, "sink", which=wide) as runtime:
         with _as_a_worker(), meter.running():
             runtime.start()
             await runtime.stop_when(lambda: runtime.handled >= count)
@@ -154,13 +180,21 @@ WAYS: dict[str, Callable[[str, int, Meter], Awaitable[None]]] = {
     "ask-alone": ask_alone,
     "team": team,
 }
+OVER_TOPICS: dict[str, Callable[[str, int, Meter, int], Awaitable[None]]] = {
+    "publish": publish_wide,
+    "handle": handle_wide,
+}
+"""Ways that may go over many topics."""
 
 
-async def _measured(way: str, count: int, url: str) -> None:
+async def _measured(way: str, count: int, url: str, topics: int = 0) -> None:
     meter = Meter(url, count)
-    await WAYS[way](url, count, meter)
+    if topics:
+        await OVER_TOPICS[way](url, count, meter, topics)
+    else:
+        await WAYS[way](url, count, meter)
     print(json.dumps(meter.cost))
 
 
 if __name__ == "__main__":
-    run(_measured(sys.argv[1], int(sys.argv[2]), sys.argv[3]))
+    run(_measured(sys.argv[1], int(sys.argv[2]), sys.argv[3], *map(int, sys.argv[4:])))

@@ -1,9 +1,10 @@
-"""How long the server is busy with single calls: by its processor time, which other programs on the machine don't change."""
+"""How long the server is busy with single calls: by its processor time, or by the instructions that it carries out."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,11 +22,11 @@ class Worst(NamedTuple):
     """The longest call of one function.
 
     Attributes:
-        ms: milliseconds.
+        most: milliseconds, or thousands of instructions.
         when: what the measurement did.
     """
 
-    ms: float
+    most: float
     when: str
 
 
@@ -34,15 +35,19 @@ class Gauge:
     """The longest call of each function and of each plain command; calls are sent one after the other.
 
     Attributes:
-        server: a connection of its own.
+        busy: what the server has spent until now.
         functions, commands: the longest call by name.
         doing: what the measurement does now; nothing is noted while it is "".
+        samples: how many calls of a function are measured in each thing that the measurement does, and no plain commands;
+            0: all of both.
     """
 
-    server: redis.Redis
+    busy: Callable[[], float]
     functions: dict[str, Worst] = field(default_factory=dict[str, Worst])
     commands: dict[str, Worst] = field(default_factory=dict[str, Worst])
     doing: str = ""
+    samples: int = 0
+    _seen: Counter[str] = field(default_factory=Counter[str])
     _last: float = 0.0
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -55,26 +60,35 @@ class Gauge:
             yield
         finally:
             self.doing, self._last = "", 0.0
+            self._seen.clear()
 
     async def note(self, worst: dict[str, Worst], name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         """Awaits the call."""
-        if not self.doing:
-            return await call()
         async with self._turn:
-            before = self._last or self._busy()
+            if not self.doing or self._is_enough(worst, name):
+                self._last = 0.0
+                return await call()
+            before = self._last or self.busy()
             answer = await call()
-            self._last = self._busy()
-            ms = (self._last - before) * 1e3
-        if name not in worst or worst[name].ms < ms:
-            worst[name] = Worst(ms, self.doing)
+            self._last = self.busy()
+            spent = self._last - before
+        if name not in worst or worst[name].most < spent:
+            worst[name] = Worst(spent, self.doing)
         return answer
 
-    def _busy(self) -> float:
-        """Seconds of processor time that the thread has used which carries out commands."""
-        info: dict[str, Any] = self.server.info("cpu")
-        user = info.get("used_cpu_user_main_thread", info["used_cpu_user"])
-        system = info.get("used_cpu_sys_main_thread", info["used_cpu_sys"])
-        return float(user) + float(system)
+    def _is_enough(self, worst: dict[str, Worst], name: str) -> bool:
+        if not self.samples:
+            return False
+        self._seen[name] += 1
+        return worst is self.commands or self._seen[name] > self.samples
+
+
+def processor_ms(server: redis.Redis) -> float:
+    """Milliseconds of processor time that the thread has used which carries out commands."""
+    info: dict[str, Any] = server.info("cpu")
+    user = info.get("used_cpu_user_main_thread", info["used_cpu_user"])
+    system = info.get("used_cpu_sys_main_thread", info["used_cpu_sys"])
+    return (float(user) + float(system)) * 1e3
 
 
 class MeasuredLink(Link):

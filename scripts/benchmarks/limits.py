@@ -1,7 +1,9 @@
 """The longest call of each function on a server that is full: 100,000 agents, topics, parked entries, questions.
 
-scripts/bench limits [--quick] [--json]. Nothing here runs on its own: the measurement is publisher and workers at once, one
-call after the other, and the server's processor time is read before and after each call.
+scripts/bench limits [--quick] [--instructions] [--json]. Nothing here runs on its own: the measurement is publisher and
+workers at once, one call after the other, and the server's processor time is read before and after each call. With
+--instructions it is what callgrind has counted, on a server that holds a tenth: enough that each call does what it does at
+most.
 """
 
 from __future__ import annotations
@@ -10,11 +12,8 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
-
-import redis
 
 from callboard.broker import BrokerSettings
 from callboard.broker.errors import FencedError
@@ -27,32 +26,16 @@ from callboard.broker.redis.operations.repair import find
 from callboard.cli.sessions import run
 from tests.helpers.server_driver import LEASE, DrivenWorker, ServerDriver, plain, posting, topic
 
-from .gauge import Gauge, Worst, measured
+from .callgrind import CallgrindError, CountedServer
+from .gauge import Gauge, Worst, measured, processor_ms
 from .limits_questions import Waiting
-from .site import Site
+from .limits_sizes import Sizes
+from .site import Site, end_in_order
 
 LIMIT: Final = 20.0  # ms
 HOUR: Final = 3_600_000
+SAMPLES: Final = 40  # calls of one function that are counted in one thing: to ask callgrind takes 0.1 s
 AT_ONCE: Final = 500  # what a worker takes and commits in one turn
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """What the server holds. `quick` is for a look, and for tests of this measurement."""
-
-    agents: int = 100_000
-    topics: int = 30_000
-    parked: int = 200_000
-    paused: int = 20_000
-    timers: int = 50_000
-    letters: int = 100_000
-    long_stream: int = 25_000
-    questions: int = 100_000
-
-    @classmethod
-    def quick(cls) -> Sizes:
-        """A hundredth of it."""
-        return cls(1000, 300, 2000, 200, 500, 1000, 3000, 1000)
 
 
 class Place:
@@ -169,7 +152,7 @@ class Place:
             for _ in range(5):
                 await wide.turn(count=64, scan=True)
         with gauge.during("beats of a worker of all topics"):
-            for _ in range(200):
+            for _ in range(self.sizes.beats):
                 await wide.beat()
         with gauge.during(f"{AT_ONCE} messages to as many topics"):
             for part in list(_parts(range(self.sizes.topics)))[:4]:
@@ -201,7 +184,7 @@ class Place:
             await driver.publish(*(posting("topic:long", f"k{i}") for i in part))
             await worker.finish(*await worker.take(len(part)))
         with self.gauge.during("trimming behind an agent that is stuck"):
-            for _ in range(100):
+            for _ in range(self.sizes.beats // 2):
                 await worker.beat()
 
     async def _subscribe(self) -> None:
@@ -212,7 +195,7 @@ class Place:
         with gauge.during("an application declares its types again"):
             await driver.declare(late, Declared("wide", "prefix", "t-"), topic("counter", "visits"))
         with gauge.during("beats while it is subscribed"):
-            for _ in range(200):
+            for _ in range(self.sizes.beats):
                 await self.wide.beat()
         with gauge.during("it ends its subscription"):
             await driver.transport.unsubscribe(late)
@@ -261,7 +244,7 @@ class Place:
                 await worker.turn(count=64, scan=True)
                 await worker.beat()
         with self.gauge.during("beats after the group is made again"):
-            for _ in range(1000):
+            for _ in range(5 * self.sizes.beats):
                 await worker.beat()
         with self.gauge.during("its subscription ends"):
             await driver.transport.unsubscribe(topic("slow", "queue"))
@@ -272,8 +255,8 @@ class Place:
         dying = [await driver.worker("wide", "some") for _ in range(3)]
         for worker in dying:
             await driver.publish(*(posting(f"topic:t-{i}", f"k{worker.name}{i}") for i in range(AT_ONCE)))
-            for _ in range(4):  # the first turns may only read ahead
-                await worker.take(AT_ONCE - len(worker.held))
+            while len(worker.held) < AT_ONCE:  # a turn may only read ahead
+                await worker.turn(count=AT_ONCE - len(worker.held), scan=False)
         with gauge.during("a worker asks what it holds"):
             await dying[0].lane.resync()
         with gauge.during("workers of all topics leave and die"):
@@ -282,12 +265,12 @@ class Place:
             await driver.expire(dying[2])
             await other.beat()
         with gauge.during("beats after workers have ended"):
-            for _ in range(300):
+            for _ in range(self.sizes.beats):
                 await other.beat()
         with gauge.during("workers with many pending entries leave"):
             for worker in (self.counter, self.paused, self.holder):
                 await _leave(worker)
-            for _ in range(300):
+            for _ in range(self.sizes.beats):
                 await other.beat()
         with gauge.during("mending faults"):
             faults = [("key", "paused", f"k{i}", "") for i in range(50)]
@@ -330,23 +313,45 @@ def _say(what: str) -> None:
     print(f"limits: {what}", file=sys.stderr, flush=True)
 
 
-def _rows(title: str, worst: dict[str, Worst]) -> list[str]:
-    ordered = sorted(worst.items(), key=lambda item: -item[1].ms)
-    lines = [f"{title:<20} {'worst, ms':>9}  when"]
-    lines += [f"{name:<20} {of.ms:>9.1f}  {of.when}" for name, of in ordered]
+def _rows(title: str, unit: str, worst: dict[str, Worst]) -> list[str]:
+    ordered = sorted(worst.items(), key=lambda item: -item[1].most)
+    lines = [f"{title:<20} {unit:>9}  when"]
+    lines += [f"{name:<20} {of.most:>9,.1f}  {of.when}" for name, of in ordered]
     return lines
 
 
-async def _measured(site: Site, sizes: Sizes, gauge: Gauge) -> None:
+async def _measured(site: Site, sizes: Sizes, gauge: Gauge, begin: Callable[[], None]) -> None:
     place = Place(site, sizes, gauge)
     try:
         _say("filling")
         await place.fill()
+        begin()
         _say("measuring")
         await place.measure()
     finally:
         site.redis.flushall()
         await place.driver.close()
+
+
+def _measure(site: Site, sizes: Sizes, gauge: Gauge, begin: Callable[[], None]) -> Gauge:
+    # Ctrl-C ends it early, with what was measured so far: looking for faults alone takes minutes.
+    with contextlib.suppress(KeyboardInterrupt):
+        run(_measured(site, sizes, gauge, begin))
+    return gauge
+
+
+def _by_time(is_quick: bool) -> Gauge:
+    sizes = Sizes.quick() if is_quick else Sizes()
+    with Site() as site:
+        return _measure(site, sizes, Gauge(lambda: processor_ms(site.redis)), lambda: None)
+
+
+def _by_instructions() -> Gauge:
+    server = CountedServer(from_start=False)
+    with Site(server) as site:
+        return _measure(
+            site, Sizes.counted(), Gauge(lambda: server.count() / 1000, samples=SAMPLES), server.begin
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -356,19 +361,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--quick", action="store_true", help="a hundredth of everything: a look, not a record"
     )
+    parser.add_argument(
+        "--instructions",
+        action="store_true",
+        help="count instructions in the place of milliseconds, on a server that holds less",
+    )
     options = parser.parse_args(arguments)
-    with Site() as site:
-        site.redis = redis.Redis.from_url(site.url)
-        gauge = Gauge(site.redis)
-        # Ctrl-C ends it early, with what was measured so far: looking for faults alone takes minutes.
-        with contextlib.suppress(KeyboardInterrupt):
-            run(_measured(site, Sizes.quick() if options.quick else Sizes(), gauge))
+    try:
+        gauge = _by_instructions() if options.instructions else _by_time(options.quick)
+    except CallgrindError as error:
+        print(f"scripts/bench limits: {error}", file=sys.stderr)
+        return 1
     if options.json:
         print(json.dumps({"functions": gauge.functions, "commands": gauge.commands}, indent=2))
     else:
-        print("\n".join([*_rows("function", gauge.functions), "", *_rows("command", gauge.commands)]))
-    return int(not options.quick and any(worst.ms > LIMIT for worst in gauge.functions.values()))
+        unit = "1000s" if options.instructions else "worst, ms"
+        print(
+            "\n".join(
+                [*_rows("function", unit, gauge.functions), "", *_rows("command", unit, gauge.commands)]
+            )
+        )
+    is_record = not options.quick and not options.instructions
+    return int(is_record and any(worst.most > LIMIT for worst in gauge.functions.values()))
 
 
 if __name__ == "__main__":
+    end_in_order()
     sys.exit(main())

@@ -95,20 +95,10 @@ async def asker(url: str, namespace: str, count: str, in_flight: str) -> None:
     print(json.dumps({"took": took, "times": sorted(times)}))
 
 
-async def first(url: str, namespace: str, *types: str) -> None:
-    """Works until it has handled one message."""
-    runtime = _runtime(app, url, namespace, types)
-    async with runtime:
-        runtime.start()
-        await runtime.stop_when(lambda: runtime.handled > 0)
-    print("{}")
-
-
 ROLES: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
     "worker": worker,
     "publisher": publisher,
     "asker": asker,
-    "first": first,
 }
 
 if __name__ == "__main__":

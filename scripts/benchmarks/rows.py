@@ -14,6 +14,7 @@ from .loads import backlog, hot_key, large, stateful, workers
 from .messages import FAN, HOPS
 from .row import Row, Sample, Size
 from .site import ROOT, Site
+from .start import start
 
 
 def handled(site: Site, size: Size) -> Sample:
@@ -184,17 +185,6 @@ def imports(site: Site, size: Size) -> Sample:
         return time.perf_counter() - began
 
     return {"s": timed("import actors"), "raw s": timed("import redis.asyncio, msgpack, pydantic")}
-
-
-def start(site: Site, size: Size) -> Sample:
-    """The time of a start."""
-    with site.fresh() as namespace:
-        publisher = site.start("node", "publisher", site.url, namespace, "in", 1, 1)
-        publisher.go()
-        publisher.result()
-        began = time.time()
-        site.spawn("node", "first", site.url, namespace, "sink")
-        return {"s": site.wait_done(namespace, {"sink": 1}) - began}
 
 
 def embedded(site: Site, size: Size) -> Sample:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -20,6 +22,27 @@ from tests.helpers.servers import ServerProcess, best_kind
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0  # seconds that one measurement may take
+
+
+def at_least_one(text: str) -> int:
+    """A number of an option that is 1 or more, as `type=` of argparse takes it."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is too few: 1 or more")
+    return number
+
+
+def checkout(text: str) -> Path:
+    """A folder with another checkout of Callboard, the same way."""
+    folder = Path(text).resolve()
+    if not (folder / "broker").is_dir():
+        raise argparse.ArgumentTypeError(f"there is no checkout of Callboard in {folder}")
+    return folder
+
+
+def end_in_order() -> None:
+    """Has SIGTERM end this process as Ctrl-C does: the servers and processes that it started end with it."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 class Node:
@@ -82,11 +105,15 @@ class Node:
 
 
 class Site:
-    """A server of our own for all measurements; each takes place in an empty one."""
+    """A server of our own for all measurements; each takes place in an empty one.
 
-    def __init__(self) -> None:
-        self.kind = best_kind()
-        self._server = ServerProcess(self.kind)
+    Args:
+        server: one that is not started yet; none: a new one of the best kind.
+    """
+
+    def __init__(self, server: ServerProcess | None = None) -> None:
+        self._server = server or ServerProcess(best_kind())
+        self.kind = self._server.kind
         self.benchmark = shutil.which("redis-benchmark") or shutil.which("valkey-benchmark")
         self._nodes: list[Node] = []
         self._numbers = iter(range(1_000_000))
