@@ -80,7 +80,9 @@ class Outlet:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._left_out)
                 if self._left_out:
-                    told = b"callboard: %d pieces of output were left out, nobody read them\n" % self._left_out
+                    told = (
+                        b"callboard: %d pieces of output were left out, nobody read them\n" % self._left_out
+                    )
                     self._waiting.append(told)
                     self._size += len(told)
                     self._left_out = 0
