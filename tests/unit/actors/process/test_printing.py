@@ -30,6 +30,13 @@ def printing_to(reader: Reader) -> Iterator[None]:
             sys.stdout, sys.stderr = before
 
 
+def read_until_told(descriptor: int) -> None:
+    """Reads until it says that something was left out."""
+    read = b""
+    while b"were left out" not in read:
+        read += os.read(descriptor, 65_536)
+
+
 @pytest.mark.parametrize("broken", [terminal, closed_pipe, full_pipe])
 def test_printing_goes_on_without_a_reader(broken: type[AbstractContextManager[Reader]]) -> None:
     with broken() as reader, printing_to(reader):
@@ -66,9 +73,7 @@ def test_what_was_left_out_is_told_when_somebody_reads_again() -> None:
         outlet.put(line)
     outlet.settle(0.01)
     assert outlet.is_busy
-    read = b""
-    while b"were left out" not in read:
-        read += os.read(ours, 65_536)
+    read_until_told(ours)
     outlet.settle(30)
     assert not outlet.is_busy
     os.close(theirs)
@@ -79,10 +84,9 @@ def test_what_was_left_out_is_told_though_nothing_more_is_printed() -> None:
     ours, theirs = os.pipe()
     outlet = Outlet(theirs)
     outlet.put(b"x" * MOST_WAITING)
-    read = os.read(ours, 1)  # the thread writes, and has nothing more to write
+    os.read(ours, 1)  # the thread writes, and has nothing more to write
     outlet.put(b"left out")
-    while b"1 pieces of output were left out" not in read:
-        read += os.read(ours, 65_536)
+    read_until_told(ours)
     outlet.settle(30)
     assert not outlet.is_busy
     os.close(theirs)
