@@ -53,10 +53,10 @@ async def requests(
     return {"request median ms": statistics.median(times) * 1e3, "requests": in_flight / took}
 
 
-def start_worker(program: str, url: str) -> subprocess.Popen[str]:
+def start_worker(program: str, url: str, *words: str) -> subprocess.Popen[str]:
     """The same program as a worker; it says `ready`, and the time when it has handled what it was told to count."""
     worker = subprocess.Popen(
-        [sys.executable, "-P", program, url, "worker"],
+        [sys.executable, "-P", program, url, "worker", *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
