@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from pathlib import Path
 from zlib import crc32
 
@@ -24,7 +25,10 @@ settings.load_profile("callboard")
 
 
 def pytest_sessionstart() -> None:
-    """Without the server functions thousands of tests would fail, each after its time."""
+    # A shell that starts the tests in the background has them ignore Ctrl-C, and with them every process they start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Without the server functions thousands of tests would fail, each after its time.
     try:
         compile_lua(library().text.partition("\n")[2])
     except ValueError as error:

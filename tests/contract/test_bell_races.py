@@ -21,7 +21,7 @@ from callboard.broker.redis.client.commands import Beginning
 from callboard.broker.redis.client.connection import Channel
 from callboard.broker.redis.client.endpoint import Argument
 from tests.helpers.eventually import eventually
-from tests.helpers.lanes import FakeHost
+from tests.helpers.fake_host import FakeHost
 from tests.helpers.server_driver import ServerDriver, topic
 
 MESSAGES, KEYS = 150, ("a", "b", "c")

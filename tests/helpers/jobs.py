@@ -65,9 +65,13 @@ def note(what: str, key: str, seq: int, attempt: int) -> None:
             file.write(line.encode())
 
 
+async def pause(seconds: float) -> None:
+    await asyncio.sleep(seconds * float(os.environ.get("PACE", "1")))
+
+
 async def behave(job: Job) -> None:
     if job.behaviour == "sleep":
-        await asyncio.sleep(job.seconds * float(os.environ.get("PACE", "1")))
+        await pause(job.seconds)
     elif job.behaviour == "block":
         time.sleep(job.seconds)  # noqa: ASYNC251
     elif job.behaviour == "hold":
@@ -206,7 +210,7 @@ class Payer(RoutedAgent):
 
         note("start", key, seq, ctx.attempt)
         await ctx.once("order", write, "order")
-        await asyncio.sleep(message.seconds)
+        await pause(message.seconds)
         count: Count = await self.send_message(Charge(seq=seq), AgentId("till", key))
         await ctx.once("mail", write, "mail")
         effect = Effect(key=key, seq=seq, count=count.total)

@@ -1,22 +1,23 @@
-"""A lane and a host for tests of the consumer: the server's part is played by the test."""
+"""A lane for tests of the consumer, and a consumer at work: the server's part is played by the test."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import itertools
-import time
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+from unittest import mock
 
 from callboard.broker import BrokerSettings
+from callboard.broker.consumer import pace
 from callboard.broker.consumer.consumer import Consumer
 from callboard.broker.consumer.fairness import PORTION
 from callboard.broker.consumer.interfaces import (
     ConsumedType,
     Ending,
-    HandlingWorker,
     Incarnation,
     Pull,
     Rung,
@@ -25,13 +26,14 @@ from callboard.broker.consumer.interfaces import (
 from callboard.broker.delivery import Delivery
 from callboard.broker.envelope import Envelope
 from callboard.broker.errors import ConnectionLostError
-from callboard.broker.outcome import Commit, Outcome
+from callboard.broker.outcome import Outcome
 from callboard.broker.redis.client.commands import pack
 from callboard.broker.redis.client.commits import Done, as_done
 from callboard.broker.redis.client.turns import is_sendable
 from callboard.broker.redis.marks import Mark, marks_of
 
 from .eventually import eventually
+from .fake_host import FakeHost, body_of
 
 _numbers = itertools.count(1)
 Behaviour = Callable[[Delivery], Awaitable[Outcome]]
@@ -45,10 +47,6 @@ def entry(key: str, body: str, agent_type: str = "counter", *, tries: bytes = b"
     text = body.encode() + bytes(size)
     envelope = Envelope(f"m{number}", "Visit", key, None, 1, text)
     return Delivery(agent_type.encode(), stream, given, tries, key.encode(), envelope)
-
-
-def body_of(delivery: Delivery) -> str:
-    return delivery.envelope.body.rstrip(b"\0").decode()
 
 
 class Call(NamedTuple):
@@ -253,76 +251,6 @@ def _copy(delivery: Delivery) -> Delivery:
     return made
 
 
-class FakeHost:
-    """Handles as the test says; a body in `gates` waits until it is let through.
-
-    Attributes:
-        outcomes: what becomes of a body; default: a commit. An exception is raised.
-        started, ended, cancelled: bodies.
-        most_at_once: handlers that ran at one time, by agent type.
-    """
-
-    def __init__(self) -> None:
-        self.outcomes: dict[str, Outcome | BaseException] = {}
-        self.gates: dict[str, asyncio.Event] = {}
-        self.started: list[str] = []
-        self.ended: list[str] = []
-        self.cancelled: list[str] = []
-        self.given: dict[str, Delivery] = {}
-        self.fenced_from: list[str] = []
-        self.declared = 0
-        self.turns = 0
-        self.worker: HandlingWorker | None = None
-        self.blocks_for = 0.0
-        self._running: dict[bytes, int] = {}
-        self.most_at_once: dict[bytes, int] = {}
-
-    def gate(self, *bodies: str) -> None:
-        """Handlers of these wait."""
-        for body in bodies:
-            self.gates[body] = asyncio.Event()
-
-    def let(self, *bodies: str) -> None:
-        """Lets handlers go on."""
-        for body in bodies:
-            self.gates[body].set()
-
-    async def declare(self) -> None:
-        self.declared += 1
-
-    def accepts(self) -> dict[str, int]:
-        return {"Visit": 1}
-
-    async def handle(self, delivery: Delivery, worker: HandlingWorker) -> Outcome:
-        body = body_of(delivery)
-        self.worker = worker
-        self.given[body] = delivery
-        self.started.append(body)
-        kind = delivery.raw_type
-        running = self._running[kind] = self._running.get(kind, 0) + 1
-        self.most_at_once[kind] = max(running, self.most_at_once.get(kind, 0))
-        time.sleep(self.blocks_for)  # noqa: ASYNC251 - as a handler does that blocks the event loop
-        try:
-            if body in self.gates:
-                await self.gates[body].wait()
-        except asyncio.CancelledError:
-            self.cancelled.append(body)
-            raise
-        finally:
-            self._running[kind] -= 1
-        outcome = self.outcomes.get(body, Commit())
-        if isinstance(outcome, BaseException):
-            raise outcome
-        self.ended.append(body)
-        return outcome
-
-    def fenced(self, running: Sequence[Delivery]) -> None:
-        self.fenced_from += [body_of(delivery) for delivery in running]
-
-    def on_turn(self, turn: Turn) -> None:
-        self.turns += 1
-
-
 class Work:
     """A consumer at work with a lane and a host of the test's."""
 
@@ -372,8 +300,25 @@ class Work:
 
 
 @contextlib.asynccontextmanager
-async def working(*types: ConsumedType, start: bool = True, **settings: Any) -> AsyncIterator[Work]:
-    """A consumer that works until the end of the block, then drains; it must leave no task behind."""
+async def working(
+    *types: ConsumedType, start: bool = True, late: float = math.inf, **settings: Any
+) -> AsyncIterator[Work]:
+    """A consumer that works until the end of the block, then drains; it must leave no task behind.
+
+    Args:
+        types: what it works for.
+        start: False: the test does.
+        late: `pace.LATE`. By default a machine that stands still for a moment is no handler that blocks the event loop:
+            what waited behind it would go back, and no other worker is here to take it.
+        settings: of the broker.
+    """
+    with mock.patch.object(pace, "LATE", late):
+        async with _working(*types, start=start, **settings) as work:
+            yield work
+
+
+@contextlib.asynccontextmanager
+async def _working(*types: ConsumedType, start: bool, **settings: Any) -> AsyncIterator[Work]:
     before = asyncio.all_tasks()
     work = Work(BrokerSettings(**settings), types or (ConsumedType("counter"),))
     if start:

@@ -11,6 +11,7 @@ from tests.helpers.jobs import Purchase
 from tests.helpers.worker_fleet import WorkerFleet
 
 LEASE = 1.0  # seconds, see SHORT_LEASE
+RUNNING = 2.0  # seconds: a handler still runs when all have begun, and would have ended when its process goes on
 
 
 async def test_a_worker_that_was_stopped_for_three_leases_is_refused_says_so_and_goes_on(
@@ -18,10 +19,10 @@ async def test_a_worker_that_was_stopped_for_three_leases_is_refused_says_so_and
 ) -> None:
     paused = await fleet.ready_worker("job")
     for number in range(8):
-        await fleet.publish(f"k{number}", seconds=0.5)
+        await fleet.publish(f"k{number}", seconds=RUNNING)
     await eventually(lambda: len(fleet.ledger.executions()) == 8)
     paused.signal(signal.SIGSTOP)
-    await fleet.ready_worker("job")
+    await fleet.ready_worker("job", environ={"PACE": "0"})
     await fleet.effects(8)
     await asyncio.sleep(3 * LEASE - 1)  # it is the length of the stop that is tested here
     paused.signal(signal.SIGCONT)
@@ -44,13 +45,14 @@ async def test_what_a_stopped_handler_does_after_others_committed_its_message_do
     await fleet.ready_worker("till")
     paused = await fleet.ready_worker("payer")
     for number in range(4):
-        purchase = Purchase(seq=0, seconds=0.5)
+        purchase = Purchase(seq=0, seconds=RUNNING)
         await fleet.publisher.publish_message(purchase, TopicId("purchases", f"k{number}"))
     await eventually(lambda: len(fleet.ledger.executions("order")) == 4)
     paused.signal(signal.SIGSTOP)
-    await fleet.ready_worker("payer")
+    await fleet.ready_worker("payer", environ={"PACE": "0"})
     await fleet.effects(4)
     await fleet.settled("payer", "till")
+    await asyncio.sleep(RUNNING)  # its handlers are to go on at once when it does
     paused.signal(signal.SIGCONT)
     await eventually(lambda: len(paused.lines("fenced")) >= 4, what=paused.output)
     await fleet.settled("payer", "till")

@@ -188,7 +188,7 @@ class Parent:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         # Through a descriptor a signal can't reach another process that has got the same pid.
-        self.descriptor = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
+        self.descriptor = _descriptor_of(pid)
 
     def is_there(self) -> bool:
         """Whether it lives: what has lost its parent gets another one at once."""
@@ -215,6 +215,16 @@ class Parent:
         while self.is_there() and time.monotonic() < deadline:
             time.sleep(0.01)
         return not self.is_there()
+
+
+def _descriptor_of(pid: int) -> int:
+    """-1 where there is none: not every system has them, and some containers do not allow them."""
+    if not hasattr(os, "pidfd_open"):
+        return -1
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return -1
 
 
 class Keeper:

@@ -113,27 +113,26 @@ async def test_who_is_async_is_told_what_is_for_async_programs() -> None:
             run(chatterer("a"), message="Hi", runtime=runtime)
 
 
-def program(body: str) -> subprocess.Popen[str]:
+def program(body: str) -> tuple[int, str, str]:
+    """Its exit code, output and errors."""
     begin = "import sys\nfrom callboard.runs import *\nfrom tests.helpers.run_agents import *\n"
-    code = begin + textwrap.dedent(body)
-    return subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", begin + textwrap.dedent(body)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout, done.stderr
 
 
 def test_a_program_ends_although_its_run_goes_on() -> None:
-    process = program(
+    ended = program(
         """
         response = run(chatterer("a"), chatterer("b"), message="Hi")
         print(response.run_id is not None)
         """
     )
-    out, errors = process.communicate(timeout=30)
-    assert (process.returncode, out, errors) == (0, "True\n", "")
+    assert ended == (0, "True\n", "")
 
 
 def test_ctrl_c_ends_the_run_and_the_program() -> None:
-    process = program(
+    ended = program(
         """
         import os, signal, threading, time
 
@@ -158,8 +157,7 @@ def test_ctrl_c_ends_the_run_and_the_program() -> None:
             print(response.state)
         """
     )
-    out, errors = process.communicate(timeout=30)
-    assert (process.returncode, out, errors) == (0, "cancelled\n", "")
+    assert ended == (0, "cancelled\n", "")
 
 
 def test_a_response_is_what_the_rfc_says() -> None:

@@ -82,7 +82,8 @@ def base() -> None:
     ],
 )
 async def test_everything_that_goes_wrong_is_a_result(function: Any, text: str) -> None:
-    result = await call(FunctionTool(function), function.__name__, None, None, None, 0.05)
+    limit = 0.05 if function is hangs else None
+    result = await call(FunctionTool(function), function.__name__, None, None, None, limit)
     assert result.is_error
     assert result.name == function.__name__
     assert text in result.to_text()

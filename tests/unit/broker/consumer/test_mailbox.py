@@ -6,7 +6,8 @@ import pytest
 
 from callboard.broker.consumer.mailbox import NOT_BEGUN, Mailbox, Mailboxes
 from callboard.broker.delivery import Delivery
-from tests.helpers.lanes import body_of, entry
+from tests.helpers.fake_host import body_of
+from tests.helpers.lanes import entry
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -13,7 +12,7 @@ SLOW = 2.5 * LATE
 
 
 async def test_a_worker_whose_handlers_block_holds_one() -> None:
-    async with working() as work:
+    async with working(late=LATE) as work:
         work.host.blocks_for = SLOW
         work.offer(*(entry(f"k{n}", f"{n}") for n in range(4)))
         await eventually(lambda: len(work.lane.committed) == 4)
@@ -21,7 +20,7 @@ async def test_a_worker_whose_handlers_block_holds_one() -> None:
 
 
 async def test_a_worker_whose_handlers_wait_takes_all_at_once() -> None:
-    async with working() as work:
+    async with working(late=LATE) as work:
         bodies = [str(n) for n in range(100)]
         work.host.gate(*bodies)
         work.offer(*(entry(body, body) for body in bodies))
@@ -31,7 +30,7 @@ async def test_a_worker_whose_handlers_wait_takes_all_at_once() -> None:
 
 
 async def test_what_waits_behind_a_handler_that_blocked_goes_back() -> None:
-    async with working() as work:
+    async with working(late=LATE) as work:
         bodies = [f"s{n}" for n in range(8)]
         work.host.gate("s0")
         work.offer(*(entry("same", body) for body in bodies))
@@ -60,13 +59,14 @@ async def test_the_width_is_what_ends_in_time(
     assert pace.width == width
 
 
-async def test_a_late_loop_is_noticed_between_turns_as_well() -> None:
-    wider: list[int] = []
-    pace = Pace(8, lambda: True, lambda: wider.append(pace.width))
+async def test_a_late_loop_is_noticed_between_turns_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, is_busy, wider = 100.0, True, list[int]()
+    monkeypatch.setattr("callboard.broker.consumer.pace.monotonic", lambda: now)
+    pace = Pace(8, lambda: is_busy, lambda: wider.append(pace.width))
     pace.begin()
     await eventually(lambda: pace.width == 8)
     assert wider == [2, 4, 8]
-    time.sleep(SLOW)  # noqa: ASYNC251 - what it is about
+    now, is_busy = now + SLOW, False
     assert pace.blocks_others(8)
     assert not pace.blocks_others(0)
     await eventually(lambda: pace.width == 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -441,11 +442,19 @@ async def test_so_it_is_where_ps_has_to_tell(inside: Inside, monkeypatch: pytest
     await eventually(inside.keeper._parent.is_stopped)
 
 
+def is_not_implemented(*_: object) -> int:
+    raise OSError(errno.ENOSYS, "Function not implemented")
+
+
+@pytest.mark.parametrize(
+    "has_function", [False, True], ids=["as on macOS", "as in gVisor and on old kernels"]
+)
 async def test_without_a_descriptor_of_the_process_it_is_killed_by_its_id(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, has_function: bool
 ) -> None:
-    """As on macOS."""
     monkeypatch.delattr(os, "pidfd_open", raising=False)
+    if has_function:
+        monkeypatch.setattr(os, "pidfd_open", is_not_implemented, raising=False)
     worker = subprocess.Popen(SLEEPER)
     monkeypatch.setattr(os, "getppid", lambda: worker.pid if worker.poll() is None else 1)
     parent = keeper_process.Parent(worker.pid)
