@@ -6,9 +6,11 @@ CallboardError
     ├── BadUrlError (ValueError)                the URL of a server can't be read
     ├── InvalidIdError (ValueError)             an agent type, agent id or topic is not valid
     ├── ServerUnavailableError                  no server answers
+    │   ├── LoginRefusedError                   one answers, and refuses the login
     │   └── ConnectionLostError                 a connection broke; whether the call was carried out is unknown
     ├── ServerNotFoundError                     there is no server binary to start
     ├── CommandError                            the server refused a command
+    │   └── UndeclaredError                     something is not declared yet, and its user may not do it
     ├── LayoutError                             the namespace is kept in the way of another version
     ├── NotReplicatedError                      no replica confirmed a message in time
     ├── OverloadedError                         the server's memory is full
@@ -88,6 +90,15 @@ class ServerUnavailableError(BrokerError):
     reason: str = "no answer"
 
 
+class LoginRefusedError(ServerUnavailableError):
+    """A server answers, and refuses the user, the password or the database of the URL."""
+
+    template = (
+        "the server at {url} refuses the login ({reason}): check the user, the password and the database in its URL, "
+        "which is redis://USER:PASSWORD@HOST:PORT/DATABASE in full"
+    )
+
+
 class ConnectionLostError(ServerUnavailableError):
     """A connection broke while a call was under way, or before it."""
 
@@ -116,6 +127,22 @@ class CommandError(BrokerError):
     template = "{reason}"
 
     reason: str
+
+
+class UndeclaredError(CommandError):
+    """What a process would declare is not declared yet, or the functions are not loaded; and its user may do neither.
+
+    Attributes:
+        namespace: where.
+    """
+
+    template = (
+        "this user of the server may not load functions and declare agent types and subscriptions, and something here "
+        "is not declared yet, or with other settings: start a worker of this version first, with the same settings, as a "
+        "user with the rules that `callboard acl worker --namespace {namespace}` prints. The server says: {reason}"
+    )
+
+    namespace: str
 
 
 def is_refused_right(text: str) -> bool:
@@ -155,10 +182,13 @@ def layout_error(text: str, namespace: str) -> LayoutError | None:
 class OverloadedError(BrokerError):
     """The server takes no more messages for now. A handler that gets it is tried again later, as after any outage."""
 
-    template = "overloaded: {reason}; the message was not sent, try again later"
+    template = (
+        "overloaded: {reason}; try again when workers have made room, or give it more memory: "
+        "redis-cli CONFIG SET maxmemory BYTES"
+    )
     is_outage = True
 
-    reason: str = "too many messages wait"
+    reason: str = "the server's memory is full"
 
 
 class BacklogError(OverloadedError):

@@ -87,10 +87,13 @@ def sentence_of(error: BaseException, command: str = "") -> str:
         error: What ended the command.
         command: Its name, such as `status`: a user of the server who may not do what it does is told which role may.
     """
-    from callboard.broker.errors import CommandError, is_refused_right
+    from callboard.broker.errors import CommandError, UndeclaredError, is_refused_right
 
+    role = ROLES.get(command, "operator")
+    if isinstance(error, UndeclaredError) and role == "publisher":
+        return str(error)  # rights to publish are enough, once a worker was there
     if isinstance(error, CommandError) and is_refused_right(str(error)):
-        role = ROLES.get(command, "operator")
+        error = error.__cause__ if isinstance(error, UndeclaredError) and error.__cause__ else error
         return (
             f"the user that you log in as may not do what `callboard {command}` does: it needs the role {role}, and "
             f"`callboard acl {role} --namespace NAME` prints its rules. The server says: {error}"

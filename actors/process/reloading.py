@@ -127,7 +127,8 @@ class Reloader:
             stderr=asyncio.subprocess.STDOUT,
         )
         try:
-            output, _ = await asyncio.wait_for(process.communicate(), TRIAL_TIMEOUT)
+            async with asyncio.timeout(TRIAL_TIMEOUT):
+                output, _ = await process.communicate()
         except TimeoutError:
             return False, f"importing {self._target} takes longer than {TRIAL_TIMEOUT:g} s"
         finally:

@@ -311,7 +311,8 @@ class Supervisor:
         await self._bury(child, code)
         # A process that the child started may keep the pipe open, so its end is waited for only briefly.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(copying, LAST_OUTPUT)
+            async with asyncio.timeout(LAST_OUTPUT):
+                await copying
         return loop.time() - since, code
 
     async def _bury(self, child: Child, code: int) -> None:
@@ -358,7 +359,8 @@ class Supervisor:
         # A process whose start is under way gets no signal here; `_run_once` sends it one as soon as it is there.
         self.forward(signal.SIGTERM)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._killing.wait(), self._grace + KILL_MARGIN)
+            async with asyncio.timeout(self._grace + KILL_MARGIN):
+                await self._killing.wait()
         if self.running and not self._killing.is_set():
             self._listener.notice("the grace period is over: killing what still runs")
         self.forward(signal.SIGKILL)

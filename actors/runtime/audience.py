@@ -182,4 +182,5 @@ class Audience:
             await asyncio.wait({task})
         if self._open:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ask(), PATIENCE)
+                async with asyncio.timeout(PATIENCE):
+                    await self._ask()

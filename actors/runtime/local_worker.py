@@ -202,4 +202,5 @@ class LocalWorker:
     async def _next_change(self, at_most: float) -> None:
         self._changed.clear()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), at_most)
+            async with asyncio.timeout(at_most):
+                await self._changed.wait()

@@ -240,7 +240,8 @@ class Serving:
                 await self._take(entry, envelope)
             self._caught_up.set()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._came.wait(), LOOK_AGAIN)
+                async with asyncio.timeout(LOOK_AGAIN):
+                    await self._came.wait()
 
     async def _take(self, entry: str, envelope: Envelope) -> None:
         outer = self._reentry.outer

@@ -46,7 +46,7 @@ def translate(error: Exception, url: str) -> Exception:
     text = str(error)
     word = text.split(" ", 1)[0]
     if word == "OOM" or "OOM command not allowed" in text:
-        return OverloadedError("the server's memory is full")
+        return OverloadedError("the server's memory is full, and it refused a call, which did nothing")
     if word in UNAVAILABLE:
         return ServerUnavailableError(url, text)
     if is_refused_right(text):

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 from callboard.broker.errors import (
     CommandError,
     ConnectionLostError,
+    OverloadedError,
     ServerUnavailableError,
     layout_error,
 )
@@ -278,6 +279,10 @@ class Link:
     async def _load(self, channel: Channel, limit: float) -> None:
         try:
             await channel.call_within(("FUNCTION", "LOAD", library().text), limit)
+        except OverloadedError as error:
+            raise OverloadedError(
+                "the server's memory is full, and it lacks the functions of this version, which can't be loaded"
+            ) from error
         except CommandError as error:
             if not is_there_already(error):
                 raise

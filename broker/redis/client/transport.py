@@ -21,6 +21,7 @@ from callboard.broker.errors import (
     DecodeError,
     FencedError,
     SettingsError,
+    UndeclaredError,
     is_refused_right,
 )
 from callboard.broker.redis.keys import CONTROL, Keys, reply, user_in_names
@@ -167,10 +168,7 @@ class RedisTransport:
         except CommandError as error:
             if not is_refused_right(str(error)):
                 raise
-            raise CommandError(
-                "this user of the server may not declare agent types and subscriptions, and something here is not "
-                "declared yet, or with other settings: start a worker of this version first, with the same settings"
-            ) from error
+            raise UndeclaredError(str(error), self.keys.namespace) from error
 
     async def unsubscribe(self, subscription: Declared, others: Iterable[Declared] = ()) -> bool:
         """Ends a subscription; False when there was none.

@@ -16,7 +16,13 @@ from typing import Any, NamedTuple, cast
 
 import hiredis
 
-from callboard.broker.errors import CommandError, ConnectionLostError, EncodeError, ServerUnavailableError
+from callboard.broker.errors import (
+    CommandError,
+    ConnectionLostError,
+    EncodeError,
+    LoginRefusedError,
+    ServerUnavailableError,
+)
 from callboard.broker.telemetry import Disconnected, emit
 
 from .commands import Beginning, pack, pack_behind, says_demoted, translate
@@ -60,14 +66,18 @@ class Wire(asyncio.Protocol):
         """Connects, logs in and names the connection (seen in CLIENT LIST).
 
         Raises:
-            ServerUnavailableError: nobody answers, the login is refused, or the certificate is not accepted.
+            LoginRefusedError: the user, the password or the database is refused.
+            ServerUnavailableError: nobody answers, or the certificate is not accepted.
         """
         wire = cls(endpoint)
         try:
             async with asyncio.timeout(connect_timeout):
                 await wire._connect()
                 await wire._greet(name)
-        except (OSError, ssl.SSLError, UnicodeError, ConnectionLostError, CommandError) as error:
+        except CommandError as error:
+            wire.close()
+            raise LoginRefusedError(endpoint.shown, str(error)) from error
+        except (OSError, ssl.SSLError, UnicodeError, ConnectionLostError) as error:
             wire.close()
             raise ServerUnavailableError(endpoint.shown, str(error) or type(error).__name__) from error
         except BaseException:

@@ -137,10 +137,66 @@ def test_a_publisher_that_comes_before_the_workers_is_told_to_wait_for_one(
 ) -> None:
     redis_cli(shop, server, *shlex.split(shop.out("acl", "publisher", "--namespace", "shop")))
     url = f"unix://callboard-publisher:PASSWORD@{server.path}"
-    done = shop.run("publish", "shop:app", "jobs", "Job", "name=one", "--url", url)
-    assert done.returncode == 1
-    assert "start a worker of this version first" in done.stderr
-    assert "it needs the role" not in done.stderr
+    published, asked, worked, upped = shop.run_each(
+        ["publish", "shop:app", "jobs", "Job", "name=one", "--url", url],
+        ["ask", "shop:app", "clerk/a", "Ask", "--url", url],
+        ["worker", "shop:app", "--url", url],
+        ["up", "shop:app", "--url", url],
+    )
+    for sent in (published, asked):
+        assert (sent.returncode, sent.stderr.count("\n")) == (1, 1)
+        assert "start a worker of this version first" in sent.stderr
+        assert "`callboard acl worker --namespace shop` prints" in sent.stderr
+        assert "it needs the role" not in sent.stderr
+    for working in (worked, upped):
+        assert (working.returncode, working.stderr.count("\n")) == (1, 1)
+        assert "it needs the role worker, and `callboard acl worker " in working.stderr
+        assert "start a worker" not in working.stderr
+
+
+def test_a_login_that_is_refused_is_not_a_server_that_is_away(
+    shop: ShopFolder, server: ServerProcess
+) -> None:
+    redis_cli(shop, server, "ACL", "SETUSER", "nobody", "reset", "on", ">secret")
+    ends = ["--namespace", "shop", "--url", f"unix://nobody:secret@{server.path}"]
+    for done in shop.run_each(["worker", "shop:app", *ends], ["status", *ends], ["doctor", *ends]):
+        said = done.stdout + done.stderr
+        assert done.returncode == (2 if "doctor" in done.args else 3)
+        assert "refuses the login (NOPERM" in said
+        assert "`callboard acl ROLE` prints" in said
+        assert "no Redis server can be reached" not in said
+
+
+def test_a_full_server_that_lacks_the_functions_says_how_to_make_room(shop: ShopFolder) -> None:
+    with ServerProcess(options=("--maxmemory", "1")) as full:
+        url = ["--url", full.url]
+        *started, examined = shop.run_each(
+            ["worker", "shop:app", *url],
+            ["up", "shop:app", *url],
+            ["publish", "shop:app", "jobs", "Job", "name=one", *url],
+            ["ask", "shop:app", "clerk/a", "Ask", *url],
+            ["doctor", "--namespace", "shop", *url],
+        )
+    for done in started:
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert "it lacks the functions of this version" in done.stderr
+        assert "redis-cli CONFIG SET maxmemory BYTES" in done.stderr
+        assert "not sent" not in done.stderr
+    assert "the server's memory is full, and it lacks the functions" in examined.stdout
+    assert "as a user with the rules" not in examined.stdout
+
+
+def test_doctor_does_not_take_a_right_that_a_function_lacks_for_damage(
+    shop: ShopFolder, server: ServerProcess
+) -> None:
+    shop.out("publish", "shop:app", "jobs", "Job", "name=one")
+    redis_cli(shop, server, *shlex.split(shop.out("acl", "publisher", "--namespace", "shop")))
+    done = shop.run(
+        "doctor", "--namespace", "shop", "--url", f"unix://callboard-publisher:PASSWORD@{server.path}"
+    )
+    assert "can't run this command or subcommand" in done.stdout
+    assert "as a user with the rules of `callboard acl operator --namespace shop`" in done.stdout
+    assert "changed by hand" not in done.stdout
 
 
 def test_an_unknown_role_is_named_with_the_nearest(shop: ShopFolder) -> None:

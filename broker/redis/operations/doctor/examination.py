@@ -12,7 +12,9 @@ from callboard.broker.errors import (
     CommandError,
     ConnectionLostError,
     LayoutError,
+    OverloadedError,
     ServerUnavailableError,
+    is_refused_right,
 )
 from callboard.broker.redis.client.transport import RedisTransport
 
@@ -80,14 +82,16 @@ async def _made(check: Examine, subject: Subject) -> Sequence[Finding]:
         return [unreachable(str(lost))]
     except LayoutError:  # a check of its own tells of it, once
         return []
+    except OverloadedError as refused:
+        return [info(f"this could not be checked: {refused.reason}", do="see memory: then run doctor again")]
     except BrokerError as refused:
-        if any(words in str(refused) for words in OF_DAMAGE):
+        # A refused right may come out of a function, too. And a user need not have all that checks would like to use.
+        if not is_refused_right(str(refused)) and any(words in str(refused) for words in OF_DAMAGE):
             return [_unreadable(refused)]
-        # A user need not be allowed everything that a check would like to know.
+        rules = f"`callboard acl operator --namespace {subject.transport.keys.namespace}`"
         return [
             info(
-                f"this could not be checked: {refused}",
-                do="run doctor as a user who may: see docs/operations.md",
+                f"this could not be checked: {refused}", do=f"run doctor as a user with the rules of {rules}"
             )
         ]
     except ValueError as wrong:

@@ -110,6 +110,22 @@ async def test_a_condition_is_asked_again_until_it_holds() -> None:
     await fixture.close()
 
 
+@pytest.mark.parametrize("rounds", range(4))
+async def test_a_cancellation_that_comes_with_a_change_is_not_lost(rounds: int) -> None:
+    """Ctrl-C cancels the program once; one that went on had to be told twice."""
+    fixture = LocalWorkerFixture()
+    waiting = asyncio.create_task(fixture.worker._next_change(60))
+    await asyncio.sleep(0)
+    fixture.worker._changed.set()
+    for _ in range(rounds):
+        await asyncio.sleep(0)
+    was_waiting = not waiting.done()
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    assert waiting.cancelled() is was_waiting
+    await fixture.close()
+
+
 async def test_a_turn_tells_the_clock_of_the_server() -> None:
     fixture = LocalWorkerFixture()
     fixture.worker.host.on_turn(Turn([], 5_000_000_000_000, None, False, False, ""))

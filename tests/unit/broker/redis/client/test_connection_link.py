@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from callboard.broker import BrokerSettings
-from callboard.broker.errors import CommandError, ConnectionLostError, ServerUnavailableError
+from callboard.broker.errors import CommandError, ConnectionLostError, OverloadedError, ServerUnavailableError
 from callboard.broker.redis.client import connection as link_module
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.endpoint import Endpoint
@@ -57,6 +57,18 @@ async def test_an_error_of_the_server_leaves_the_connection_as_it_is(link: Link)
     with pytest.raises(CommandError, match="unknown"):
         await link.command("CONFIG", "NO_SUCH")
     assert await client_id(link) == first
+
+
+async def test_a_full_server_that_lacks_the_functions_says_so(link: Link) -> None:
+    await link.command("FUNCTION", "FLUSH")
+    await link.command("CONFIG", "SET", "maxmemory", "1")
+    try:
+        with pytest.raises(
+            OverloadedError, match=r"lacks the functions of this version.*CONFIG SET maxmemory"
+        ):
+            await link.run("census", ())
+    finally:
+        await link.command("CONFIG", "SET", "maxmemory", "0")
 
 
 async def test_it_connects_again_after_its_client_was_killed(link: Link, server: ServerProcess) -> None:

@@ -14,6 +14,7 @@ from callboard.broker.errors import (
     CommandError,
     ConnectionLostError,
     EncodeError,
+    LoginRefusedError,
     OverloadedError,
     ServerUnavailableError,
 )
@@ -416,10 +417,10 @@ def locked() -> Iterator[ServerProcess]:
 
 
 async def test_a_wrong_password_is_refused_and_not_shown(locked: ServerProcess) -> None:
-    with pytest.raises(ServerUnavailableError, match="WRONGPASS") as caught:
+    with pytest.raises(LoginRefusedError, match=r"refuses the login \(WRONGPASS") as caught:
         await opened(f"redis://:hunter2@127.0.0.1:{locked.port}")
     assert "hunter2" not in str(caught.value) + repr(caught.value)
-    with pytest.raises(ServerUnavailableError, match="NOAUTH"):
+    with pytest.raises(LoginRefusedError, match=r"NOAUTH.*redis://USER:PASSWORD@HOST"):
         await opened(f"redis://127.0.0.1:{locked.port}")
 
 
@@ -431,7 +432,7 @@ async def test_a_password_and_a_database(locked: ServerProcess, login: str) -> N
 
 
 async def test_a_database_that_the_server_does_not_have(locked: ServerProcess) -> None:
-    with pytest.raises(ServerUnavailableError, match="DB index is out of range"):
+    with pytest.raises(LoginRefusedError, match="DB index is out of range"):
         await opened(f"redis://:s3cret@127.0.0.1:{locked.port}/99")
 
 
