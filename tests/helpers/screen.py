@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import fcntl
 import os
@@ -112,6 +113,7 @@ class Terminal:
         self.screen = Screen(columns, reflows=reflows)
         self.ours, self.theirs = pty.openpty()
         self.stream = os.fdopen(self.theirs, "w")
+        self._decoder = codecs.getincrementaldecoder("utf-8")()  # a read may end within a character
         self._set_size(columns)
 
     def _set_size(self, columns: int) -> None:
@@ -131,7 +133,7 @@ class Terminal:
                 break
             if not chunk:
                 break
-            self.screen.feed(chunk.decode())
+            self.screen.feed(self._decoder.decode(chunk))
         return self.screen.text
 
     def shows(self, condition: Callable[[str], object], within: float = 20) -> str:

@@ -11,7 +11,9 @@ from tests.helpers.jobs import Purchase
 from tests.helpers.worker_fleet import WorkerFleet
 
 LEASE = 1.0  # seconds, see SHORT_LEASE
-RUNNING = 2.0  # seconds: a handler still runs when all have begun, and would have ended when its process goes on
+RUNNING = (
+    2.0  # seconds: a handler still runs when all have begun, and would have ended when its process goes on
+)
 
 
 async def test_a_worker_that_was_stopped_for_three_leases_is_refused_says_so_and_goes_on(

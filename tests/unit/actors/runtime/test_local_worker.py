@@ -60,7 +60,7 @@ async def test_it_works_until_it_is_drained_and_leaves_nothing() -> None:
     await fixture.worker.consumer.joined.wait()
     assert any(thread.name == "callboard-heartbeat" for thread in threading.enumerate())
     await fixture.worker.drain(task, 5)
-    assert set(threading.enumerate()) == threads
+    assert set(threading.enumerate()) <= threads  # those of earlier tests may end meanwhile
     await fixture.close()
     left = [one for one in asyncio.all_tasks() - tasks - {task} if "fakeredis" not in str(one)]
     assert left == []
