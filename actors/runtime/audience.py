@@ -24,7 +24,7 @@ from .local_agents import LocalAgents
 logger = logging.getLogger("callboard.actors")
 
 REMEMBERED = 10_000  # cases that are known; then they are looked at again
-AT_ONCE = 20  # cases that wait for an answer of the server; more are looked at when they come again
+AT_ONCE = 50  # cases that the server is asked about together; more are looked at when they come again
 PAUSE = 1.0  # seconds between two times that the server is asked
 PATIENCE = 1.0  # seconds that closing waits for what was asked
 
@@ -105,11 +105,10 @@ class Audience:
         """Why nobody hears messages of a case; None when somebody may."""
         if self._is_heard(case, self._subscribers_here(case.topic)):
             return None
-        subscribers = await subscribers_of(self._transport.admin, case.topic)
-        if self._is_heard(case, subscribers):
-            return None
-        reason = self._reason(case, subscribers)
-        self._told.add(reason)
+        subscribers = (await subscribers_of(self._transport.admin, [case.topic]))[case.topic]
+        reason = self._reason_if_unheard(case, subscribers)
+        if reason is not None:
+            self._told.add(reason)
         return reason
 
     def _look_at(self, case: Case) -> None:
@@ -129,6 +128,9 @@ class Audience:
         topic_id = TopicId(topic, "")
         return {one.agent_type for one in self._subscriptions if one.is_match(topic_id)}
 
+    def _reason_if_unheard(self, case: Case, subscribers: Collection[str]) -> str | None:
+        return None if self._is_heard(case, subscribers) else self._reason(case, subscribers)
+
     def _is_heard(self, case: Case, subscribers: Collection[str]) -> bool:
         # Of a type that runs elsewhere it can't be known what it handles: it may be this.
         return any(
@@ -146,14 +148,19 @@ class Audience:
 
     async def _ask(self) -> None:
         while self._open:
-            case = self._open[0]
+            cases = list(self._open)
+            topics = list(dict.fromkeys(case.topic for case in cases))
             # Who can't be asked says nothing; publishing itself tells of it.
             with contextlib.suppress(BrokerError):
-                told = set(self._told)
-                reason = await self.silence(case)
-                if reason is not None and reason not in told:
-                    logger.warning("%s", reason)
-            self._open.remove(case)
+                subscribers = await subscribers_of(self._transport.admin, topics)
+                for case in cases:
+                    self._tell(self._reason_if_unheard(case, subscribers[case.topic]))
+            del self._open[: len(cases)]
+
+    def _tell(self, reason: str | None) -> None:
+        if reason is not None and reason not in self._told:
+            self._told.add(reason)
+            logger.warning("%s", reason)
 
     def _reason(self, case: Case, subscribers: Collection[str]) -> str:
         topic, message_class, own_type = case

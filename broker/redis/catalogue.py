@@ -74,7 +74,7 @@ OF_THE_NAMESPACE = (
         "topics",
         "hash",
         "topic -> agent types that subscribe, with spaces between",
-        publisher="hexists hget hsetnx",
+        publisher="hexists hget hmget hsetnx",
     ),
     KeyKind("prefixes", "hash", "prefix of topics -> agent types that subscribe", publisher="hget hmget"),
     KeyKind("types", "hash", "agent type -> JSON of its settings", publisher="hexists hget"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Sequence
 
 import pytest
 
@@ -20,6 +22,7 @@ from callboard import (
     rpc,
 )
 from callboard.broker.redis.client.connection import Link
+from callboard.broker.redis.client.subscribers import subscribers_of
 from callboard.runtime import audience
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Listener, Note, Runtimes, listener, stored
@@ -159,9 +162,9 @@ async def test_strict_refuses_it(runtimes: Runtimes, message: object, topic: str
 async def test_what_is_heard_costs_no_call(runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    async def ask(link: Link, topic: str) -> frozenset[str]:
-        asked.append(topic)
-        return frozenset()
+    async def ask(link: Link, topics: Sequence[str]) -> dict[str, frozenset[str]]:
+        asked.extend(topics)
+        return {topic: frozenset() for topic in topics}
 
     monkeypatch.setattr(audience, "subscribers_of", ask)
     runtime = runtimes.of(_app())
@@ -172,6 +175,33 @@ async def test_what_is_heard_costs_no_call(runtimes: Runtimes, monkeypatch: pyte
         await runtime.publish_message(Note(), TopicId(f"newz{number}", "a"))
     await eventually(lambda: asked)
     assert len(asked) <= audience.AT_ONCE + 1
+
+
+async def test_of_many_topics_the_server_is_asked_together(
+    runtimes: Runtimes, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = runtimes.new()
+    await listener(there, "listener", "news")
+    await there.add_subscription(TypePrefixSubscription("order.", "listener"))
+    await there.open()
+    asked: list[Sequence[str]] = []
+    published = asyncio.Event()
+
+    async def count(link: Link, topics: Sequence[str]) -> dict[str, frozenset[str]]:
+        asked.append(topics)
+        await published.wait()
+        return await subscribers_of(link, topics)
+
+    monkeypatch.setattr(audience, "subscribers_of", count)
+    here = runtimes.new()
+    names = ["news", "order.new", "order.", "order", *(f"newz{number}" for number in range(10))]
+    await asyncio.gather(*(here.publish_message(Ask(), TopicId(name, "a")) for name in names * 2))
+    published.set()
+    await here.close()
+    assert {name for topics in asked for name in topics} == set(names)
+    assert len(asked) <= 3, "with the question of the first, of those that came meanwhile, and when it closes"
+    said = [text.split("'")[1] for text in _said(caplog)]
+    assert sorted(said) == sorted(["order", *(f"newz{number}" for number in range(10))])
 
 
 async def test_who_subscribes_later_is_heard_of(runtimes: Runtimes) -> None:
