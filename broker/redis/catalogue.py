@@ -66,8 +66,8 @@ OF_THE_NAMESPACE = (
         "config",
         "hash",
         "`shards`, `layout`: fixed for the namespace; where to go on: `sweep:<stream>`, `leaving`, `runs`, `scan <type>`; "
-        "`ahead <type>`: the turn that was the last to read ahead; `runs listed`, `questions listed`: what older versions "
-        "left is in the lists",
+        "`scanned by`: run_id of the server whose cursors `chores` and `resumed` have; `ahead <type>`: the turn that was "
+        "the last to read ahead; `runs listed`, `questions listed`: what older versions left is in the lists",
         publisher="hget",
     ),
     KeyKind(

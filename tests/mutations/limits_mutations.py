@@ -16,6 +16,7 @@ LEAVING = f"{LIMITS}test_the_consumer_of_a_worker_with_much_pending_goes_in_the_
 
 PORTIONS = "contract/test_portions.py::"
 LEAVING_MANY = f"{PORTIONS}test_what_a_worker_leaves_in_many_topics_moves_in_portions{ON}"
+RESTARTED, OWN = "integration/test_faults_portions.py::", "[redis]"
 DRAFTS = f"{PORTIONS}test_many_drafts_are_settled_in_portions{ON}"
 
 LEDGER = "contract/test_ledger.py::"
@@ -67,6 +68,20 @@ LIMITS_MUTATIONS: Final = (
         "a chore goes on where it was",
         removed,
         (LEAVING,),
+        quick=False,
+    ),
+    Mutation(
+        "a scan goes on with the cursor of a server that is gone",
+        "a chore begins its scan anew on another server",
+        never,
+        (f"{RESTARTED}test_a_prefix_brings_all_its_topics{OWN}",),
+        quick=False,
+    ),
+    Mutation(
+        "a look at shelved agents goes on with the cursor of a server that is gone",
+        "a look at shelved agents begins anew on another server",
+        removed,
+        (f"{RESTARTED}test_all_agents_go_on_that_a_pause_had_put_aside{OWN}",),
         quick=False,
     ),
     Mutation(

@@ -72,8 +72,9 @@ local function subscribe_prefix(agent_type, prefix, start)
   local what = agent_type .. ' ' .. prefix
   local place = '0 ' .. (call('GET', P .. 'clock') or '0-0') .. ' ' .. start
   if not add_word(P .. 'prefixes', prefix, agent_type) then
+    if call('HEXISTS', P .. 'chores', 'subscribe ' .. what) == 0 then return false end
+    renew_cursors()
     place = call('HGET', P .. 'chores', 'subscribe ' .. what)
-    if not place then return false end
   end
   return take_step('subscribe', what, place)
 end

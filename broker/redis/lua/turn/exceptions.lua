@@ -37,6 +37,7 @@ local function read_exceptions(turn)
   end
   turn.any_cancelled = call('EXISTS', P .. 'cancelled') == 1
   turn.resumed = by_name(call('HGETALL', P .. 'resumed'))
+  if next(turn.resumed) and renew_cursors() then turn.resumed = by_name(call('HGETALL', P .. 'resumed')) end
 end
 
 -- Whether there is nothing but new entries and agents that run: no exception, no timer, nothing parked, nobody who waits for a
