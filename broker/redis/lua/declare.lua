@@ -72,7 +72,7 @@ local function subscribe_prefix(agent_type, prefix, start)
   local what = agent_type .. ' ' .. prefix
   local place = '0 ' .. (call('GET', P .. 'clock') or '0-0') .. ' ' .. start
   if not add_word(P .. 'prefixes', prefix, agent_type) then
-    if call('HEXISTS', P .. 'chores', 'subscribe ' .. what) == 0 then return false end
+    if not call('HGET', P .. 'chores', 'subscribe ' .. what) then return false end
     renew_cursors()
     place = call('HGET', P .. 'chores', 'subscribe ' .. what)
   end
