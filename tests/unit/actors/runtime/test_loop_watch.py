@@ -22,8 +22,10 @@ from callboard.runtime.loop_watch import LoopWatch, handler_line
 from tests.helpers.eventually import eventually
 
 
-async def test_a_blocked_loop_is_told_with_its_handler_and_shown(caplog: pytest.LogCaptureFixture) -> None:
-    app = App("blocking")
+async def test_a_blocked_loop_is_told_with_its_handler_and_shown(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, blocked_after = App("blocking"), loop_watch.BLOCKED_AFTER
 
     def told() -> list[str]:
         """Of this handler; a machine that stands still blocks the loop as well."""
@@ -40,6 +42,7 @@ async def test_a_blocked_loop_is_told_with_its_handler_and_shown(caplog: pytest.
             while not told() and time.monotonic() < until:
                 time.sleep(0.01)  # noqa: ASYNC251 - what it is about
             time.sleep(0.3)  # noqa: ASYNC251 - some beats more
+            monkeypatch.setattr(loop_watch, "BLOCKED_AFTER", 3600.0)  # what comes now is not shown instead
 
     async with app.running(
         url="memory://blocked", settings=BrokerSettings(beat_every=0.1, lease=2)
@@ -54,7 +57,7 @@ async def test_a_blocked_loop_is_told_with_its_handler_and_shown(caplog: pytest.
     assert "asyncio.to_thread" in told()[0]
     assert worker.blocked is not None
     assert worker.blocked.what == f"blocker/ada handles str, line {line} of test_loop_watch.py"
-    assert loop_watch.BLOCKED_AFTER <= worker.blocked.seconds < 40
+    assert blocked_after <= worker.blocked.seconds < 40
 
 
 async def test_a_loop_that_answers_is_not_blocked() -> None:
