@@ -64,7 +64,8 @@ class ServerProcess(AbstractContextManager["ServerProcess"]):
         self.kind: Kind = kind or best_kind()
         self.access = access
         # The path of a socket may have 107 characters at most, so the folder is not one of pytest's.
-        self.folder = Path(tempfile.mkdtemp(prefix="cb"))
+        is_short = len(tempfile.gettempdir()) < 80
+        self.folder = Path(tempfile.mkdtemp(prefix="cb", dir=None if is_short else "/tmp"))
         self.port = free_port() if access == "tcp" else 0
         self.path = self.folder / "s.sock"
         self._options = (

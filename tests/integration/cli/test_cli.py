@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import select
 import shlex
 import signal
 import subprocess
@@ -517,17 +518,12 @@ def on_terminal(shop: ShopFolder, *arguments: str) -> str:
         stdout=theirs,
         stderr=theirs,
     )
-    os.close(theirs)
-    written = b"".join(_chunks(ours))
+    written = b""
+    # Our hold on its other side stays until the end: that it was closed is said by an error, by nothing, or not at all.
+    while process.poll() is None or select.select([ours], [], [], 0)[0]:
+        if select.select([ours], [], [], 0.05)[0]:
+            written += os.read(ours, 65_536)
     os.close(ours)
-    assert process.wait(20) == 0
+    os.close(theirs)
+    assert process.returncode == 0
     return written.decode()
-
-
-def _chunks(descriptor: int) -> Iterator[bytes]:
-    # Reading a terminal whose other side is closed is an error on Linux and an empty read elsewhere.
-    try:
-        while chunk := os.read(descriptor, 65_536):
-            yield chunk
-    except OSError:
-        return

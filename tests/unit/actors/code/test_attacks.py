@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -249,18 +250,19 @@ async def test_secrets_outside_are_not_read(
     (folder / "link").symlink_to(tmp_path / "secret")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.csv").write_text("1,2")
+    outside = shlex.quote(str(tmp_path))
     async with await confined(folder, ["reading"], readable=[tmp_path / "data"]) as executor:
         for command in (
-            f"cat {tmp_path}/secret",
+            f"cat {outside}/secret",
             "cat link",
-            f"ls {tmp_path}",
+            f"ls {outside}",
             "ls ~root",
             "cat /etc/shadow",
         ):
             result = await run(executor, command, "sh")
             assert result.exit_code != 0, (command, result)
-        assert (await run(executor, f"cat {tmp_path}/data/a.csv", "sh")).output == "1,2"
-        assert (await run(executor, f"echo x > {tmp_path}/data/a.csv", "sh")).exit_code != 0
+        assert (await run(executor, f"cat {outside}/data/a.csv", "sh")).output == "1,2"
+        assert (await run(executor, f"echo x > {outside}/data/a.csv", "sh")).exit_code != 0
 
 
 LOOK = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
@@ -112,6 +113,7 @@ async def handled(runtimes: Runtimes, handler: Handler, attempts: int = 2, **opt
 
 
 async def test_what_the_model_can_read_is_a_result_in_the_order_of_the_calls(tools: Tools) -> None:
+    others = [FunctionTool(tool, timeout=60) for tool in (tools.note, tools.fail)]  # that are to end in time
     results = await run_tools(
         [
             asked("hang", id="a"),
@@ -121,7 +123,7 @@ async def test_what_the_model_can_read_is_a_result_in_the_order_of_the_calls(too
             asked("note", '{"wat": 1}', id="e"),
             asked("fail", id="f"),
         ],
-        tools.workbench,
+        StaticWorkbench([FunctionTool(tools.hang), *others]),
         timeout=0.05,
     )
     assert [(one.call_id, one.name, one.is_error) for one in results] == [
@@ -223,22 +225,47 @@ async def test_steps_and_keys_of_two_calls_are_apart(runtimes: Runtimes, tools: 
     assert len(set(tools.keys)) == 2
 
 
+@contextlib.asynccontextmanager
+async def cut_off_when(condition: Callable[[], object]) -> AsyncIterator[CancellationToken]:
+    """A token that is cancelled as soon as this is so."""
+    token = CancellationToken()
+
+    async def wait() -> None:
+        await eventually(condition)
+        token.cancel()
+
+    waiting = asyncio.ensure_future(wait())
+    try:
+        yield token
+    finally:
+        waiting.cancel()
+
+
 async def test_the_model_is_told_of_an_unknown_outcome_where_that_is_asked_for(
     runtimes: Runtimes, tools: Tools
 ) -> None:
+    recorded: list[str] = []
+
+    async def on_event(event: ToolEvent) -> None:
+        if event.kind == "ended":
+            recorded.append(event.call.id)
+
     async def handler(ctx: MessageContext) -> Any:
-        token = CancellationToken()
-        if ctx.attempt == 1:
-            asyncio.get_running_loop().call_later(0.05, token.cancel)
-        try:
-            calls = [asked("hang", id="a"), asked("note", id="b")]
-            return shown(
-                await run_tools(
-                    calls, tools.workbench, ctx, cancellation_token=token, if_unknown={"hang": "tell"}
+        calls = [asked("hang", id="a"), asked("note", id="b")]
+        options: dict[str, IfUnknown] = {"hang": "tell"}
+        async with cut_off_when(lambda: ctx.attempt == 1 and "hang" in tools.ran and recorded) as token:
+            try:
+                results = await run_tools(
+                    calls,
+                    tools.workbench,
+                    ctx,
+                    cancellation_token=token,
+                    if_unknown=options,
+                    on_event=on_event,
                 )
-            )
-        except asyncio.CancelledError:
-            return "cut off"
+            except asyncio.CancelledError:
+                return "cut off"
+        return shown(results)
 
     first, second = await handled(runtimes, handler)
     assert first == "cut off"
@@ -258,25 +285,19 @@ async def test_a_person_decides_about_an_unknown_outcome_after_each_crash(
         return said[len(questions) - 1]
 
     async def handler(ctx: MessageContext) -> Any:
-        token = CancellationToken()
         ran = len(tools.ran)
-
-        async def cancel_when_it_runs() -> None:
-            await eventually(lambda: len(tools.ran) > ran)
-            token.cancel()
-
-        cancelling = asyncio.ensure_future(cancel_when_it_runs())
-        try:
-            with asking_by(decide):
-                calls = [asked("hang", id="a")]
-                options: dict[str, IfUnknown] = {"hang": "ask"}
-                return shown(
-                    await run_tools(calls, tools.workbench, ctx, cancellation_token=token, if_unknown=options)
-                )
-        except asyncio.CancelledError:
-            return "cut off"
-        finally:
-            cancelling.cancel()
+        calls = [asked("hang", id="a")]
+        options: dict[str, IfUnknown] = {"hang": "ask"}
+        async with cut_off_when(lambda: len(tools.ran) > ran) as token:
+            try:
+                with asking_by(decide):
+                    return shown(
+                        await run_tools(
+                            calls, tools.workbench, ctx, cancellation_token=token, if_unknown=options
+                        )
+                    )
+            except asyncio.CancelledError:
+                return "cut off"
 
     first, second, third = await handled(runtimes, handler, attempts=3)
     assert (first, second) == ("cut off", "cut off")
@@ -288,17 +309,14 @@ async def test_a_person_decides_about_an_unknown_outcome_after_each_crash(
 
 async def test_a_person_may_let_a_call_of_unknown_outcome_fail(runtimes: Runtimes, tools: Tools) -> None:
     async def handler(ctx: MessageContext) -> Any:
-        token = CancellationToken()
-        if ctx.attempt == 1:
-            asyncio.get_running_loop().call_later(0.05, token.cancel)
-        try:
-            with asking_by(lambda question: "fail"):
-                calls = [asked("hang", id="a")]
-                await run_tools(
-                    calls, tools.workbench, ctx, cancellation_token=token, if_unknown={"hang": "ask"}
-                )
-        except (asyncio.CancelledError, CallGivenUpError) as error:
-            return type(error)
+        calls = [asked("hang", id="a")]
+        options: dict[str, IfUnknown] = {"hang": "ask"}
+        async with cut_off_when(lambda: ctx.attempt == 1 and "hang" in tools.ran) as token:
+            try:
+                with asking_by(lambda question: "fail"):
+                    await run_tools(calls, tools.workbench, ctx, cancellation_token=token, if_unknown=options)
+            except (asyncio.CancelledError, CallGivenUpError) as error:
+                return type(error)
 
     assert await handled(runtimes, handler) == [asyncio.CancelledError, CallGivenUpError]
 

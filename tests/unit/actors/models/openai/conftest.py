@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -16,6 +17,11 @@ AZURE_VARIABLES = ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "AZURE_OPENA
 VENDORS_VARIABLES = ("GEMINI_API_KEY", "ANTHROPIC_API_KEY")
 
 MakeClient: TypeAlias = Callable[..., OpenAIChatCompletionClient]
+
+
+def growing_limits() -> Iterator[float]:
+    """Seconds for one try after the other, until the server, a thread that may be late, has read a request in time."""
+    return (0.1 * 2**number for number in itertools.count())
 
 
 @pytest.fixture(autouse=True)

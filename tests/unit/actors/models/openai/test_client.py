@@ -47,7 +47,7 @@ from tests.helpers.openai_server import (
     rate_limited,
 )
 
-from .conftest import MakeClient
+from .conftest import MakeClient, growing_limits
 
 HELLO: list[LLMMessage] = [UserMessage(content="Hello", source="ada")]
 ADD = {
@@ -476,13 +476,16 @@ async def test_an_answer_and_no_call_where_none_may_be_called(server: OpenAIServ
 
 
 async def test_a_slow_answer(server: OpenAIServer, make: MakeClient) -> None:
-    server.script(Slow())
+    server.default = Slow()
+    limits = growing_limits()
 
-    with pytest.raises(ModelTimeoutError) as failed:
-        await make(timeout=0.1).create(HELLO)
+    async def is_given_up() -> bool:
+        with pytest.raises(ModelTimeoutError) as failed:
+            await make(timeout=next(limits)).create(HELLO)
+        assert isinstance(failed.value, TimeoutError)
+        return server.hung_up.is_set()
 
-    assert isinstance(failed.value, TimeoutError)
-    await eventually(server.hung_up.is_set)
+    await eventually(is_given_up, within=30)
 
 
 async def test_cancelling_ends_the_request(server: OpenAIServer, client: OpenAIChatCompletionClient) -> None:

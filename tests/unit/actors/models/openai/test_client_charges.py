@@ -32,7 +32,7 @@ from tests.helpers.openai_server import (
     overloaded,
 )
 
-from .conftest import MakeClient
+from .conftest import MakeClient, growing_limits
 
 HELLO: list[LLMMessage] = [UserMessage(content="Hello", source="ada")]
 SHORT: dict[str, Any] = {"extra_create_args": {"max_tokens": 8}}
@@ -95,11 +95,16 @@ async def test_a_request_that_is_cancelled_has_been_read(server: OpenAIServer, m
 
 
 async def test_so_has_one_that_took_too_long(server: OpenAIServer, make: MakeClient) -> None:
-    server.script(Slow())
-    client = MeteredChatCompletionClient(make(timeout=0.1))
-    with pytest.raises(ModelTimeoutError):
-        await client.create(HELLO)
-    assert (await client.ledger.spent()).prompt_tokens == client.count_tokens(HELLO)
+    server.default = Slow()
+    limits = growing_limits()
+
+    async def charge() -> int:
+        client = MeteredChatCompletionClient(make(timeout=next(limits)))
+        with pytest.raises(ModelTimeoutError):
+            await client.create(HELLO)
+        return (await client.ledger.spent()).prompt_tokens
+
+    assert await eventually(charge, within=30) == make().count_tokens(HELLO)
 
 
 @pytest.mark.parametrize("mode", ["native", "schema"])
@@ -205,9 +210,14 @@ async def test_a_stream_that_is_left_before_its_first_piece_has_been_read(
     server: OpenAIServer, make: MakeClient
 ) -> None:
     # As servers do that accept a stream at once, and take their time for the prompt.
-    server.script(Slow(Events([": wait\n\n", ": more\n\n"]), events=1))
-    client = MeteredChatCompletionClient(make(timeout=0.2, max_retries=0))
-    with pytest.raises(ModelTimeoutError):
-        async for _ in client.create_stream(HELLO):
-            pass
-    assert (await client.ledger.spent()).prompt_tokens == client.count_tokens(HELLO)
+    server.default = Slow(Events([": wait\n\n", ": more\n\n"]), events=1)
+    limits = growing_limits()
+
+    async def charge() -> int:
+        client = MeteredChatCompletionClient(make(timeout=next(limits), max_retries=0))
+        with pytest.raises(ModelTimeoutError):
+            async for _ in client.create_stream(HELLO):
+                pass
+        return (await client.ledger.spent()).prompt_tokens
+
+    assert await eventually(charge, within=30) == make().count_tokens(HELLO)

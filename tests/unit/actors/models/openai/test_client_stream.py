@@ -38,7 +38,7 @@ from tests.helpers.openai_server import (
     rate_limited,
 )
 
-from .conftest import MakeClient
+from .conftest import MakeClient, growing_limits
 
 HELLO: list[LLMMessage] = [UserMessage(content="Hello", source="ada")]
 ADD = {"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
@@ -338,12 +338,15 @@ async def test_an_answer_that_is_no_stream(
 
 
 async def test_a_stream_that_stops_to_flow(server: OpenAIServer, make: MakeClient) -> None:
-    server.script(Slow(Answer("Hello, Ada."), events=3))
+    server.default = Slow(Answer("Hello, Ada."), events=3)
+    limits = growing_limits()
 
-    with pytest.raises(ModelTimeoutError):
-        await stream(make(timeout=0.6))
+    async def is_given_up() -> bool:
+        with pytest.raises(ModelTimeoutError):
+            await stream(make(timeout=next(limits)))
+        return server.hung_up.is_set()
 
-    await eventually(server.hung_up.is_set)
+    await eventually(is_given_up, within=30)
 
 
 async def test_cancelling_ends_a_stream(server: OpenAIServer, client: OpenAIChatCompletionClient) -> None:
