@@ -40,8 +40,14 @@ def callgrind(folder: Path, name: str, *options: str) -> list[str]:
     program = _program("valgrind")
     log, profile = folder / f"{name}.log", folder / f"{name}.profile"
     return [
-        program, "--tool=callgrind", f"--log-file={log}", f"--callgrind-out-file={profile}", *options
+        program, "--tool=callgrind", f"--log-file={log}", f"--callgrind-out-file={profile}",
+        _pipes(folder), *options,
     ]  # fmt: skip
+
+
+def _pipes(folder: Path) -> str:
+    """The option for its pipes: beside its files, for they stay where they are when the program is killed."""
+    return f"--vgdb-prefix={folder / 'vgdb-pipe'}"
 
 
 def counted(log: str) -> int:
@@ -91,7 +97,7 @@ class CountedServer(ServerProcess):
     def _tell(self, *words: str) -> str:
         """Says something to callgrind in the running program; returns what it answers."""
         done = subprocess.run(
-            [_program("vgdb"), f"--pid={self.pid}", "--max-invoke-ms=1", *words],
+            [_program("vgdb"), _pipes(self.folder), f"--pid={self.pid}", "--max-invoke-ms=1", *words],
             capture_output=True, text=True, timeout=PATIENCE, check=False,
         )  # fmt: skip
         if done.returncode:

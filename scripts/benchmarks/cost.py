@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from tests.helpers.servers import ServerProcess, best_kind
 
-from .site import PATIENCE, ROOT, at_least_one, checkout, end_in_order
+from .site import PATIENCE, ROOT, at_least_one, checkout
 
 NODE: Final = Path(__file__).with_name("cost_node.py")
 SPENDERS: Final = ("python", "server")
@@ -139,5 +139,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    end_in_order()
     sys.exit(main())

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from .callgrind import PATIENCE, CallgrindError, CountedServer, callgrind, counted
 from .cost import NODE
-from .site import ROOT, checkout, end_in_order
+from .site import ROOT, checkout
 
 
 class Counts(NamedTuple):
@@ -119,5 +119,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    end_in_order()
     sys.exit(main())

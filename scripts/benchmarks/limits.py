@@ -30,7 +30,7 @@ from .callgrind import CallgrindError, CountedServer
 from .gauge import Gauge, Worst, measured, processor_ms
 from .limits_questions import Waiting
 from .limits_sizes import Sizes
-from .site import Site, end_in_order
+from .site import Site
 
 LIMIT: Final = 20.0  # ms
 HOUR: Final = 3_600_000
@@ -386,5 +386,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    end_in_order()
     sys.exit(main())

@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -38,11 +37,6 @@ def checkout(text: str) -> Path:
     if not (folder / "broker").is_dir():
         raise argparse.ArgumentTypeError(f"there is no checkout of Callboard in {folder}")
     return folder
-
-
-def end_in_order() -> None:
-    """Has SIGTERM end this process as Ctrl-C does: the servers and processes that it started end with it."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 class Node:

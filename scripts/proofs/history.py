@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -20,12 +21,13 @@ def run_history(seconds: float, seed: str) -> bool:
         except AssertionError as error:
             print(f"WRONG\n{error}")
             return False
+        except KeyboardInterrupt:
+            shutil.rmtree(folder)
+            raise
     faults = ", ".join(f"{number} x {name}" for name, number in sorted(report.faults.items()))
     print(
         f"{report.summary.published:,} publishes acknowledged, {report.summary.unknown} of unknown end, "
         f"{report.summary.commits:,} commits by {report.runs:,} runs of handlers, none wrong; {faults}"
     )
-    for file in folder.iterdir():
-        file.unlink()
-    folder.rmdir()
+    shutil.rmtree(folder)
     return True

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 
 from tests.contract.model.explorer import Explorer, FoundError
 from tests.contract.model.schedule import Bounds
@@ -24,7 +26,7 @@ def run_schedules(count: int, seed: str, jobs: int) -> bool:
     print(f"{count:,} schedules, seed {seed}, {jobs} processes", flush=True)
     began, done, moves = time.monotonic(), 0, 0
     # Not fork: the processes of a pool are to inherit no connection.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_listen) as pool:
         futures = [pool.submit(_schedules_of_a_process, seed, first, size) for first, size in _parts(count)]
         try:
             for future in as_completed(futures):
@@ -39,7 +41,10 @@ def run_schedules(count: int, seed: str, jobs: int) -> bool:
             print(f"WRONG\n{error}")
             return False
         except KeyboardInterrupt:
-            pool.shutdown(cancel_futures=True)
+            # What is queued for the processes is not cancelled by this, so each is told as well.
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in active_children():
+                os.kill(process.pid or 0, signal.SIGINT)
             raise
     print(f"{done:,} schedules with {moves:,} moves, none wrong, {time.monotonic() - began:.0f} s")
     return True
@@ -50,9 +55,40 @@ def _parts(count: int) -> Iterator[tuple[int, int]]:
         yield first, min(AT_ONCE, count - first)
 
 
+class _Part:
+    """What a process of the pool does; SIGINT ends it, and what is queued for the process."""
+
+    def __init__(self) -> None:
+        self._is_busy = False
+        self._has_ended = False
+
+    def end(self, *_: object) -> None:
+        """As a handler of SIGINT."""
+        self._has_ended = True
+        if self._is_busy:
+            raise KeyboardInterrupt
+
+    def walk(self, seed: str, first: int, count: int) -> Walked:
+        """Walks on a server of its own."""
+        self._is_busy = not self._has_ended
+        try:
+            if self._has_ended:
+                return Walked(0, 0)
+            with ServerProcess(best_kind(), options=OPTIONS) as server:
+                return walk_many(server.url, seed, first, count)
+        finally:
+            self._is_busy = False
+
+
+_PART = _Part()
+
+
+def _listen() -> None:
+    signal.signal(signal.SIGINT, _PART.end)
+
+
 def _schedules_of_a_process(seed: str, first: int, count: int) -> Walked:
-    with ServerProcess(best_kind(), options=OPTIONS) as server:
-        return walk_many(server.url, seed, first, count)
+    return _PART.walk(seed, first, count)
 
 
 def run_exploration(depth: int) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
+import os
 import shutil
 import signal
 import socket
@@ -73,6 +75,9 @@ class ServerProcess(AbstractContextManager["ServerProcess"]):
             *options,
         )
         self._process: subprocess.Popen[bytes] | None = None
+        self._owner = os.getpid()
+        # Ctrl-C may come while it starts, or in the middle of its end.
+        atexit.register(self._end)
 
     @property
     def url(self) -> str:
@@ -143,5 +148,10 @@ class ServerProcess(AbstractContextManager["ServerProcess"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._end()
+        atexit.unregister(self._end)
+
+    def _end(self) -> None:
+        if os.getpid() == self._owner:  # a process that split off has no servers
+            self.kill()
+            shutil.rmtree(self.folder, ignore_errors=True)
