@@ -13,7 +13,7 @@ from callboard.broker.subscriptions import TypePrefixSubscription, TypeSubscript
 
 from .context import MessageContext
 from .errors import AgentAttributeError, MisuseError, StateError
-from .instantiation import AgentInstantiationContext
+from .instantiation import agent_being_made
 from .messaging import Messaging
 from .protocol import Agent, AgentMetadata, AgentRuntime, MessageType
 from .state import (
@@ -99,9 +99,9 @@ class BaseAgent(ABC, Messaging, Agent, Generic[StateT]):
             cls._state_model = model
 
     def __init__(self, description: str = "") -> None:
-        if AgentInstantiationContext.is_in_factory_call():
-            self._runtime = AgentInstantiationContext.current_runtime()
-            self._id = AgentInstantiationContext.current_agent_id()
+        made_for = agent_being_made.get(None)
+        if made_for is not None:
+            self._runtime, self._id = made_for
         # Programs without a type checker pass other things, and would hear of it much later.
         if not isinstance(description, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"Agent description must be a string, not {type(description).__name__}.")
@@ -313,6 +313,11 @@ class BaseAgent(ABC, Messaging, Agent, Generic[StateT]):
         except DuplicateSubscriptionError:
             # Another instance of the type brought it along.
             return
+
+
+def is_bound(agent: Any, id: AgentId, runtime: AgentRuntime) -> bool:
+    """Whether an agent took this id and runtime over when it was made, so that nothing is left to bind."""
+    return getattr(agent, "_id", None) is id and getattr(agent, "_runtime", None) is runtime
 
 
 def handles(*types: type[Any]) -> Callable[[AgentClassT], AgentClassT]:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from .protocol import AgentRuntime
 
 
+agent_being_made: ContextVar[tuple[AgentRuntime, AgentId]] = ContextVar("callboard_agent_instantiation")
+"""The agent that a factory makes, and for which runtime. A runtime of ours sets it by itself, see `context.handling`."""
+
+
 class AgentInstantiationContext:
     """Tells a factory and a constructor which agent they make, and for which runtime.
 
@@ -23,8 +27,6 @@ class AgentInstantiationContext:
     ```
     """
 
-    _current: ClassVar[ContextVar[tuple[AgentRuntime, AgentId]]] = ContextVar("callboard_agent_instantiation")
-
     def __init__(self) -> None:
         raise MisuseError(f"{type(self).__name__} cannot be instantiated: call its class methods.")
 
@@ -33,7 +35,7 @@ class AgentInstantiationContext:
         cls, ctx: tuple[AgentRuntime, AgentId]
     ) -> ContextScope[tuple[AgentRuntime, AgentId]]:
         """Make `ctx` the agent being made, for a `with` block. For runtimes."""
-        return ContextScope(cls._current, ctx)
+        return ContextScope(agent_being_made, ctx)
 
     @classmethod
     def current_runtime(cls) -> AgentRuntime:
@@ -56,12 +58,12 @@ class AgentInstantiationContext:
     @classmethod
     def is_in_factory_call(cls) -> bool:
         """Whether an agent is being made here."""
-        return cls._current.get(None) is not None
+        return agent_being_made.get(None) is not None
 
     @classmethod
     def _get(cls, call: str) -> tuple[AgentRuntime, AgentId]:
         try:
-            return cls._current.get()
+            return agent_being_made.get()
         except LookupError as error:
             where = "an agent's factory or constructor, called by a runtime"
             raise OutsideContextError(f"AgentInstantiationContext.{call}()", where) from error

@@ -97,7 +97,8 @@ class RoutedAgent(BaseAgent[StateT]):
         cls._own_routing = None
 
     def __init__(self, description: str = "") -> None:
-        self._routing()
+        if self._own_routing is None:
+            self._routing()
         super().__init__(description)
 
     async def on_message_impl(self, message: Any, ctx: MessageContext) -> Any:

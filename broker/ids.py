@@ -132,11 +132,10 @@ class AgentId(_Frozen):
         NameTooLongError: the type has more than 1,024 bytes (a ValueError).
     """
 
-    __slots__ = ("_hash", "key", "type")
+    __slots__ = ("key", "type")
 
     type: str
     key: str
-    _hash: int
 
     def __init__(self, type: str | AgentType, key: str) -> None:
         name = type.type if isinstance(type, AgentType) else type
@@ -146,7 +145,6 @@ class AgentId(_Frozen):
             key = check_text("agent key", key)
         _set_type(self, name)
         _set_key(self, key)
-        _set_hash(self, hash((name, key)))
 
     @classmethod
     def from_str(cls, agent_id: str) -> AgentId:
@@ -167,7 +165,7 @@ class AgentId(_Frozen):
         return isinstance(other, AgentId) and other.key == self.key and other.type == self.type
 
     def __hash__(self) -> int:
-        return self._hash
+        return hash((self.type, self.key))
 
     def __str__(self) -> str:
         return f"{self.type}/{self.key}"
@@ -236,7 +234,6 @@ class TopicId(_Frozen):
 _set_agent_type = AgentType.__dict__["type"].__set__
 _set_type = AgentId.__dict__["type"].__set__
 _set_key = AgentId.__dict__["key"].__set__
-_set_hash = AgentId.__dict__["_hash"].__set__
 _set_topic_type = TopicId.__dict__["type"].__set__
 _set_source = TopicId.__dict__["source"].__set__
 

@@ -140,11 +140,8 @@ class AgentHost:
                 kind, AgentId(kind.type, envelope.key)
             )
             live.used = self._loop.time()
-            if live.mailbox is not delivery.mailbox:
-                if kind.persistent:
-                    await self._load(live, delivery)
-                else:
-                    live.mailbox = delivery.mailbox
+            if kind.persistent and live.mailbox is not delivery.mailbox:
+                await self._load(live, delivery)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a factory or a stored state can fail in any way
             return self._failed(kind, delivery, error)
         return await self._run(kind, live, delivery, message, worker)

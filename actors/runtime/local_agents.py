@@ -8,14 +8,16 @@ import inspect
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
+from callboard.agent import is_bound
 from callboard.broker import AgentId
 from callboard.broker.redis.client.states import StoredState
 from callboard.broker.retry import RetryPolicy
 from callboard.declaration import AgentSettings
 from callboard.errors import DuplicateAgentTypeError, UnknownAgentTypeError
-from callboard.instantiation import AgentInstantiationContext
+from callboard.instantiation import AgentInstantiationContext, agent_being_made
 from callboard.protocol import Agent, AgentRuntime
 from callboard.state import dump_state, restore_state
 
@@ -27,7 +29,17 @@ logger = logging.getLogger("callboard.actors")
 
 UNKNOWN = -1  # version of an agent whose state has to be loaded, whatever the server says of it
 
+PORTION = 2_000
+"""Agents that are looked at, or fall asleep, before messages get their turn; 100,000 at once take a third of a second."""
+
 LoadState = Callable[[str, str], Awaitable[StoredState]]
+IsHeld = Callable[[str, str], bool]  # whether the worker holds something of the agent of a type and key
+Idle = tuple[float, str, LiveAgent]  # an agent that has nothing to do: when it was used last, and its key
+
+
+def _not_held(agent_type: str, key: str) -> bool:
+    """Of no agent something is held: nothing works here."""
+    return False
 
 
 class LocalAgents:
@@ -96,19 +108,38 @@ class LocalAgents:
 
     async def get(self, kind: LocalAgentType, agent_id: AgentId) -> LiveAgent:
         """The agent, made when it is not alive."""
-        live = kind.live.get(agent_id.key)
-        return live if live is not None else await self._make_once(kind, agent_id)
-
-    async def _make_once(self, kind: LocalAgentType, agent_id: AgentId) -> LiveAgent:
-        """Makes the agent; a caller that comes while it is being made waits for the same one."""
-        # A factory may await. Without this future a second message would find no live agent meanwhile and make another
-        # one, which would replace the first together with what its handler had changed.
-        making = kind.making.get(agent_id.key)
+        key = agent_id.key
+        live = kind.live.get(key)
+        if live is not None:
+            return live
+        making = kind.making.get(key)
         if making is not None:
             return await asyncio.shield(making)  # a caller that is cancelled takes it from no other caller
+        made = self._construct(kind, agent_id)
+        # guard: an agent that belongs to another id is refused
+        if type(made) is kind.usual_class and is_bound(made, agent_id, self._runtime):
+            live = kind.live[key] = LiveAgent(made, agent_id)
+            return live
+        return await self._complete_once(kind, agent_id, made)
+
+    def _construct(self, kind: LocalAgentType, agent_id: AgentId) -> Any:
+        """What the factory returns: an agent, or what is to be awaited for one."""
+        token = agent_being_made.set((self._runtime, agent_id))
+        try:
+            return kind.construct(agent_id)
+        except (Exception, SystemExit) as error:
+            _note_factory(error, agent_id)
+            raise
+        finally:
+            agent_being_made.reset(token)
+
+    async def _complete_once(self, kind: LocalAgentType, agent_id: AgentId, made: Any) -> LiveAgent:
+        """An agent of what its factory returned; a caller that comes meanwhile waits for the same one."""
+        # A factory may await. Without this future a second message would find no live agent meanwhile and make another
+        # one, which would replace the first together with what its handler had changed.
         making = kind.making[agent_id.key] = asyncio.get_running_loop().create_future()
         try:
-            live = kind.live[agent_id.key] = await self._make(kind, agent_id)
+            live = kind.live[agent_id.key] = await self._complete(kind, agent_id, made)
         except BaseException as error:
             making.set_exception(
                 error if isinstance(error, Exception) else RuntimeStateError("it was not made")
@@ -121,18 +152,17 @@ class LocalAgents:
         finally:
             del kind.making[agent_id.key]
 
-    async def _make(self, kind: LocalAgentType, agent_id: AgentId) -> LiveAgent:
-        with AgentInstantiationContext.populate_context((self._runtime, agent_id)):
-            try:
-                agent = kind.construct(agent_id)
-                if inspect.isawaitable(agent):
-                    agent = await agent
-            except (Exception, SystemExit) as error:
-                BaseException.add_note(error, f"{FACTORY_RAISED} {kind.type!r}, which was making {agent_id}")
-                raise
-        kind.check(agent)
-        await agent.bind_id_and_runtime(agent_id, self._runtime)
-        return LiveAgent(agent, agent_id)
+    async def _complete(self, kind: LocalAgentType, agent_id: AgentId, made: Any) -> LiveAgent:
+        if inspect.isawaitable(made):
+            with AgentInstantiationContext.populate_context((self._runtime, agent_id)):
+                try:
+                    made = await made
+                except (Exception, SystemExit) as error:
+                    _note_factory(error, agent_id)
+                    raise
+        kind.check(made)
+        await made.bind_id_and_runtime(agent_id, self._runtime)
+        return LiveAgent(made, agent_id)
 
     async def current(self, agent_id: AgentId, load: LoadState) -> LiveAgent:
         """The agent with the state that its last commit left, whichever process made it."""
@@ -180,22 +210,45 @@ class LocalAgents:
                 live.mailbox = None
                 live.version = UNKNOWN
 
-    async def passivate(self, before: float, most: int = sys.maxsize) -> None:
+    async def passivate(self, before: float, most: int = sys.maxsize, is_held: IsHeld = _not_held) -> None:
         """Puts agents to sleep that were not used since `before` (loop time, seconds).
 
         Of agents without a state, whose memory is in no other place, only those beyond the number of `most`.
+
+        Args:
+            before: loop time, seconds.
+            most: agents of each type that stay, of those that have no state.
+            is_held: whether the worker holds something of an agent.
         """
-        for kind in self:
-            if kind.factory is None or kind.lasting:
+        for kind in list(self):
+            spared = 0 if kind.persistent else most
+            if kind.factory is None or kind.lasting or len(kind.live) <= spared:
                 continue
-            idle = [pair for pair in kind.live.items() if pair[1].used < before and not _has_work(pair[1])]
-            if not kind.persistent:
-                idle = heapq.nsmallest(len(idle) - most, idle, key=_last_use) if len(idle) > most else []
-            for key, live in idle:
-                # While another agent was closed, this one may have been forgotten, used, or made again for a message.
-                if kind.live.get(key) is live and live.used < before and not _has_work(live):
+            runs = await self._idle(kind, before, is_held)
+            number = max(0, sum(map(len, runs)) - spared)
+            for asleep, (_, key, live) in enumerate(islice(heapq.merge(*runs), number), 1):
+                # While others fell asleep, this one may have been forgotten, used, or made again for a message.
+                # guard: an agent for which a message has come stays awake
+                if kind.live.get(key) is live and live.used < before and not is_held(kind.type, key):
                     del kind.live[key]  # before it is closed: a message that comes meanwhile gets a new agent
                     await self._put_to_sleep(live)
+                if asleep % PORTION == 0:
+                    await asyncio.sleep(0)
+
+    @staticmethod
+    async def _idle(kind: LocalAgentType, before: float, is_held: IsHeld) -> list[list[Idle]]:
+        """Agents of a type that were not used since: lists, in each of them those first that were idle longest."""
+        keys, runs = list(kind.live), list[list[Idle]]()
+        for start in range(0, len(keys), PORTION):
+            run: list[Idle] = []
+            for key in keys[start : start + PORTION]:
+                live = kind.live.get(key)
+                if live is not None and live.used < before and not is_held(kind.type, key):
+                    run.append((live.used, key, live))
+            run.sort()  # no two of them have one key, so it never compares agents
+            runs.append(run)
+            await asyncio.sleep(0)
+        return runs
 
     @staticmethod
     async def _put_to_sleep(live: LiveAgent) -> None:
@@ -239,8 +292,8 @@ class LocalAgents:
         }
 
 
-def _last_use(pair: tuple[str, LiveAgent]) -> float:
-    return pair[1].used
+def _note_factory(error: BaseException, agent_id: AgentId) -> None:
+    BaseException.add_note(error, f"{FACTORY_RAISED} {agent_id.type!r}, which was making {agent_id}")
 
 
 def _has_work(live: LiveAgent) -> bool:

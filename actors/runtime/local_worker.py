@@ -162,7 +162,8 @@ class LocalWorker:
         after = settings.passivate_after
         while True:
             await asyncio.sleep(max(0.05, after / 4))
-            await self.host.agents.passivate(self._loop.time() - after, settings.max_idle_agents)
+            before = self._loop.time() - after
+            await self.host.agents.passivate(before, settings.max_idle_agents, self.consumer.holds)
 
     async def drain(self, task: asyncio.Task[None], grace: float) -> None:
         """Ends `task`, which runs this worker: what runs longer than `grace` seconds goes to other workers."""

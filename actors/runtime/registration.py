@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from callboard.agent import BaseAgent
 from callboard.broker import AgentId
 from callboard.broker.delivery import Holder
 from callboard.declaration import AgentSettings
@@ -28,7 +29,8 @@ class LiveAgent:
         agent_id: its id.
         saved: its persistent state as last committed; None: the default.
         version: how many commits that state has seen.
-        mailbox: the mailbox of the last message; as long as it is the same, no other worker handled this agent.
+        mailbox: of a persistent agent the mailbox of its last message; as long as it is the same, no other worker handled
+            this agent. Others don't keep theirs: it is larger than they are.
         used: when it was last used, loop time in seconds.
     """
 
@@ -55,6 +57,7 @@ class LocalAgentType:
         is_plain: nothing has to be done around its handlers.
         reentrant: they can be asked while they wait, as its settings or its class say.
         lasting: they are kept until the runtime closes, as their class says: what they know is in no state.
+        usual_class: that of an agent that was made and checked, if nothing but its class was to be checked; None: of none.
     """
 
     type: str
@@ -67,6 +70,7 @@ class LocalAgentType:
     reentrant: bool = field(init=False)
     lasting: bool = field(init=False)
     is_plain: bool = field(init=False)
+    usual_class: AgentClass | None = None
 
     def __post_init__(self) -> None:
         self.persistent = self.expected_class is not None and state_model(self.expected_class) is not None
@@ -102,3 +106,5 @@ class LocalAgentType:
                 f"the factory of {self.type!r} made a {given}, whose State would not be stored: "
                 f"register it with expected_class={given}"
             )
+        bind = getattr(type(agent), "bind_id_and_runtime", None)
+        self.usual_class = type(agent) if bind is BaseAgent.bind_id_and_runtime else None

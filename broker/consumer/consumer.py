@@ -209,6 +209,10 @@ class Consumer:
         """Deliveries that this worker holds."""
         return self._boxes.held
 
+    def holds(self, agent_type: str, key: str) -> bool:
+        """Whether something of an agent is handled here, waits, or is not committed yet."""
+        return (agent_type.encode(), key.encode()) in self._boxes
+
     @property
     def running(self) -> int:
         """Handlers under way."""

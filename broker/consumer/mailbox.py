@@ -74,6 +74,9 @@ class Mailboxes:
     def __len__(self) -> int:
         return len(self._by_key)
 
+    def __contains__(self, key: MailboxKey) -> bool:
+        return key in self._by_key
+
     # A delivery comes, is finished, is sent
 
     def add(self, delivery: Delivery) -> None:

@@ -359,3 +359,39 @@ async def test_idle_agents_without_state_do_not_stay_for_ever(runtimes: Runtimes
 
     assert await eventually(lambda: awake() == 5)
     await runtime.stop_when_idle()
+
+
+async def test_an_agent_that_works_for_long_is_not_idle(runtimes: Runtimes) -> None:
+    alive: weakref.WeakSet[Slow] = weakref.WeakSet()
+    may_end = asyncio.Event()
+
+    class Slow(RoutedAgent):
+        """The first of them works until it may end."""
+
+        def __init__(self) -> None:
+            super().__init__("works")
+            alive.add(self)
+            self.handled = 0
+
+        @rpc
+        async def on_ask(self, message: Ask, ctx: MessageContext) -> Answer:
+            if self.id.key == "busy" and not self.handled:
+                await may_end.wait()
+            self.handled += 1
+            return Answer(text=str(self.handled))
+
+    runtime = await runtimes.started(settings={"passivate_after": 0.05, "max_idle_agents": 1})
+    await Slow.register(runtime, "slow", Slow)
+    asking = [asyncio.create_task(runtime.send_message(Ask(), AgentId("slow", "busy"))) for _ in range(2)]
+    await eventually(lambda: len(alive) == 1)
+    for key in ("a", "b", "c"):
+        await runtime.send_message(Ask(), AgentId("slow", key))
+
+    def awake() -> set[str]:
+        gc.collect()
+        return {agent.id.key for agent in alive}
+
+    assert await eventually(lambda: awake() == {"busy", "c"})
+    may_end.set()
+    assert [reply.text for reply in await asyncio.gather(*asking)] == ["1", "2"]
+    await runtime.stop_when_idle()

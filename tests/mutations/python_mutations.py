@@ -26,6 +26,7 @@ FOLLOWER = "unit/broker/redis/client/test_follower.py::"
 LOCAL_WORKER = "unit/actors/runtime/test_local_worker.py::"
 WATCH = "unit/actors/process/test_lease_watch.py::"
 LIMITS = "unit/actors/runtime/test_limits.py::"
+AGENTS = "unit/actors/runtime/test_local_agents.py::"
 HOST = "unit/actors/runtime/test_host.py::"
 ONCE = "unit/actors/runtime/test_once.py::"
 TOOLS = "unit/actors/tools/test_running.py::"
@@ -487,6 +488,20 @@ PYTHON_MUTATIONS: Final = (
         "states are loaded again after a lost lease",
         removed,
         (f"{HOST}test_after_a_lost_lease_persistent_agents_are_loaded_again",),
+        quick=False,
+    ),
+    Mutation(
+        "an agent that a factory made for one id is taken for another",
+        "an agent that belongs to another id is refused",
+        with_part(" and is_bound(made, agent_id, self._runtime)", ""),
+        (f"{AGENTS}test_a_factory_that_gives_one_agent_twice_is_found_out",),
+        quick=False,
+    ),
+    Mutation(
+        "an agent falls asleep for which a message has come",
+        "an agent for which a message has come stays awake",
+        with_part(" and not is_held(kind.type, key)", ""),
+        (f"{AGENTS}test_an_agent_that_gets_a_message_while_another_falls_asleep",),
         quick=False,
     ),
     Mutation(

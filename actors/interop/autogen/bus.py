@@ -109,10 +109,10 @@ class HostingRuntime(RedisAgentRuntime):
         return Aside(agent_id, self._busy, self.ask)
 
     def _busy(self, agent_id: AgentId) -> HostedAgent | None:
-        live = self._agents.kind(agent_id.type).live.get(agent_id.key)
-        if live is None or live.mailbox is None or not live.mailbox.has_work:
+        if self._worker is None or not self._worker.consumer.holds(agent_id.type, agent_id.key):
             return None
-        return live.agent if isinstance(live.agent, HostedAgent) else None
+        live = self._agents.kind(agent_id.type).live.get(agent_id.key)
+        return live.agent if live is not None and isinstance(live.agent, HostedAgent) else None
 
     # Messages
 

@@ -412,6 +412,16 @@ async def test_after_a_lost_lease_persistent_agents_are_loaded_again() -> None:
     assert (instance.version, instance.mailbox) == (UNKNOWN, None)
 
 
+async def test_an_agent_without_state_keeps_no_mailbox() -> None:
+    fixture = HostFixture()
+    await fixture.host.handle(delivery := fixture.delivery(Note(text="x")))
+    assert fixture.live().mailbox is delivery.mailbox
+    fixture.agents.kind("worker").persistent = False
+    fixture.agents.kind("worker").live.clear()
+    await fixture.host.handle(fixture.delivery(Note(text="x")))
+    assert fixture.live().mailbox is None
+
+
 async def test_a_state_that_did_not_change_is_not_written() -> None:
     fixture = HostFixture()
     outcome = await fixture.host.handle(fixture.request("x"))

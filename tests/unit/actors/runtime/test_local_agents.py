@@ -17,6 +17,7 @@ from callboard.broker.redis.client.states import StoredState
 from callboard.broker.retry import RetryPolicy
 from callboard.declaration import AgentSettings
 from callboard.errors import DuplicateAgentTypeError, UnknownAgentTypeError
+from callboard.protocol import AgentRuntime
 from callboard.runtime.errors import AgentInstanceError, RuntimeStateError
 from callboard.runtime.local_agents import UNKNOWN, LocalAgents
 from tests.helpers.eventually import eventually
@@ -144,6 +145,72 @@ async def test_a_maker_that_is_cancelled_leaves_nobody_waiting(agents: LocalAgen
     await agents.get(entry, A)
 
 
+async def test_a_factory_that_gives_one_agent_twice_is_found_out(agents: LocalAgents) -> None:
+    kind = agents.kind("plain")
+    await agents.get(kind, AgentId("plain", "first"))
+    shared: list[Plain] = []
+
+    def factory() -> Plain:
+        shared.extend([] if shared else [Plain()])
+        return shared[0]
+
+    kind.factory = factory
+    live = await agents.get(kind, AgentId("plain", "a"))
+    assert live.agent is shared[0]
+    with pytest.raises(RuntimeError, match="different ID"):
+        await agents.get(kind, AgentId("plain", "b"))
+    assert list(kind.live) == ["first", "a"]
+    assert kind.making == {}
+
+
+async def test_agents_that_do_not_take_over_who_they_are_are_told(agents: LocalAgents) -> None:
+    class Silent(Plain):
+        """Asks nobody who it is."""
+
+        def __init__(self) -> None:
+            pass
+
+    class Own(Plain):
+        """Has a way of its own to be bound."""
+
+        bound: ClassVar[list[str]] = []
+
+        async def bind_id_and_runtime(self, id: AgentId, runtime: AgentRuntime) -> None:
+            self.bound.append(id.key)
+            await super().bind_id_and_runtime(id, runtime)
+
+    for made in (Silent, Own):
+        name = made.__name__
+        agents.add_type(name, made, made, AgentSettings())
+        for key in ("a", "b", "c"):
+            live = await agents.get(agents.kind(name), AgentId(name, key))
+            assert live.agent.id == AgentId(name, key)
+    assert Own.bound == ["a", "b", "c"]
+
+
+async def test_a_factory_may_begin_to_wait_and_to_fail(agents: LocalAgents) -> None:
+    kind = agents.kind("plain")
+    first = await agents.get(kind, AgentId("plain", "first"))
+
+    async def slow() -> Plain:
+        await asyncio.sleep(0)
+        return Plain()
+
+    def broken() -> Plain:
+        raise LookupError("no")
+
+    kind.factory = slow
+    second, same = await asyncio.gather(*(agents.get(kind, AgentId("plain", "second")) for _ in range(2)))
+    assert second is same is not first
+    kind.factory = broken
+    with pytest.raises(LookupError) as caught:
+        await agents.get(kind, AgentId("plain", "third"))
+    assert caught.value.__notes__ == ["raised by the factory of 'plain', which was making plain/third"]
+    assert not AgentInstantiationContext.is_in_factory_call()
+    assert kind.making == {}
+    assert sorted(kind.live) == ["first", "second"]
+
+
 async def test_instances(agents: LocalAgents) -> None:
     ids = AgentId("desk", "one"), AgentId("desk", "two")
     assert await agents.add_instance(Plain(), ids[0])
@@ -230,16 +297,18 @@ async def test_agents_without_a_state_are_not_loaded(agents: LocalAgents) -> Non
 # Sleep and end
 
 
+def _is_busy(agent_type: str, key: str) -> bool:
+    return key == "busy"
+
+
 async def test_who_was_not_used_goes_to_sleep(agents: LocalAgents, caplog: pytest.LogCaptureFixture) -> None:
     for key, used in (("old", 1.0), ("stubborn", 1.0), ("busy", 1.0), ("new", 3.0)):
         live = await agents.get(agents.kind("worker"), AgentId("worker", key))
         live.used = used
-    busy = agents.kind("worker").live["busy"].mailbox = Mailbox((b"worker", b"busy"))
-    busy.unsent = 1
     await agents.get(agents.kind("plain"), AgentId("plain", "old"))
     await agents.add_instance(Worker(), AgentId("desk", "old"))
     with caplog.at_level(logging.ERROR, "callboard.actors"):
-        await agents.passivate(2.0)
+        await agents.passivate(2.0, is_held=_is_busy)
     assert sorted(Worker.closed) == ["old", "stubborn"]
     assert sorted(agents.kind("worker").live) == ["busy", "new"]
     assert list(agents.kind("plain").live) == ["old"], "its memory would be gone"
@@ -252,10 +321,27 @@ async def test_of_agents_without_state_some_stay_awake(agents: LocalAgents) -> N
     for key, used in (("c", 1.2), ("a", 1.0), ("busy", 0.5), ("b", 1.1), ("new", 3.0)):
         live = await agents.get(plain, AgentId("plain", key))
         live.used = used
-    plain.live["busy"].mailbox = Mailbox((b"plain", b"busy"))
-    plain.live["busy"].mailbox.unsent = 1
-    await agents.passivate(2.0, most=1)
+    await agents.passivate(2.0, 1, _is_busy)
     assert sorted(plain.live) == ["busy", "c", "new"]
+
+
+@pytest.mark.parametrize("asleep", [7, 4])
+async def test_messages_get_their_turn_while_agents_fall_asleep(
+    agents: LocalAgents, monkeypatch: pytest.MonkeyPatch, asleep: int
+) -> None:
+    monkeypatch.setattr("callboard.runtime.local_agents.PORTION", 2)
+    plain = agents.kind("plain")
+    for number in range(7):
+        (await agents.get(plain, AgentId("plain", str(number)))).used = (number * 3) % 7
+    passivating = asyncio.create_task(agents.passivate(9.0, 7 - asleep))
+    seen: list[int] = []
+    while not passivating.done():
+        seen.append(len(plain.live))
+        await asyncio.sleep(0)
+    await passivating
+    assert {7, 5, 3} <= {*seen, 7 - asleep}, "two at a time"
+    left = [number for number in range(7) if str(number) in plain.live]
+    assert sorted(number * 3 % 7 for number in left) == list(range(asleep, 7)), "those that were used last"
 
 
 class Lasting(Worker):
@@ -298,6 +384,26 @@ async def test_agents_that_are_dropped_while_another_falls_asleep(
     may_go_on.set()
     await passivating
     assert kind.live == made_again
+
+
+async def test_an_agent_that_gets_a_message_while_another_falls_asleep(agents: LocalAgents) -> None:
+    kind = agents.kind("worker")
+    falls_asleep, may_go_on = asyncio.Event(), asyncio.Event()
+    held: set[str] = set()
+
+    async def close_slowly() -> None:
+        falls_asleep.set()
+        await may_go_on.wait()
+
+    first, second = await agents.get(kind, A), await agents.get(kind, B)
+    second.used = 0.5
+    first.agent.close = close_slowly  # type: ignore[method-assign]
+    passivating = asyncio.create_task(agents.passivate(1.0, is_held=lambda agent_type, key: key in held))
+    await falls_asleep.wait()
+    held.add(B.key)
+    may_go_on.set()
+    await passivating
+    assert kind.live == {B.key: second}
 
 
 async def test_all_are_closed_although_some_can_not_be(agents: LocalAgents) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
-from callboard import Agent, AgentId, BaseAgent, MessageContext
+from callboard import Agent, AgentId, AgentRuntime, BaseAgent, MessageContext
 from callboard.declaration import AgentSettings
 from callboard.runtime.errors import AgentInstanceError, UnknownInstanceError
 from callboard.runtime.registration import LiveAgent, LocalAgentType
@@ -61,6 +61,20 @@ def test_a_state_that_nobody_was_told_of(expected: type | None) -> None:
     with pytest.raises(AgentInstanceError, match="expected_class=Persistent") as caught:
         _entry(Persistent, expected).check(Persistent())
     assert "the factory of 'worker' made a Persistent" in str(caught.value)
+
+
+def test_a_class_that_is_checked_once() -> None:
+    class Own(Plain):
+        """Sees itself to how it is bound."""
+
+        async def bind_id_and_runtime(self, id: AgentId, runtime: AgentRuntime) -> None: ...
+
+    entry = _entry(Plain, Plain)
+    assert entry.usual_class is None
+    entry.check(Plain())
+    assert entry.usual_class is Plain
+    entry.check(Own())
+    assert entry.usual_class is None, "each of them is bound by its own method"
 
 
 def test_an_agent_that_just_came_to_life() -> None:

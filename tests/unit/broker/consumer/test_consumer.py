@@ -36,6 +36,19 @@ async def test_entries_of_a_key_are_handled_one_after_the_other_in_order() -> No
         assert work.host.most_at_once == {b"counter": 1}
 
 
+async def test_what_it_holds_of_an_agent() -> None:
+    async with working() as work:
+        work.host.gate("a1")
+        work.offer(entry("a", "a1"), entry("a", "a2"))
+        await work.runs("a1")
+        assert work.consumer.holds("counter", "a")
+        assert not work.consumer.holds("counter", "b")
+        assert not work.consumer.holds("other", "a")
+        work.host.let("a1")
+        await work.committed("a1", "a2")
+        assert await eventually(lambda: not work.consumer.holds("counter", "a"))
+
+
 async def test_a_key_that_waits_holds_back_nobody_else() -> None:
     async with working() as work:
         work.host.gate("a1")
