@@ -48,7 +48,7 @@ SHARED = (
 """The files of `lua/shared/`, each of which may use those before it."""
 
 PARTS = {
-    "publish": ("limits", "publish"),
+    "publish": ("limits", "alone", "publish"),
     "turn": (
         "arguments",
         "modes",
@@ -63,6 +63,7 @@ PARTS = {
         "new",
         "ready",
         "pull",
+        "alone",
         "turn",
     ),
     "beat": ("forgetting", "needs", "sweep", "streams", "beat"),

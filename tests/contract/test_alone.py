@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from callboard.broker.consumer.interfaces import ConsumedType, Pull
+from callboard.broker.delivery import Delivery
+from callboard.broker.envelope import Envelope, Posting
+from callboard.broker.errors import FencedError
 from callboard.broker.redis.client.commits import Done
+from callboard.broker.redis.client.transport import Declared
 from callboard.broker.redis.marks import Mark
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, posting, topic
 
@@ -110,3 +115,103 @@ async def test_who_works_for_many_types_asks_for_a_part_of_the_keys_only(driver:
     assert len(turn.deliveries) == len(names)
     await worker.finish_all()
     await driver.check_empty(*names[:3])
+
+
+# Where everything is as usual: few steps, and the same of it left behind
+
+
+async def _at_bell(worker: DrivenWorker, room: int = 1) -> list[Delivery]:
+    """What comes with a bell that has rung."""
+    pull = Pull([ConsumedType("counter")], room, 0, False, room)
+    _, turn = await worker.lane.turn_at_bell(["counter"], 5, pull)
+    assert turn is not None
+    worker.held += turn.deliveries
+    return turn.deliveries
+
+
+def _answered(delivery: Delivery, process: str = "p") -> Done:
+    reply = (process, "", delivery.envelope.id, "Answer", "counter/a", b"\x81\xa1k\xa5reply", b"{}")
+    return Done(delivery, Mark.COMMIT + Mark.REPLY, reply)
+
+
+async def test_what_comes_with_a_bell_is_held_and_no_more_when_it_is_committed(driver: ServerDriver) -> None:
+    worker = await _worker(driver)
+    await driver.publish(Posting(Envelope("m", "Note", "a", "cart/x", 0, b"1"), "topic:visits"))
+    (one,) = await _at_bell(worker)
+    assert (bodies([one]), one.envelope.sender) == (["1"], "cart/x")
+    assert await driver.mapping("busy:counter") == {"a": worker.name}
+    assert list((await driver.mapping(f"own:{worker.name}")).values()) == ["a"]
+    assert await _fresh(driver) == []
+    turn = await worker.turn(_answered(one), count=1, scan=False)
+    assert turn.deliveries == []
+    await driver.check_empty("counter")
+    assert await driver.mapping("stats:counter") == {"done": "1"}
+    (reply,) = await driver.entries("reply:p")
+    assert (reply["id"].decode(), reply["body"]) == (one.envelope.id, b"{}")
+
+
+async def test_what_comes_together_with_a_bell_is_all_given(driver: ServerDriver) -> None:
+    worker = await _worker(driver)
+    await driver.note("topic:visits", "a", "1", "2")
+    assert bodies(await _at_bell(worker, room=5)) == ["1", "2"]
+    assert await driver.pending("topic:visits", "counter") == 2
+
+
+async def test_what_a_bell_brought_no_room_for_comes_with_the_next_turn(driver: ServerDriver) -> None:
+    worker = await _worker(driver)
+    await driver.note("topic:visits", "a", "1", "2")
+    assert bodies(await _at_bell(worker)) == ["1"]
+    assert await _fresh(driver) == [b"topic:visits"]
+    assert bodies((await worker.turn(count=1, scan=False)).deliveries) == ["2"]
+
+
+async def test_an_agent_that_another_worker_runs_does_not_come_with_a_bell(driver: ServerDriver) -> None:
+    first = await _worker(driver)
+    await driver.note("topic:visits", "a", "1")
+    (one,) = await _at_bell(first)
+    second = await driver.worker("counter")
+    await driver.note("topic:visits", "a", "2")
+    assert await _at_bell(second) == []
+    assert await driver.mapping("parked:counter") == {"a": "1"}
+    turn = await first.turn(_answered(one), count=1, scan=False, accept=True)
+    assert bodies(turn.deliveries) == ["2"], "what waited behind the agent goes on"
+
+
+async def test_what_is_new_comes_with_a_commit_that_comes_alone(driver: ServerDriver) -> None:
+    worker = await _worker(driver)
+    await driver.note("topic:visits", "a", "1")
+    (one,) = await _at_bell(worker)
+    await driver.note("topic:visits", "b", "2", "3")
+    turn = await worker.turn(_answered(one), count=1, scan=False)
+    assert (bodies(turn.deliveries), turn.more) == (["2"], True)
+    assert await driver.mapping("busy:counter") == {"b": worker.name}
+
+
+async def test_what_is_not_held_is_not_committed_alone(driver: ServerDriver) -> None:
+    worker = await _worker(driver)
+    await driver.note("topic:visits", "a", "1")
+    (one,) = await _at_bell(worker)
+    await driver.command("DEL", f"own:{worker.name}")
+    with pytest.raises(FencedError):
+        await worker.turn(_answered(one), count=1, scan=False)
+    assert await driver.entries("reply:p") == []
+
+
+async def test_a_new_topic_is_made_known_by_a_message_that_comes_alone(driver: ServerDriver) -> None:
+    await driver.declare(Declared("counter", "prefix", "vis"))
+    worker = await driver.worker("counter")
+    await driver.note("topic:visits", "a", "1")
+    assert bodies(await worker.take()) == ["1"]
+
+
+async def test_a_stream_of_replies_always_has_an_end(driver: ServerDriver) -> None:
+    """How long it is kept is said now and then, and of a stream that is new."""
+    worker = await _worker(driver)
+    for number in range(3):
+        await driver.note("topic:visits", "a", "1")
+        (one,) = await _at_bell(worker)
+        await worker.turn(_answered(one), count=1, scan=False)
+        assert len(await driver.entries("reply:p")) == (number % 2) + 1
+        assert 0 < await driver.command("TTL", "reply:p") <= 60
+        if number == 1:
+            await driver.command("DEL", "reply:p")

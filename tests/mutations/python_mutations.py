@@ -477,6 +477,12 @@ PYTHON_MUTATIONS: Final = (
         (f"{PUBLISHER}test_a_batch_whose_answer_was_lost_is_added_once",),
     ),
     Mutation(
+        "a lost message that was sent at once is forgotten",
+        "a message that was sent at once and not answered is sent again",
+        becomes("self._fail(batch, ConnectionLostError('', ''))"),
+        (f"{PUBLISHER}test_what_was_sent_at_once_and_lost_is_added_once",),
+    ),
+    Mutation(
         "a failed handler keeps what it changed",
         "a failed handler changes nothing",
         never,

@@ -14,6 +14,7 @@ import pytest
 from tests.helpers.lua import compile_lua
 
 from .agent_mutations import AGENT_MUTATIONS
+from .alone_mutations import ALONE_MUTATIONS
 from .ask_mutations import ASK_MUTATIONS
 from .bounds_mutations import BOUNDS_MUTATIONS
 from .commit_mutations import COMMIT_MUTATIONS
@@ -43,6 +44,7 @@ ALL = (
     *TEAM_MUTATIONS,
     *ROLE_MUTATIONS,
     *ASK_MUTATIONS,
+    *ALONE_MUTATIONS,
 )
 QUICK = [mutation for mutation in ALL if mutation.quick]
 SAMPLE = QUICK[::7]  # always the same; `scripts/proof --mutations` tries all

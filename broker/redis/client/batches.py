@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Awaitable
 from typing import Any, Final
 
 from callboard.broker.errors import CommandError, ConnectionLostError, ServerUnavailableError
@@ -56,9 +57,20 @@ class Producer:
 
 
 async def send_batch(
-    link: Link, function: str, arguments: list[Argument], producer: Producer
+    link: Link,
+    function: str,
+    arguments: list[Argument],
+    producer: Producer,
+    begun: Awaitable[Any] | None = None,
 ) -> tuple[list[Any], float]:
     """Calls a function whose first arguments are the producer's name and number; again, as long as no server answers.
+
+    Args:
+        link: the connection.
+        function: its name.
+        arguments: of the call.
+        producer: numbers the calls.
+        begun: the first call, where it was sent already.
 
     Returns:
         The answer, and when it was asked for, by `steady_ms`.
@@ -72,16 +84,17 @@ async def send_batch(
     while True:
         asked = steady_ms()
         try:
-            return await link.run(function, arguments), asked
+            return await link.run(function, arguments, begun=begun), asked
         except CommandError as error:
             if OVERTAKEN not in str(error):
                 raise
             producer.overtaken(arguments, is_first)
+            begun = None
         except (ConnectionLostError, ServerUnavailableError):
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0 or link.is_closed:
                 raise
-            is_first = False
+            is_first, begun = False, None
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
             # guard: a batch that is sent again keeps its number

@@ -166,15 +166,36 @@ class Link:
             self._tell_of_loss(error)
             raise
 
-    async def run(self, name: str, arguments: Sequence[Argument], timeout: float | None = None) -> Any:
-        """Runs the Lua function `name` with the namespace's prefix as its key; loads the library when it is missing."""
+    def begin(self, name: str, arguments: Sequence[Argument]) -> asyncio.Future[Any] | None:
+        """Sends a call of a Lua function at once; `run` may go on with it. None: there is no connection yet."""
+        channel = self._channel
+        if channel is None or not channel.is_open:
+            return None
+        function = self._functions.get(name) or self._function(name)
+        return asyncio.ensure_future(channel.call_within(arguments, self.settings.socket_timeout, function))
+
+    async def run(
+        self,
+        name: str,
+        arguments: Sequence[Argument],
+        timeout: float | None = None,
+        begun: Awaitable[Any] | None = None,
+    ) -> Any:
+        """Runs the Lua function `name` with the namespace's prefix as its key; loads the library when it is missing.
+
+        Args:
+            name: of the function.
+            arguments: of the call.
+            timeout: seconds, default the socket timeout of the settings.
+            begun: the call itself, where it was sent already.
+        """
         channel = self._channel
         if channel is None or not channel.is_open:
             channel = await self.channel()
         limit = self.settings.socket_timeout if timeout is None else timeout
         function = self._functions.get(name) or self._function(name)
         try:
-            return await channel.call_within(arguments, limit, function)
+            return await (begun or channel.call_within(arguments, limit, function))
         except ServerUnavailableError as error:
             self._tell_of_loss(error)
             raise

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
 
 from callboard.broker.envelope import Posting, encode
 from callboard.broker.errors import (
@@ -20,7 +22,7 @@ from callboard.broker.settings import BrokerSettings
 from callboard.broker.telemetry import Published, emit, is_watched
 
 from .batches import Producer, send_batch
-from .clock import ServerClock
+from .clock import ServerClock, steady_ms
 from .connection import Link
 from .endpoint import Argument
 from .waiting_room import WaitingRoom
@@ -29,6 +31,10 @@ LARGEST_BATCH = 500  # messages in one call
 LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
 FENCES = 4  # place of the number of fences among the arguments of publish.lua
 PLAIN, HEADED, FULL = "p", "h", "f"  # forms of a message there
+
+Batch: TypeAlias = list[tuple[Posting, asyncio.Future[bool]]]
+Begun: TypeAlias = tuple[list[Argument], asyncio.Future[Any]]
+"""The arguments of a call that was sent, and the call."""
 
 
 class Publisher:
@@ -43,6 +49,8 @@ class Publisher:
         self._producer = Producer()
         self._queue: deque[tuple[Posting, asyncio.Future[bool]]] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._begun: asyncio.Future[Any] | None = None
+        self._comes_alone = False
         self._sending = 0
         self._limits = limits_of(link.settings)
         self._waiting_room = WaitingRoom(self._post_again, link.settings.publish_timeout)
@@ -70,30 +78,77 @@ class Publisher:
         if future is None:
             future = asyncio.get_running_loop().create_future()
         self._queue.append((posting, future))
-        if self._task is None or self._task.done():
-            self._go_on()
+        self._go_on()
         return future
 
     def _post_again(self, items: list[tuple[Posting, asyncio.Future[bool]]]) -> None:
         self._queue.extendleft(reversed(items))
         self._go_on()
 
+    @property
+    def _call(self) -> asyncio.Future[Any] | None:
+        """What is under way, if something is."""
+        if self._task is not None and not self._task.done():
+            return self._task
+        return self._begun
+
     def _go_on(self) -> None:
-        if self._task is None or self._task.done():
+        if self._call is None and not (self._comes_alone and self._send_at_once()):
             self._task = asyncio.create_task(self._run(), name="callboard-publisher")
 
-    async def _run(self) -> None:
-        while self._queue:
-            batch = self._take()
+    async def _run(self, batch: Batch | None = None, begun: Begun | None = None) -> None:
+        """Sends what waits; before that, this batch, whose call was sent already and has failed."""
+        while batch or self._queue:
+            batch = batch or self._take()
             self._sending = len(batch)
             try:
                 if batch:
-                    await self._send(batch)
+                    await self._send(batch, begun)
             finally:
                 self._sending = 0
+            self._comes_alone = len(batch) == 1 and not self._queue
+            batch = begun = None
 
-    def _take(self) -> list[tuple[Posting, asyncio.Future[bool]]]:
-        batch: list[tuple[Posting, asyncio.Future[bool]]] = []
+    # A message that comes alone after another that did: a task, and the round of the event loop until it runs, take longer
+    # than all else that is done for it here.
+
+    def _send_at_once(self) -> bool:
+        """Sends the only message that waits, if nothing has to be waited for; returns whether it did."""
+        if len(self._queue) > 1 or self._waiting_room.is_used or self._link.settings.durability == "replica":
+            return False
+        batch = [self._queue[0]]
+        try:
+            arguments = self._arguments(batch)
+        except Exception:  # noqa: BLE001 - the task finds the same, and tells of it
+            return False
+        asked = steady_ms()
+        self._begun = self._link.begin("publish", arguments)
+        if self._begun is None:
+            return False
+        self._queue.clear()
+        self._sending = 1
+        self._begun.add_done_callback(partial(self._was_answered, batch, arguments, asked))
+        return True
+
+    def _was_answered(
+        self, batch: Batch, arguments: list[Argument], asked: float, call: asyncio.Future[Any]
+    ) -> None:
+        self._begun = None
+        if call.cancelled() or call.exception() is not None:
+            # guard: a message that was sent at once and not answered is sent again
+            self._task = asyncio.create_task(self._run(batch, (arguments, call)), name="callboard-publisher")
+            return
+        self._sending = 0
+        try:
+            self._arrived(batch, call.result(), asked)
+        except Exception as error:  # noqa: BLE001 - whoever waits for it gets it
+            self._fail(batch, error)
+        if self._queue:
+            self._comes_alone = False
+            self._go_on()
+
+    def _take(self) -> Batch:
+        batch: Batch = []
         size, queue = 0, self._queue
         waiting_room = self._waiting_room if self._waiting_room.is_used else None
         while queue and len(batch) < LARGEST_BATCH and size < LARGEST_BYTES:
@@ -107,16 +162,13 @@ class Publisher:
             batch.append(item)
         return batch
 
-    async def _send(self, batch: list[tuple[Posting, asyncio.Future[bool]]]) -> None:
+    async def _send(self, batch: Batch, begun: Begun | None = None) -> None:
         try:
-            arguments = self._arguments(batch)
-            answer, asked = await send_batch(self._link, "publish", arguments, self._producer)
-            self._clock.observe(int(answer[0]), asked)
+            arguments, call = begun or (self._arguments(batch), None)
+            answer, asked = await send_batch(self._link, "publish", arguments, self._producer, call)
             if self._link.settings.durability == "replica":
                 await self._wait_for_replica()
-            self._settle(batch, answer)
-            if answer[1]:
-                self._on_full_topic(answer[1].decode())
+            self._arrived(batch, answer, asked)
         except asyncio.CancelledError:
             self._fail(batch, ConnectionLostError(self._link.endpoint.shown, "the publisher was closed"))
             raise
@@ -128,6 +180,12 @@ class Publisher:
                 await self._send([item])
         except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits for the batch gets it
             self._fail(batch, error)
+
+    def _arrived(self, batch: Batch, answer: list[bytes], asked: float) -> None:
+        self._clock.observe(int(answer[0]), asked)
+        self._settle(batch, answer)
+        if answer[1]:
+            self._on_full_topic(answer[1].decode())
 
     def _settle(self, batch: Sequence[tuple[Posting, asyncio.Future[bool]]], answer: list[bytes]) -> None:
         if len(answer) == 2 and not self._waiting_room.is_used and not is_watched():
@@ -198,15 +256,15 @@ class Publisher:
     async def flush(self) -> None:
         """Waits until everything that was handed in has been sent or has failed."""
         while self.in_flight:
-            if self._task is not None and not self._task.done():
-                await asyncio.wait({self._task})
+            if (call := self._call) is not None:
+                await asyncio.wait({call})
             else:
                 await asyncio.wait(self._waiting_room.futures, return_when=asyncio.FIRST_COMPLETED)
 
     async def close(self) -> None:
         """Sends what can be sent now; what waits for room is not sent."""
-        while self._task is not None and not self._task.done():
-            await asyncio.wait({self._task})
+        while (call := self._call) is not None:
+            await asyncio.wait({call})
         self._waiting_room.close(ConnectionLostError(self._link.endpoint.shown, "the publisher was closed"))
         self._link.close()
 

@@ -5,7 +5,7 @@ It reads a single topic, so that its order is that of the stream, whenever it su
 
 from __future__ import annotations
 
-from callboard.broker.consumer.interfaces import ConsumedType, Pull
+from callboard.broker.consumer.interfaces import ConsumedType, Pull, Turn
 from callboard.broker.delivery import Delivery
 from callboard.broker.outcome import Commit
 from callboard.broker.redis.client.commits import Done, as_done
@@ -95,8 +95,11 @@ class Auditor:
         at_once(self._lane.join([AUDIT]))
         self.held: dict[str, list[Delivery]] = {}
 
-    def turn(self, key: str = "", *, count: int = 0, paused: bool = False) -> None:
-        """Ends the first message of a key, takes up to so many; nothing new may come while the topic is paused."""
+    def turn(self, key: str = "", *, count: int = 0, paused: bool = False, scan: bool = True) -> None:
+        """Ends the first message of a key, takes up to so many; nothing new may come while the topic is paused.
+
+        Without `scan` it waits at a bell if it holds nothing: both are how a worker takes what comes alone.
+        """
         done: list[Done] = []
         if key:
             delivery = self.held[key].pop(0)
@@ -106,11 +109,20 @@ class Auditor:
                 del self.held[key]
         total = sum(map(len, self.held.values()))
         types = [ConsumedType(AUDIT, persistent=False)] if count else []
-        turn = at_once(self._lane.commit_and_pull(done, Pull(types, count, total, True, 100)))
+        pull = Pull(types, count, total, scan, 100)
+        is_idle = not (scan or done or total) and count > 0
+        turn = self._at_bell(pull) if is_idle else at_once(self._lane.commit_and_pull(done, pull))
         assert not (paused and turn.deliveries), "it is paused"
         for one in turn.deliveries:
             self._audit.give(self._lane.worker, one.envelope.id, one.raw_key.decode())
             self.held.setdefault(one.raw_key.decode(), []).append(one)
+
+    def _at_bell(self, pull: Pull) -> Turn:
+        lane = self._lane
+        lane._calls += 1
+        turn = lane._turn_of(lane._calls, self._bus.run("turn", *lane._arguments_at_bell(pull)))
+        assert turn is not None, "a turn at the bell was refused"
+        return turn
 
     def beat(self, retain: int) -> None:
         """Trims what all groups have handled."""

@@ -222,7 +222,7 @@ def publish_arguments(
         batch,
         limits_of(settings),
         len(postings),
-        sum(one.fence is not None for one in postings),
+        sum(one.fence is not None for one in postings) or "",
     ]
     arguments += message_values(postings)
     for number, one in enumerate(postings):

@@ -283,9 +283,9 @@ class Delivering(RuleBasedStateMachine):
     # The other type
 
     @precondition(lambda self: self.world.auditing is not None)
-    @rule(worker=st.integers(0, 1), count=st.integers(0, 3), ends=st.booleans())
-    def audit(self, worker: int, count: int, ends: bool) -> None:
-        self.world.audit(worker, count=count, ends=ends)
+    @rule(worker=st.integers(0, 1), count=st.integers(0, 3), ends=st.booleans(), scan=st.booleans())
+    def audit(self, worker: int, count: int, ends: bool, scan: bool) -> None:
+        self.world.audit(worker, count=count, ends=ends, scan=scan)
 
     @precondition(lambda self: self.world.auditing is not None)
     @rule()

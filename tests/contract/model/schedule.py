@@ -298,7 +298,7 @@ class Schedule:
             self.world.auditing.lose_group()
 
     def _audit(self, move: Move) -> None:
-        self.world.audit(move.worker, count=self.bounds.takes, ends=move.how == "C")
+        self.world.audit(move.worker, count=self.bounds.takes, ends=move.how == "C", scan=False)
 
     def _audit_beat(self, _: Move) -> None:
         self.world.audit_beats()

@@ -532,13 +532,13 @@ class World:
 
     # The other type
 
-    def audit(self, worker: int, *, count: int, ends: bool) -> None:
+    def audit(self, worker: int, *, count: int, ends: bool, scan: bool) -> None:
         """A turn of one of its workers."""
         assert self.auditing is not None
         self.reference.fire()
         auditor = self.auditing.workers[worker]
         key = next(iter(auditor.held), "") if ends else ""
-        auditor.turn(key, count=count, paused="topic visits" in self.reference.paused)
+        auditor.turn(key, count=count, paused="topic visits" in self.reference.paused, scan=scan)
 
     def audit_beats(self) -> None:
         """One of its workers trims."""

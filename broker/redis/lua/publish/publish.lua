@@ -16,7 +16,6 @@
 --   'duplicate', 'undeliverable', 'fenced', 'full': too much of its stream or agent is not handled yet, or 'unwritable': the key
 --   holds something else, or its last possible id was used
 
-local FIRST, PLAIN, HEADED, FULL = 6, 'p', 'h', 'f'
 local WIDTH = { p = 3, h = 5, f = 8 }
 
 -- What belongs to one batch. deliverable: by stream suffix, whether its agent type is declared; room: messages that a
@@ -108,17 +107,6 @@ local function publish_all(batch, count, fenced, result)
   end
 end
 
--- The agent types that a line of `topics` names: the same few lines are read again and again. Nobody changes such a list.
-local MOST_LINES, LONGEST_LINE = 1000, 1000
-local LISTED, lines_n = {}, 0
-local function types_in(line)
-  local types = LISTED[line]
-  if types then return types end
-  types = words(line)
-  if lines_n < MOST_LINES and #line <= LONGEST_LINE then LISTED[line], lines_n = types, lines_n + 1 end
-  return types
-end
-
 -- The topics among the streams of a batch, and their streams.
 local function topics_of(count)
   local number, at, topics, suffixes, known = 0, FIRST, {}, {}, {}
@@ -175,6 +163,11 @@ local function publish()
   local known = answer_again(producer, number)
   -- guard: a batch is added once
   if known then return { now_as_text(), '', unpack(known) } end
+  if count == 1 and fences == '' and not limits_of(ARGV[3]).is_limited and publish_alone() then
+    save_clock()
+    keep_answer(producer, number, '')
+    return { now_as_text(), '' }
+  end
   local batch, result, fenced = new_batch(), { now_as_text(), '' }, nil
   this.max_unclaimed = batch.max_unclaimed
   if fences ~= '' then

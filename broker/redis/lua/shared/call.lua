@@ -13,7 +13,8 @@ local P, ARGV -- prefix and arguments
 -- subscribers  stream suffix of a topic -> agent types, see topics.lua
 -- touched      stream suffix -> number of entries that this call added
 -- has_timers   true once this call has added a timer
--- answered     process -> true once a reply was sent to it
+-- is_bare      in a turn: nobody is busy, the worker holds nothing, and there is nothing but new entries, see turn/alone.lua
+-- was_read     in a turn: what was read already, and is to be given
 -- unclaimed    stream suffix -> true for a topic that no agent type takes, until something is added to it that cuts it
 -- max_unclaimed  how much of such a topic is kept, as text, in a call that adds messages
 -- claims       blob -> bytes that came with this call; {} where a body may point to bytes that are there; else nil

@@ -3,13 +3,13 @@
 local function begin(keys, arguments, is_strict)
   call, P, ARGV = is_strict and redis.call or begin_soft(), keys[1], arguments
   -- With room for what comes later: to make a table larger takes as long as to make one.
-  this = { subscribers = {}, touched = {}, unclaimed = {}, answered = false, max_unclaimed = false }
+  this = { subscribers = {}, touched = {}, unclaimed = {}, max_unclaimed = false, is_bare = false }
   reset_clock()
 end
 
 -- These name a worker, and do nothing unless it joined: which a worker of another layout can't. The rest looks by itself,
 -- since a namespace may have been emptied and begun anew by another version while this process lived.
-local FENCED = { turn = true, beat = true, resync = true }
+local JOINED = { turn = true, beat = true, resync = true }
 -- What keeps work going must not stop at one key of the wrong type, see call.lua. What a person or a handler asks for ends
 -- with an error that they see.
 local GO_ON = { publish = true, write = true, turn = true, beat = true, join = true, leave = true, resync = true }
@@ -21,7 +21,7 @@ local function register(name, body, refused_when_full)
     callback = function(keys, arguments)
       begin(keys, arguments, not GO_ON[name])
       -- guard: a namespace of another layout is left alone
-      local other = not FENCED[name] and other_layout()
+      local other = not JOINED[name] and other_layout()
       if other then return redis.error_reply('LAYOUT ' .. other .. ' ' .. LAYOUT) end
       return body()
     end,

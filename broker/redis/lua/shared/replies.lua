@@ -6,17 +6,28 @@
 local REPLY_KEPT = '60' -- seconds
 local MOST_WAITING = 16 -- processes that may wait for the reply to one request; of more, the last ones
 
+-- Streams that were cut, and told how long they are kept, a moment ago: when, server ms. Stays from call to call.
+local A_MOMENT, MOST_LOOKED_AFTER = 1000, 1000
+local looked_after, looked_after_n = {}, 0
+
+-- Adds to a stream of which that is known, if it is still there.
+local function add_at_once(stream, id, kind, key, from, head, body)
+  local since = looked_after[stream]
+  if not since or now() - since > A_MOMENT or now() < since then return false end
+  -- guard: a stream of replies that is gone is made as a new one
+  return redis.pcall('XADD', stream, 'NOMKSTREAM', '*', 'id', id, 'type', kind, 'key', key, 'from', from, 'at', now_as_text(),
+    'head', head, 'body', body)
+end
+
 local function send_to_process(process, id, kind, key, from, head, body)
-  local stream, answered = P .. 'reply:' .. process, this.answered
-  -- Of the replies of one call, which come at the same time, the first cuts the stream, and says how long it is kept.
-  if answered and answered[process] then
-    local added = redis.pcall('XADD', stream, '*', 'id', id, 'type', kind, 'key', key, 'from', from, 'at', now_as_text(), 'head', head,
-      'body', body)
-    if not failure(added) then return end
-  end
+  local stream = P .. 'reply:' .. process
+  local added = add_at_once(stream, id, kind, key, from, head, body)
+  if added and not added.err then return end
   call('XADD', stream, 'MAXLEN', '~', '100000', '*', entry_fields(id, kind, key, from, now_as_text(), head, body))
-  if answered then answered[process] = true else this.answered = { [process] = true } end
+  -- guard: a stream of replies does not stay for ever
   call('EXPIRE', stream, REPLY_KEPT)
+  if looked_after_n >= MOST_LOOKED_AFTER then looked_after, looked_after_n = {}, 0 end
+  looked_after[stream], looked_after_n = now(), looked_after_n + 1
 end
 
 local function send_reply(process, id, kind, from, head, body)

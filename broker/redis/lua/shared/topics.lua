@@ -135,6 +135,13 @@ local function touch(suffix)
   touched[suffix] = (count or 0) + 1
 end
 
+-- Tells an agent type that so many entries were added to its streams: for each the time that none of them is before, and its suffix.
+local function tell(agent_type, marks, count)
+  -- guard: a stream with new entries is remembered
+  mark_fresh(agent_type, marks, 'NX')
+  ring(agent_type, count)
+end
+
 -- Tells the readers of every stream that was added to; a topic without readers is kept within `max_unclaimed`, by beats
 -- while some type that left has still to handle entries of it.
 -- One command for all streams of a type: a batch may touch a thousand topics.
@@ -157,11 +164,7 @@ local function announce(max_unclaimed)
       full = string.sub(suffix, 7)
     end
   end
-  for agent_type, marks in pairs(fresh) do
-    -- guard: a stream with new entries is remembered
-    mark_fresh(agent_type, marks, 'NX')
-    ring(agent_type, added[agent_type])
-  end
+  for agent_type, marks in pairs(fresh) do tell(agent_type, marks, added[agent_type]) end
   this.touched = {}
   return full
 end

@@ -35,6 +35,7 @@ local NONE = {} -- stands for what is mostly empty, until there is something; al
 -- persistent, rate         by type; false where it is not so, and has no limit
 -- keys                     by type: names of its keys
 -- around, waiting          keys of all types that are mostly not there, see exceptions.lua
+-- bare                     the same, and who is busy, see alone.lua
 local KNOWN, MOST_KNOWN = {}, 500
 local known_n = 0
 
@@ -48,7 +49,7 @@ local WAITING = { 'suspects:', 'ready:', 'newer:', 'early:' }
 local function read_terms(line)
   local max_body, max_unclaimed, rest = string.match(line, '^(%S+) (%S+)(.*)$')
   local terms = { max_body = tonumber(max_body), max_unclaimed = max_unclaimed, types = {}, persistent = {}, rate = {}, keys = {},
-    around = { P .. 'timers', P .. 'paused', P .. 'cancelled', P .. 'resumed' }, waiting = {} }
+    around = { P .. 'timers', P .. 'paused', P .. 'cancelled', P .. 'resumed' }, waiting = {}, bare = {} }
   for agent_type, is_persistent, rate in string.gmatch(rest, ' (%S+) (%S+) (%S+)') do
     terms.types[#terms.types + 1] = agent_type
     terms.persistent[agent_type], terms.rate[agent_type] = is_persistent == '1', tonumber(rate) or false
@@ -58,7 +59,9 @@ local function read_terms(line)
       local key = P .. WAITING[i] .. agent_type
       terms.around[#terms.around + 1], terms.waiting[#terms.waiting + 1] = key, key
     end
+    terms.bare[#terms.bare + 1] = terms.keys[agent_type].busy
   end
+  for i = 1, #terms.around do terms.bare[#terms.bare + 1] = terms.around[i] end
   return terms
 end
 

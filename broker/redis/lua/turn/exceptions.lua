@@ -43,6 +43,10 @@ end
 -- Whether there is nothing but new entries and agents that run: no exception, no timer, nothing parked, nobody who waits for a
 -- worker. So it is for what comes alone, and one command says it instead of five. A timer that is not due changes little.
 local function look_around(turn)
+  if this.is_bare then
+    turn.is_calm = true
+    return
+  end
   local keys = turn.terms.around
   if turn.commits.n > 0 and #keys <= MOST_KEYS then keys = with_others(turn, keys) end
   local count = how_many(keys)

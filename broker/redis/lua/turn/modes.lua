@@ -7,6 +7,7 @@
 -- is_commit   it is handled
 -- is_last     the worker holds no more of the agent
 -- has_logs, has_reply, is_tried  it has this mark
+-- is_simple   it is handled, the worker holds no more of the agent, and there is nothing to write but a reply; see alone.lua
 
 local COMES_BACK = { [RETRY] = true, [RELEASE] = true, [WAIT] = true, [SUSPEND] = true }
 
@@ -20,6 +21,7 @@ local function read_mode(mode)
     is_commit = marks[1] == COMMIT, has_logs = has[LOGS] or false, has_reply = has[REPLY] or false, is_tried = has[TRIED] or false }
   -- guard: an agent stays with the worker that holds more of it
   said.is_last = not has[MORE]
+  said.is_simple = mode == COMMIT or mode == COMMIT .. REPLY
   return said
 end
 

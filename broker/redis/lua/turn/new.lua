@@ -70,7 +70,7 @@ end
 local function has_books(turn, agent_type)
   local keys = turn.terms.keys[agent_type]
   -- What is not there is of no wrong type: neither what the worker holds, nor who is busy.
-  if turn.is_calm and turn.commits.n == 0 and call('EXISTS', turn.own, keys.busy) == 0 then return true end
+  if turn.is_calm and turn.commits.n == 0 and (this.is_bare or call('EXISTS', turn.own, keys.busy) == 0) then return true end
   if turn.is_bookless == nil then
     -- guard: a worker without books takes nothing
     turn.is_bookless = turn.commits.n == 0 and not has_own_books(turn.worker)
@@ -109,7 +109,7 @@ local function pull_new(turn, agent_type, count)
     if streams == NONE then streams = {} end
     add_paused(turn, agent_type, streams, suffixes, paused)
   end
-  if #streams == 1 and early == 0 and not horizon then give_plain(turn, agent_type, suffixes, streams[1], count) end
+  if #streams == 1 and early == 0 and not horizon then usual.give(turn, agent_type, suffixes, streams[1], count) end
   local list, cutoff = gather(turn, agent_type, streams, suffixes)
   if horizon or bound then turn.more = true end
   cutoff = ahead.earlier(ahead.earlier(cutoff, bound), horizon)

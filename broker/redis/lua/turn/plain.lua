@@ -1,9 +1,11 @@
 -- New entries as they mostly are: all of one stream, messages as publishers store them, for agents that are idle or run in this
 -- worker. They are given without the tables and questions that all others need.
 
+local usual = {}
+
 -- Agents of the entries from the first up to one that is not as publishers store it, or that no worker may be given.
-local function keys_of(turn, entries)
-  local keys, max_body = {}, turn.terms.max_body
+function usual.keys_of(max_body, entries)
+  local keys = {}
   for i = 1, #entries do
     local flat = entries[i][2]
     local width, key = #flat, flat[6]
@@ -71,12 +73,12 @@ end
 
 -- Gives entries of the only stream that was read, from the first on, up to one that needs more; `stream.given`: how many. (What
 -- comes alone is given in fewer steps than these.)
-local function give_plain(turn, agent_type, suffixes, stream, wanted)
+function usual.give(turn, agent_type, suffixes, stream, wanted)
   local entries = stream[2]
   if #entries == 1 or turn.paused or turn.any_cancelled or turn.terms.persistent[agent_type] then return end
   -- guard: what is read beyond what is wanted is not plain
   if #entries > wanted then return end
-  local keys = keys_of(turn, entries)
+  local keys = usual.keys_of(turn.terms.max_body, entries)
   if #keys == 0 then return end
   local suffix = #suffixes == 1 and suffixes[1] or string.sub(stream[1], #P + 1)
   local count, i = take_agents(turn, agent_type, suffix, entries, keys), 1

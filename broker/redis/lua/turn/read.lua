@@ -6,6 +6,11 @@
 -- MOST_NAME, MOST_SENDER, MOST_HEAD: bytes; they stand in broker/envelope.py and broker/ids.py, where publishers are refused.
 
 local function read_group(turn, agent_type, count, suffixes)
+  if this.was_read then
+    local got = this.was_read -- by alone.take(), in the same way
+    this.was_read = nil
+    return got
+  end
   if #suffixes == 1 then
     return redis.pcall('XREADGROUP', 'GROUP', agent_type, turn.worker, 'COUNT', digits(count), 'STREAMS', P .. suffixes[1], '>')
   end

@@ -39,6 +39,23 @@ local function result_of(turn, due, full, last)
   return { 'OK', time, due, flags, last, runs, out, turn.states }
 end
 
+-- New work for the worker, and the result.
+local function take_new(turn, due, full, last)
+  pull_all(turn)
+  bulk_set(turn.own, turn.own_new)
+  save_clock()
+  if turn.is_bookless then return end_without_books(turn.worker) end
+  return result_of(turn, due, full, last)
+end
+
+-- After a commit that came alone: mostly there is nothing new.
+local function go_on_alone(worker, last)
+  if ARGV[8] == '0' or alone.fresh(terms_of(ARGV[4])) == nil then return { 'OK', now_as_text(), '', '', last } end
+  local turn = new_turn(worker)
+  this.max_unclaimed, turn.commits, turn.is_calm = turn.terms.max_unclaimed, { n = 0 }, true
+  return take_new(turn, '', nil, last)
+end
+
 local function take_turn()
   local worker = ARGV[1]
   local record = P .. 'worker:' .. worker
@@ -54,12 +71,18 @@ local function take_turn()
   -- The connection broke, the worker went on with a later turn, and this one was only delayed.
   -- guard: a copy of an older turn is refused
   if not is_next and tonumber(last) >= tonumber(ARGV[2]) then return { 'STALE' } end
+  if ARGV[6] == AT_BELL then
+    -- guard: what a bell brought is not known to have been heard
+    call('HSET', record, 'call', ARGV[2], 'brought', ARGV[2])
+    local brought = alone.take(worker, last)
+    if brought then return brought end
+  else
+    -- guard: the number of a turn is kept
+    call('HSET', record, 'call', ARGV[2])
+    if ARGV[6] == '' and alone.commit(worker) then return go_on_alone(worker, last) end
+  end
   local turn = new_turn(worker)
   this.max_unclaimed = turn.terms.max_unclaimed
-  -- guard: the number of a turn is kept
-  if turn.scan ~= AT_BELL then call('HSET', record, 'call', ARGV[2]) end
-  -- guard: what a bell brought is not known to have been heard
-  if turn.scan == AT_BELL then call('HSET', record, 'call', ARGV[2], 'brought', ARGV[2]) end
   read_commits(turn)
   -- guard: only what is held is committed
   if not holds_all(turn) then return disown(worker, 'it commits what it does not hold') end
@@ -69,11 +92,7 @@ local function take_turn()
   commit_all(turn)
   local due = fire_due(turn.next_due)
   local full = announce(this.max_unclaimed)
-  pull_all(turn)
-  bulk_set(turn.own, turn.own_new)
-  save_clock()
-  if turn.is_bookless then return end_without_books(worker) end
-  return result_of(turn, due, full, last)
+  return take_new(turn, due, full, last)
 end
 
 register('turn', take_turn)

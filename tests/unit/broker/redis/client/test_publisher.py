@@ -4,7 +4,7 @@ import asyncio
 import gc
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -54,6 +54,7 @@ class WatchedLink(Link):
         batches: number of a batch and ids of its messages, for every call.
         losses: for the next calls, whether the call is carried out although its answer is lost; None: nothing is lost.
         answering: while it is not set, calls wait before they are sent.
+        at_once: calls that were begun without a task.
     """
 
     def __init__(self, url: str, settings: BrokerSettings) -> None:
@@ -62,8 +63,21 @@ class WatchedLink(Link):
         self.losses: deque[bool | None] = deque()
         self.answering = asyncio.Event()
         self.answering.set()
+        self.at_once = 0
 
-    async def run(self, name: str, arguments: Sequence[Argument], timeout: float | None = None) -> Any:
+    def begin(self, name: str, arguments: Sequence[Argument]) -> asyncio.Future[Any] | None:
+        self.at_once += 1
+        return asyncio.ensure_future(self.run(name, arguments)) if self.is_open else None
+
+    async def run(
+        self,
+        name: str,
+        arguments: Sequence[Argument],
+        timeout: float | None = None,
+        begun: Awaitable[Any] | None = None,
+    ) -> Any:
+        if begun is not None:
+            return await super().run(name, arguments, timeout, begun)
         self.batches.append((int(arguments[1]), _ids(arguments)))
         await self.answering.wait()
         loss = self.losses.popleft() if self.losses else None
@@ -159,6 +173,56 @@ async def test_in_flight_counts_from_the_moment_of_handing_in(fixture: Publisher
     await asyncio.gather(*futures)
     await fixture.publisher.flush()
     assert fixture.publisher.in_flight == 0
+
+
+# A message that comes alone
+
+
+async def _alone(fixture: PublisherFixture) -> None:
+    """So that the next one is taken to come alone as well."""
+    assert await fixture.post(note("first")) == [True]
+    assert fixture.link.at_once == 0
+
+
+async def test_what_comes_alone_again_is_sent_at_once(fixture: PublisherFixture) -> None:
+    await _alone(fixture)
+    arrival = fixture.publisher.post(note(1))
+    assert (fixture.link.at_once, fixture.publisher.in_flight) == (1, 1)
+    later = [fixture.publisher.post(note(number)) for number in range(2, 5)]
+    assert await asyncio.gather(arrival, *later) == [True] * 4
+    assert [ids for _, ids in fixture.link.batches] == [["mfirst"], ["m1"], ["m2", "m3", "m4"]]
+    await fixture.post(note(5))
+    assert fixture.link.at_once == 1, "the one before it came with others"
+
+
+@pytest.mark.parametrize("is_carried_out", [True, False])
+async def test_what_was_sent_at_once_and_lost_is_added_once(
+    fixture: PublisherFixture, is_carried_out: bool
+) -> None:
+    await _alone(fixture)
+    fixture.link.losses.append(is_carried_out)
+    lost, later = fixture.publisher.post(note("lost")), fixture.publisher.post(note("later"))
+    assert fixture.link.at_once == 1
+    assert await asyncio.gather(lost, later) == [True, True]
+    assert await fixture.ids() == ["mfirst", "mlost", "mlater"]
+    assert [number for number, _ in fixture.link.batches] == [1, 2, 2, 3]
+
+
+async def test_what_was_sent_at_once_and_can_not_be_written_fails(fixture: PublisherFixture) -> None:
+    await _alone(fixture)
+    (error,) = await fixture.post(note(1, key="\ud800"))
+    assert isinstance(error, EncodeError)
+    assert await fixture.post(note(2)) == [True]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_what_was_sent_at_once_is_waited_for(fixture: PublisherFixture, ends: bool) -> None:
+    await _alone(fixture)
+    arrival = fixture.publisher.post(note(1))
+    assert fixture.link.at_once == 1
+    await (fixture.publisher.close() if ends else fixture.publisher.flush())
+    assert arrival.done()
+    assert arrival.result()
 
 
 async def test_a_message_may_be_due_later(fixture: PublisherFixture) -> None:
@@ -317,7 +381,7 @@ async def test_an_answer_that_makes_no_sense_fails_the_batch_and_the_next_one_wo
 ) -> None:
     run = fixture.link.run
 
-    async def nonsense(name: str, arguments: Sequence[Argument], timeout: float | None = None) -> Any:
+    async def nonsense(name: str, arguments: Sequence[Argument], **how: Any) -> Any:
         fixture.link.run = run  # type: ignore[method-assign]
         return [b"1", b"", b"not a number", b"duplicate"]
 

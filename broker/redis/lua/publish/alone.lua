@@ -1,0 +1,48 @@
+-- A message that comes alone, as it mostly is: it leaves now, nothing has to be remembered of it, and its stream takes it as it
+-- is. What a batch notes for each of its streams is said at once.
+
+local FIRST, PLAIN, HEADED, FULL = 6, 'p', 'h', 'f' -- where messages begin among the arguments; their forms, see publish.lua
+local NOBODY = {}
+
+-- The agent types that a line of `topics` names: the same few lines are read again and again. Nobody changes such a list.
+local MOST_LINES, LONGEST_LINE = 1000, 1000
+local LISTED, lines_n = {}, 0
+local function types_in(line)
+  local types = LISTED[line]
+  if types then return types end
+  types = words(line)
+  if lines_n < MOST_LINES and #line <= LONGEST_LINE then LISTED[line], lines_n = types, lines_n + 1 end
+  return types
+end
+
+-- The agent type whose inbox a stream is, as a list.
+local function owner_of(suffix)
+  local agent_type = string.match(suffix, '^inbox:(.*)$')
+  return agent_type and { agent_type } or NOBODY
+end
+
+local owners_of = remembering(owner_of, 1000)
+
+-- The agent types that get what is added to a stream, as far as they are known already.
+local function known_readers(suffix)
+  local owners = owners_of(suffix)
+  if owners == NOBODY then return types_in(call('HGET', P .. 'topics', string.sub(suffix, 7)) or '') end
+  return call('HEXISTS', P .. 'types', owners[1]) == 1 and owners or NOBODY
+end
+
+-- Returns whether it was added; if not, nothing was done.
+local function publish_alone()
+  local form, suffix = ARGV[FIRST], ARGV[FIRST + 1]
+  if form == FULL then return false end
+  local types, at, added = known_readers(suffix), FIRST + 4, nil
+  -- guard: a topic that nobody takes is not for a message that comes alone
+  if #types == 0 then return false end
+  if form == PLAIN then
+    added = append.at_once(suffix, ARGV[at], ARGV[FIRST + 2], ARGV[at + 1], '', '', ARGV[at + 2])
+  else
+    added = append.at_once(suffix, ARGV[at], ARGV[FIRST + 2], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
+  end
+  if not added then return false end
+  for i = 1, #types do tell(types[i], { now_as_text(), suffix }, 1) end
+  return true
+end
