@@ -23,7 +23,7 @@ from scripts.chaos_suite.progress import Lines
 from scripts.chaos_suite.runner import run_act
 from scripts.chaos_suite.setting import Setting
 from tests.helpers.eventually import eventually
-from tests.helpers.processes import ROOT, Process, python
+from tests.helpers.processes import ROOT, Process, has_ended, python
 from tests.helpers.servers import Kind, missing
 
 SHORT = (
@@ -129,7 +129,7 @@ async def test_an_interrupted_run_leaves_nothing_behind(tmp_path: Path, number: 
         assert len(descendants) >= 6, "a server, three workers, two publishers"
         process.signal(number)
         assert await process.ended(within=20) == 130
-        await eventually(lambda: not [one for one in descendants if one.is_running()])
+        await eventually(lambda: all(has_ended(one) for one in descendants))
         assert list(tmp_path.iterdir()) == []
         assert "Traceback" not in process.output()
     finally:

@@ -81,6 +81,9 @@ async def peer(talk: Talk, *, greets: bool = True, tls: ssl.SSLContext | None = 
     try:
         yield made
     finally:
+        # A connection that was just accepted gets its task some turns of the loop later, and none once this is closed.
+        for _ in range(5):
+            await asyncio.sleep(0)
         server.close()
         for task in made.tasks:
             task.cancel()

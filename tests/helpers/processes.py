@@ -97,3 +97,11 @@ class Process:
 def python(*arguments: str) -> list[str]:
     """A command that runs this interpreter."""
     return [sys.executable, *arguments]
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Whether it has. Where the first process of a container reaps nobody, it stays as a zombie."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

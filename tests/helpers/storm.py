@@ -109,7 +109,7 @@ class Storm:
             self._publishers.append(runtime)
         self._workers = [self._new_worker() for _ in range(WORKERS)]
         for worker in self._workers:
-            await worker.says("works as", within=20)
+            await worker.says("works as", within=60)
 
     def _new_worker(self) -> Process:
         file = self._folder / f"w{next(self._names)}.history"

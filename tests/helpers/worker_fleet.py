@@ -71,7 +71,7 @@ class WorkerFleet:
     ) -> Process:
         """Starts a worker process and waits until it takes messages."""
         process = self.worker(*types, environ=environ, short=short)
-        await process.says("works as", within=15)
+        await process.says("works as", within=60)
         return process
 
     async def effects(self, number: int, within: float = 15.0) -> None:

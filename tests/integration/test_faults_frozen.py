@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from tests.helpers.eventually import eventually
-from tests.helpers.processes import Process
+from tests.helpers.processes import Process, has_ended
 from tests.helpers.worker_fleet import WorkerFleet
 
 LEASE = 1.0  # seconds, see SHORT_LEASE
@@ -62,7 +62,7 @@ async def test_a_killed_worker_leaves_no_keeper(fleet: WorkerFleet) -> None:
     worker = await fleet.ready_worker("job")
     keeper = _keeper(worker)
     worker.kill()
-    await eventually(lambda: not keeper.is_running())
+    await eventually(lambda: has_ended(keeper))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -76,7 +76,7 @@ async def test_a_draining_worker_is_kept_to_its_end(fleet: WorkerFleet, number: 
     keeper.send_signal(number)
     worker.signal(number)
     assert await worker.ended() == 0
-    await eventually(lambda: not keeper.is_running())
+    await eventually(lambda: has_ended(keeper))
     await fleet.effects(1)
     assert [one.attempt for one in fleet.ledger.executions()] == [1]
     assert other.is_alive

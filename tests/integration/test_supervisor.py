@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
+import psutil
 import pytest
 
 from callboard.broker.errors import ServerUnavailableError
@@ -23,6 +24,7 @@ from callboard.process.supervisor import (
 )
 from callboard.process.worker import RECYCLED
 from tests.helpers.eventually import eventually
+from tests.helpers.processes import has_ended
 
 IDLE = """
 import signal, sys
@@ -210,10 +212,10 @@ asyncio.run(Supervisor([plan], listener=Silent(), release=release, grace=1).run(
 """
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
-    pid = int((await asyncio.wait_for(process.stdout.readline(), 20)).split()[0])
+    orphan = psutil.Process(int((await asyncio.wait_for(process.stdout.readline(), 20)).split()[0]))
     process.kill()
     await process.wait()
-    await eventually(lambda: not is_alive(pid))
+    await eventually(lambda: has_ended(orphan))
 
 
 async def test_the_terminal_does_not_reach_the_processes() -> None:

@@ -11,6 +11,7 @@ import time
 import psutil
 import pytest
 
+from tests.helpers.processes import has_ended
 from tests.helpers.servers import ServerProcess
 
 from .commands import Running, ShopFolder, wait_for, workers_in
@@ -113,7 +114,7 @@ def test_a_frozen_process_is_replaced_and_later_work_is_handled(shop: ShopFolder
         running.signal(signal.SIGTERM)
         assert running.ends() == 0
         assert "guard: process" not in running.text
-    wait_for(lambda: not [one for one in family if one.is_running()])
+    wait_for(lambda: all(has_ended(one) for one in family))
 
 
 def pid_of(running: Running, name: str) -> int:

@@ -30,6 +30,7 @@ from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.operations.acl import rules
 from tests.helpers.eventually import eventually
 from tests.helpers.peers import Client, peer, silent
+from tests.helpers.processes import has_ended
 from tests.helpers.servers import ServerProcess
 
 USER, PASSWORD = "keeping", "pass word\n:@"
@@ -319,7 +320,7 @@ time.sleep(600)
     worker.kill()
     worker.wait()
     worker.stdout.close()
-    await eventually(lambda: not keeper.is_running())
+    await eventually(lambda: has_ended(keeper))
     for one in forks:
         one.kill()
 
