@@ -139,6 +139,20 @@ async def test_many_drafts_are_settled_in_portions(driver: ServerDriver) -> None
     assert await driver.command("EXISTS", "chores") == 0
 
 
+async def test_drafts_that_are_settled_twice_are_settled_as_far_as_the_first_time(
+    driver: ServerDriver,
+) -> None:
+    """The second one began at the newest, and forgot how far the first one was."""
+    await driver.declare(topic("counter", "visits"))
+    worker, write = await driver.worker("counter"), driver.transport.runs.write
+    for _ in range(2):
+        await write(_write(*(str(i) for i in range(2000)), tag="1 1"))
+        await write(_write("total", settles="1 "))
+    await _beats(worker)
+    assert [entry["body"] for entry in await driver.entries("run:r1")] == [b"total", b"total"]
+    assert await driver.command("EXISTS", "chores") == 0
+
+
 async def test_drafts_are_settled_whatever_is_in_the_names(driver: ServerDriver) -> None:
     await driver.declare(topic("counter", "visits"))
     worker, write = await driver.worker("counter"), driver.transport.runs.write

@@ -179,10 +179,11 @@ async def test_a_publisher_begins_a_run_of_a_team_and_is_told_before_that_it_may
             await client.run(task="go")
         with pytest.raises(RunRightsError):
             await a_run(team, message="go", runtime=publisher)
-        assert await list_runs(operator) == []
+        assert await list_runs(worker) == await list_runs(operator) == []
         await client.start(task="go", run_id="one")
         result = await team.on(operator, "sea").run(task="go", run_id="one")
         assert len(result.messages) == 2
+        assert [run.run_id for run in await list_runs(worker)] == ["one"]
 
 
 async def denials(admin: RedisTransport) -> list[dict[str, Any]]:

@@ -142,7 +142,7 @@ LIMITS_MUTATIONS: Final = (
     Mutation(
         "drafts for which a call has no room stay",
         "drafts that a call has no room for go later",
-        never,
+        removed,
         (DRAFTS,),
     ),
     Mutation(

@@ -59,6 +59,15 @@ RUN_MUTATIONS: Final = (
         quick=False,
     ),
     Mutation(
+        "drafts that are settled twice stay",
+        "drafts that are settled again are settled as far as before",
+        never,
+        (
+            f"contract/test_portions.py::test_drafts_that_are_settled_twice_are_settled_as_far_as_the_first_time{ON}",
+        ),
+        quick=False,
+    ),
+    Mutation(
         "a run stays for ever",
         "a run is kept for some time after its last event",
         removed,

@@ -84,7 +84,8 @@ local function declare()
   local shards = read()
   local fixed = call('HGET', P .. 'config', 'shards')
   if fixed and fixed ~= shards then return { 'MISMATCH', fixed } end
-  if not fixed then call('HSET', P .. 'config', 'shards', shards, 'layout', LAYOUT) end
+  -- What begins now has no runs that older versions did not list.
+  if not fixed then call('HSET', P .. 'config', 'shards', shards, 'layout', LAYOUT, 'runs listed', '1') end
   for _ = 1, tonumber(read()) do
     local agent_type, settings = read(), read()
     -- What is declared already is left as it is: whoever only publishes has no right to change it.

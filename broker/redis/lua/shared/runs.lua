@@ -30,12 +30,24 @@ STEPS.settle = function(what, place)
   return #page == most and most < tonumber(left) and '(' .. page[most][1] .. ' ' .. text(left - most) or nil
 end
 
+-- The place from which both are done, of one that has just begun and one of the same drafts that was under way.
+local function covering(place, before)
+  local from, left = string.match(place, '^%(0%-(%d+) (%d+)$')
+  local below, more = string.match(before, '^%(0%-(%d+) (%d+)$')
+  if not below then return place end
+  return '(0-' .. from .. ' ' .. text(math.max(tonumber(left), tonumber(from) - tonumber(below)) + tonumber(more))
+end
+
 -- The newest of them go at once, as many as there is room for: before what came of them is written.
 local function settle_drafts(run, prefix, since)
   local what = since .. ' ' .. #run .. ' ' .. run .. prefix
   local reached = STEPS.settle(what, '+ ' .. MOST_SETTLED)
+  if not reached then return end
+  local before = call('HGET', P .. 'chores', 'settle ' .. what)
+  -- guard: drafts that are settled again are settled as far as before
+  if before then reached = covering(reached, before) end
   -- guard: drafts that a call has no room for go later
-  if reached then call('HSET', P .. 'chores', 'settle ' .. what, reached) end
+  call('HSET', P .. 'chores', 'settle ' .. what, reached)
 end
 
 -- The last number that was given in a stream which has an entry of another kind behind it; none was above the number of all
