@@ -201,9 +201,9 @@ async def test_what_was_sent_at_once_and_lost_is_added_once(
 ) -> None:
     await _alone(fixture)
     fixture.link.losses.append(is_carried_out)
-    lost, later = fixture.publisher.post(note("lost")), fixture.publisher.post(note("later"))
+    posted = [fixture.publisher.post(note(name)) for name in ("lost", "later")]
     assert fixture.link.at_once == 1
-    assert await asyncio.gather(lost, later) == [True, True]
+    assert await asyncio.gather(*posted) == [True, True]
     assert await fixture.ids() == ["mfirst", "mlost", "mlater"]
     assert [number for number, _ in fixture.link.batches] == [1, 2, 2, 3]
 
@@ -381,7 +381,12 @@ async def test_an_answer_that_makes_no_sense_fails_the_batch_and_the_next_one_wo
 ) -> None:
     run = fixture.link.run
 
-    async def nonsense(name: str, arguments: Sequence[Argument], **how: Any) -> Any:
+    async def nonsense(
+        name: str,
+        arguments: Sequence[Argument],
+        timeout: float | None = None,
+        begun: Awaitable[Any] | None = None,
+    ) -> Any:
         fixture.link.run = run  # type: ignore[method-assign]
         return [b"1", b"", b"not a number", b"duplicate"]
 
