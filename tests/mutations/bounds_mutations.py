@@ -31,7 +31,7 @@ BOUNDS_MUTATIONS: Final = (
     Mutation(
         "a commit that can't be written ends the turn",
         "a commit that can't be written takes no other with it",
-        with_part("pcall(write_effects, turn, i, mode)", "true, write_effects(turn, i, mode)"),
+        with_part("pcall(effects.write, turn, i, mode)", "true, effects.write(turn, i, mode)"),
         (f"{GOES_ON}state:-string]",),
     ),
     Mutation(

@@ -213,10 +213,10 @@ end
 local function write_or_bury(turn, i, mode)
   local first = turn.at
   -- guard: a commit that can't be written takes no other with it
-  local is_written, wrong = pcall(write_effects, turn, i, mode)
+  local is_written, wrong = pcall(effects.write, turn, i, mode)
   if is_written then return end
   turn.at = first
-  for j = 1, #mode.marks do skip(turn, mode.marks[j]) end
+  for j = 1, #mode.marks do effects.skip(turn, mode.marks[j]) end
   local group, id = turn.commits.group[i], turn.commits.id[i]
   local tries = call('HGET', P .. 'tries:' .. group.type, group.suffix .. ' ' .. id) or ''
   local values = values_or_blank(group.suffix, id)

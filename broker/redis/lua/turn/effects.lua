@@ -1,6 +1,8 @@
 -- What the marks of a commit ask for, one function for each. broker/redis/marks.py names the marks (their letters are put in),
 -- and says which arguments each brings; they stand in ARGV in the order of the marks.
 
+local effects = {}
+
 local function ref_of(turn, i) return turn.commits.group[i].suffix .. ' ' .. turn.commits.id[i] end
 
 -- The agent goes back with this entry, and with others of it that go back in the same turn; where it `stays`, the entry is
@@ -192,7 +194,7 @@ end
 -- How many arguments a mark brings that stand at the reading position: those of a commit that failed are passed over.
 local WIDTH = { [DEAD_LETTER] = 5, [RETRY] = 4, [WAIT] = 7, [UNLESS_CANCELLED] = 1, [FORGET] = 1, [STATE] = 2, [REPLY] = 7 }
 
-local function skip(turn, mark)
+function effects.skip(turn, mark)
   local at = turn.at
   local width = WIDTH[mark] or 0
   if mark == LOGS then
@@ -213,7 +215,7 @@ end
 
 -- Whether the states whose logs are appended to are those that the worker has in memory. Somebody may have replaced one
 -- meanwhile (`load_state`): what it would append belongs to another one then.
-local function fits_all(turn)
+function effects.fit(turn)
   local commits, first, versions = turn.commits, turn.at, {}
   for i = 1, commits.n do
     local name, marks = commits.group[i].type .. ':' .. commits.key[i], commits.mode[i].marks
@@ -224,7 +226,7 @@ local function fits_all(turn)
         if (versions[name] or tonumber(call('HGET', P .. 'state:' .. name, 'v') or 0)) ~= version - 1 then return false end
         versions[name] = version
       end
-      skip(turn, mark)
+      effects.skip(turn, mark)
     end
   end
   turn.at = first
@@ -233,7 +235,7 @@ end
 
 -- The state is the first thing that is written: where it can't be, nothing of the commit is. After it nothing fails any more:
 -- a message that can't leave is a letter of its own, and of a reply that can't only an event tells.
-local function write_effects(turn, i, mode)
+function effects.write(turn, i, mode)
   turn.void, turn.own_claim, turn.once = false, '', false
   local marks = mode.marks
   for j = 1, #marks do

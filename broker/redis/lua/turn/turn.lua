@@ -87,7 +87,7 @@ local function take_turn()
   -- guard: only what is held is committed
   if not holds_all(turn) then return disown(worker, 'it commits what it does not hold') end
   -- guard: a worker whose states were replaced begins anew
-  if turn.has_logs and not fits_all(turn) then return disown(worker, 'it appends to a state that was replaced') end
+  if turn.has_logs and not effects.fit(turn) then return disown(worker, 'it appends to a state that was replaced') end
   look_around(turn)
   commit_all(turn)
   local due = fire_due(turn.next_due)
