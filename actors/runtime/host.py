@@ -64,6 +64,9 @@ class AgentHost:
         retry: when a failed message is tried again, unless the settings of its agent type say otherwise.
         declare: makes agent types and subscriptions known to the server.
         on_turn: called with every turn of the worker.
+
+    Attributes:
+        now: loop time in seconds, which the worker says from time to time. Agents that are used meanwhile share the number.
     """
 
     def __init__(
@@ -93,7 +96,7 @@ class AgentHost:
         self.cancel = self._requests.cancel
         self._by_raw_type: dict[bytes, LocalAgentType] = {}
         self.limits = RunningLimits()
-        self._loop = asyncio.get_running_loop()
+        self.now = asyncio.get_running_loop().time()
 
     def accepts(self) -> dict[str, int]:
         """The messages that this process knows, with their versions."""
@@ -139,7 +142,7 @@ class AgentHost:
             live = kind.live.get(envelope.key) or await self.agents.get(
                 kind, AgentId(kind.type, envelope.key)
             )
-            live.used = self._loop.time()
+            live.used = self.now
             if kind.persistent and live.mailbox is not delivery.mailbox:
                 await self._load(live, delivery)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a factory or a stored state can fail in any way

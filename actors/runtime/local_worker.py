@@ -141,6 +141,7 @@ class LocalWorker:
             self.consumer.interrupt(concerned_by(what))
 
     def _on_turn(self, turn: Turn) -> None:
+        self.host.now = self._loop.time()
         if turn.server_ms:
             self._transport.observe_clock(turn.server_ms, turn.asked_ms)
         self._changed.set()
@@ -159,10 +160,12 @@ class LocalWorker:
 
     async def _passivate(self) -> None:
         settings = self._transport.settings
-        after = settings.passivate_after
+        pause = max(0.05, settings.passivate_after / 4)
         while True:
-            await asyncio.sleep(max(0.05, after / 4))
-            before = self._loop.time() - after
+            self.host.now = self._loop.time()
+            await asyncio.sleep(pause)
+            # What was used may have been used by a pause later than its agent says, where there was no turn.
+            before = self._loop.time() - settings.passivate_after - pause
             await self.host.agents.passivate(before, settings.max_idle_agents, self.consumer.holds)
 
     async def drain(self, task: asyncio.Task[None], grace: float) -> None:

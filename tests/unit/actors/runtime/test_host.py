@@ -412,6 +412,13 @@ async def test_after_a_lost_lease_persistent_agents_are_loaded_again() -> None:
     assert (instance.version, instance.mailbox) == (UNKNOWN, None)
 
 
+async def test_agents_that_are_used_at_one_time_share_it() -> None:
+    fixture = HostFixture()
+    fixture.host.now = now = 12.5
+    await fixture.host.handle(fixture.delivery(Note(text="x")))
+    assert fixture.live().used is now
+
+
 async def test_an_agent_without_state_keeps_no_mailbox() -> None:
     fixture = HostFixture()
     await fixture.host.handle(delivery := fixture.delivery(Note(text="x")))

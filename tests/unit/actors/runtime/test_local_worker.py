@@ -133,6 +133,19 @@ async def test_a_turn_tells_the_clock_of_the_server() -> None:
     await fixture.close()
 
 
+async def test_each_turn_and_each_look_at_idle_agents_say_how_late_it_is() -> None:
+    fixture = LocalWorkerFixture()
+    worker, late = fixture.worker, asyncio.get_running_loop().time()
+    worker.host.now = 0.0
+    worker.host.on_turn(Turn([], 0, None, False, False, ""))
+    assert worker.host.now >= late
+    worker.host.now, worker.host.on_turn = 0.0, lambda turn: None
+    task = asyncio.create_task(worker.run())
+    assert await eventually(lambda: worker.host.now >= late)
+    await worker.drain(task, 5)
+    await fixture.close()
+
+
 async def test_a_handler_that_blocks_the_loop_is_complained_of_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
