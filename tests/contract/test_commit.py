@@ -113,6 +113,47 @@ async def test_a_key_that_backs_off_waits_and_others_go_on(driver: ServerDriver)
     assert (busy["a"], busy["c"]) == ("", "")
 
 
+async def test_commits_of_several_streams_end_as_each_says(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"), topic("counter", "orders"))
+    worker, other = await driver.worker("counter"), await driver.worker("counter")
+    await driver.note("topic:visits", "a", "done")
+    await driver.note("topic:orders", "b", "again")
+    taken = await worker.take()
+    assert sorted(bodies(taken)) == ["again", "done"]
+    await worker.turn(
+        *(
+            Done(one, Mark.RETRY, (1, 1, "", "no")) if one.envelope.key == "b" else Done(one, Mark.COMMIT, ())
+            for one in taken
+        )
+    )
+    came_back = []
+
+    async def is_back() -> bool:
+        came_back.extend(await other.take())
+        return bool(came_back)
+
+    await eventually(is_back)
+    assert [(one.stream, one.attempt) for one in came_back] == [(b"topic:orders", 2)]
+    await other.finish_all()
+    await driver.note("topic:visits", "a", "next")
+    assert bodies(await other.take()) == ["next"]
+    await other.finish_all()
+    await driver.check_empty("counter")
+    assert (await driver.mapping("stats:counter"))["done"] == "3"
+
+
+async def test_commits_of_two_types_that_are_alike_free_the_agents_of_both(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"), topic("clerk", "visits"))
+    worker, other = await driver.worker("counter", "clerk"), await driver.worker("counter", "clerk")
+    for body in ("1", "2"):
+        await driver.note("topic:visits", "a", body)
+        assert bodies(await worker.take()) == [body, body]
+        await worker.finish_all()
+        worker, other = other, worker
+    await driver.check_empty("counter", "clerk")
+    assert [(await driver.mapping(f"stats:{name}"))["done"] for name in ("counter", "clerk")] == ["2", "2"]
+
+
 async def test_released_entries_go_to_others_at_once_in_order_without_an_attempt(
     driver: ServerDriver,
 ) -> None:

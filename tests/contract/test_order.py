@@ -37,6 +37,124 @@ async def test_order_over_streams_within_a_millisecond(driver: ServerDriver) -> 
     assert bodies(await worker.take()) == [str(number) for number in range(6)]
 
 
+@pytest.mark.real_server("fakeredis keeps all sorted sets alike")
+async def test_publishing_to_many_topics_searches_no_list(driver: ServerDriver) -> None:
+    """Once many were read at once, those that may hold something are kept as a tree."""
+    names = [f"t{i}" for i in range(40)]
+    await driver.declare(*(topic("counter", name) for name in names))
+    worker = await driver.worker("counter")
+    for number in range(3):
+        await driver.publish(*(posting(f"topic:{name}", "a", f"{name} {number}") for name in names))
+        encoding = await driver.transport.admin.command(
+            "OBJECT", "ENCODING", driver.transport.keys.of("fresh:counter")
+        )
+        assert encoding == (b"skiplist" if number else b"listpack")
+        # A look at every stream would put all of them there.
+        assert bodies((await worker.turn(count=100, scan=False)).deliveries) == [
+            f"{name} {number}" for name in names
+        ]
+        await worker.finish_all()
+        assert await driver.command("ZCARD", "fresh:counter") == 1
+    assert (await worker.turn(count=100, scan=False)).deliveries == []
+    assert await driver.command("EXISTS", "fresh:counter") == 0
+
+
+NOTE = ("id", "m", "type", "Note", "key")  # as publishers store it, up to the key
+
+
+async def test_what_several_streams_hold_at_once_comes_in_the_order_of_publishing(
+    driver: ServerDriver,
+) -> None:
+    await driver.declare(topic("counter", "visits"), topic("counter", "orders"))
+    streams = ["topic:visits", "inbox:counter", "topic:orders"]
+    published = [posting(streams[i % 3], "ab"[i % 2], str(i)) for i in range(30)]
+    await driver.publish(*published)
+    worker = await driver.worker("counter")
+    taken = await worker.take(100)
+    assert bodies(taken) == [str(i) for i in range(30)]
+    assert [one.stream.decode() for one in taken] == [one.stream for one in published]
+    assert {one.raw_type for one in taken} == {b"counter"}
+    await worker.finish_all()
+    await driver.check_empty("counter")
+
+
+async def test_of_several_streams_no_more_is_given_than_is_wanted(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"), topic("counter", "orders"))
+    streams = ["topic:visits", "inbox:counter", "topic:orders"]
+    await driver.publish(*(posting(streams[i % 3], f"k{i}", str(i)) for i in range(12)))
+    worker = await driver.worker("counter")
+    seen: list[str] = []
+    for count in (5, 5, 2, 0):
+        turn = await worker.turn(count=5)
+        assert len(turn.deliveries) == count
+        assert turn.more is (len(seen) + count < 12)
+        seen += bodies(turn.deliveries)
+        await worker.finish_all()
+    assert seen == [str(i) for i in range(12)]
+    await driver.check_empty("counter")
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("5-4194310", "6-1"),
+        ("18446744073709551614-5", "18446744073709551615-3"),
+        ("5-1", "9000000000000-0"),
+        ("9-1", "9-2"),
+        ("9-9", "9-10"),
+        ("9-1", "10-1"),
+    ],
+)
+async def test_ids_that_a_person_chose_have_their_order_too(
+    driver: ServerDriver, older: str, newer: str
+) -> None:
+    for first, second in (("visits", "orders"), ("orders", "visits")):
+        await driver.declare(topic(first, "visits"), topic(first, "orders"))
+        await driver.add_by_hand(f"topic:{second}", *NOTE, "a", "body", "newer", id=newer)
+        await driver.add_by_hand(f"topic:{first}", *NOTE, "a", "body", "older", id=older)
+        worker = await driver.worker(first)
+        assert bodies(await worker.take(10)) == ["older", "newer"]
+        for name in ("visits", "orders"):
+            await driver.command("DEL", f"topic:{name}")
+
+
+async def test_entries_with_one_id_in_two_streams_are_two(driver: ServerDriver) -> None:
+    await driver.declare(topic("counter", "visits"), topic("counter", "orders"))
+    for name in ("visits", "orders"):
+        await driver.add_by_hand(f"topic:{name}", *NOTE, name, "body", name, id="5-1")
+    worker = await driver.worker("counter")
+    assert sorted(bodies(await worker.take(10))) == ["orders", "visits"]
+
+
+async def test_what_is_newer_than_what_was_not_read_yet_waits_for_it(driver: ServerDriver) -> None:
+    """Of three streams a turn reads a third of what the worker takes, of each: that is all of two, and not of the third."""
+    await driver.declare(topic("counter", "visits"), topic("counter", "orders"))
+    await driver.note("topic:visits", "a", *(str(i) for i in range(50)))
+    await driver.note("topic:orders", "a", "50")
+    await driver.note("inbox:counter", "a", "51")
+    worker = await driver.worker("counter")
+    seen: list[str] = []
+    while got := bodies(await worker.take(100)):
+        seen += got
+    assert seen == [str(i) for i in range(52)]
+
+
+async def test_of_several_streams_what_is_behind_a_busy_agent_is_parked_and_all_else_given(
+    driver: ServerDriver,
+) -> None:
+    await driver.declare(topic("counter", "visits"), topic("counter", "orders"))
+    first, second = await driver.worker("counter"), await driver.worker("counter")
+    await driver.note("topic:visits", "a", "0")
+    assert bodies(await first.take()) == ["0"]
+    sent = [("visits", "b"), ("orders", "a"), ("orders", "b"), ("visits", "a"), ("orders", "c")]
+    await driver.publish(*(posting(f"topic:{name}", key, str(i + 1)) for i, (name, key) in enumerate(sent)))
+    assert bodies(await second.take()) == ["1", "3", "5"]
+    assert bodies(await first.finish(*first.held, accept=True)) == ["2", "4"]
+    await first.finish_all()
+    await second.finish_all()
+    await driver.check_empty("counter")
+
+
 AHEAD = ("old", "new", "newest")  # of three streams a turn reads less of each than the worker takes
 
 

@@ -61,10 +61,16 @@ OF_COMMITS: Final = (
         (f"{TRIMMING}test_what_is_held_parked_or_backing_off_stays_and_the_rest_goes{ON}",),
     ),
     Mutation(
-        "retries are acknowledged together",
-        "what comes back together is not acknowledged",
-        with_part(" and not mode_of_all.comes_back", ""),
-        (f"{TRIMMING}test_what_is_held_parked_or_backing_off_stays_and_the_rest_goes{ON}",),
+        "commits of several modes are alike",
+        "commits of several modes are looked at one by one",
+        when("agent_type ~= first_type"),
+        (f"{COMMIT}test_commits_of_several_streams_end_as_each_says{ON}",),
+    ),
+    Mutation(
+        "commits of several types are alike",
+        "commits of several modes are looked at one by one",
+        when("its_mode ~= mode_of_all"),
+        (f"{COMMIT}test_commits_of_two_types_that_are_alike_free_the_agents_of_both{ON}",),
     ),
     Mutation(
         "an agent that goes back is free",

@@ -249,6 +249,8 @@ OF_WORKERS: Final = (
     ),
 )
 
+CHOSEN: Final = f"{ORDER}test_ids_that_a_person_chose_have_their_order_too[{{backend}}-"
+
 OF_KEYS: Final = (
     Mutation(
         "busy keys are given to others",
@@ -354,6 +356,51 @@ OF_KEYS: Final = (
         removed,
         (f"{ORDER}test_order_over_streams_within_a_millisecond{ON}",),
         quick=False,
+    ),
+    Mutation(
+        "several streams are given one after the other",
+        "streams are merged in the order of publishing, where nothing is read ahead",
+        removed,
+        (f"{ORDER}test_what_several_streams_hold_at_once_comes_in_the_order_of_publishing{ON}",),
+    ),
+    Mutation(
+        "of several streams all that was read is given",
+        "of several streams no more is given than is wanted",
+        with_part("math.min(n, wanted)", "n"),
+        (f"{ORDER}test_of_several_streams_no_more_is_given_than_is_wanted{ON}",),
+    ),
+    Mutation(
+        "what lies behind a gap is given at once",
+        "what lies behind a gap is not plain",
+        never,
+        (f"{ORDER}test_what_is_newer_than_what_was_not_read_yet_waits_for_it{ON}",),
+    ),
+    Mutation(
+        "a high number in an id reaches into the next millisecond",
+        "ids that no number can say are compared as texts",
+        when("its_ms - MOST_MS > 0"),
+        (f"{CHOSEN}5-4194310-6-1]",),
+        quick=False,
+    ),
+    Mutation(
+        "milliseconds that a number rounds are the same",
+        "ids that no number can say are compared as texts",
+        when("number >= SPAN"),
+        (f"{CHOSEN}18446744073709551614-5-18446744073709551615-3]",),
+        quick=False,
+    ),
+    Mutation(
+        "of two entries with one id one is lost",
+        "of two entries with one id none is lost",
+        never,
+        (f"{ORDER}test_entries_with_one_id_in_two_streams_are_two{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "of several streams what was not given is lost",
+        "what is not given yet goes another way",
+        becomes("stream.given = #stream[2]"),
+        (f"{ORDER}test_of_several_streams_what_is_behind_a_busy_agent_is_parked_and_all_else_given{ON}",),
     ),
     Mutation(
         "a gap in another stream does not hold back",

@@ -18,6 +18,7 @@ from .endpoint import Argument
 RUN, STATE = 5, 4  # values of each in the answer to a turn, see lua/turn/turn.lua
 PLAIN = 4  # values of a delivery there that has neither sender nor head
 HEADED = 6  # and of one that was not tried before
+OF_STREAMS = 1  # more where each delivery of a run names its stream, at the end
 ONE = 3  # values of several deliveries with their states; more are one delivery
 WIDTH = 11  # values of one delivery in the answer to a resync
 
@@ -90,6 +91,12 @@ def _delivered(runs: Sequence[Any], flat: Sequence[Any]) -> list[Values]:
             if width == PLAIN:
                 entry, name, key, body = values
                 found.append((raw_type, stream, entry, b"", name, kind, key, b"", b"", b"", body))
+            elif width == PLAIN + OF_STREAMS:
+                entry, name, key, body, its_stream = values
+                found.append((raw_type, its_stream, entry, b"", name, kind, key, b"", b"", b"", body))
+            elif width == HEADED + OF_STREAMS:
+                entry, name, key, sender, head, body, its_stream = values
+                found.append((raw_type, its_stream, entry, b"", name, kind, key, sender, b"", head, body))
             elif width == HEADED:
                 entry, name, key, sender, head, body = values
                 found.append((raw_type, stream, entry, b"", name, kind, key, sender, b"", head, body))

@@ -1,20 +1,24 @@
 -- Commits: each writes all of what it says or, because the turn was refused before or one of its keys is of the wrong type,
 -- nothing; then its message is a dead letter.
 --
--- A commit is four values at the same place of four lists: `group` (a table: agent type, stream suffix, acknowledged ids),
+-- A commit is four values at the same place of four lists: `group` (a table: agent type, stream suffix, ids that are acknowledged),
 -- `id`, `key` and `mode`, what the marks say (modes.lua); `n` is how many there are. Most are plain and need nothing else.
--- `own`: their fields of own:<worker>. `mode_of_all`: where all are of one stream and type, and have one mode, as mostly; then nobody
+-- `own`: their fields of own:<worker>. `mode_of_all`: where all are of one type, and have one mode, as mostly; then nobody
 -- looks at them one by one, where nothing is to be written of them.
 
 local NO_COMMITS = { n = 0, groups = NONE, group = NONE, id = NONE, key = NONE, mode = NONE, own = NONE }
 
--- Of the stream and the type; one that came before is found again.
-local function group_at(groups, agent_type, suffix)
-  local own = agent_type .. ' ' .. suffix .. ' '
-  local group = groups[own]
+-- Of the stream and the type; one that came before is found again. `known`: by type, groups by suffix.
+local function group_at(groups, known, agent_type, suffix)
+  local of_type = known[agent_type]
+  if not of_type then
+    of_type = {}
+    known[agent_type] = of_type
+  end
+  local group = of_type[suffix]
   if not group then
-    group = { type = agent_type, suffix = suffix, own = own, acked = {} }
-    groups[own], groups[#groups + 1] = group, group
+    group = { type = agent_type, suffix = suffix, acked = {} }
+    of_type[suffix], groups[#groups + 1] = group, group
   end
   return group
 end
@@ -25,16 +29,21 @@ local function read_commits(turn)
     turn.commits = NO_COMMITS
     return
   end
-  local groups, group, id, key, mode, own, mode_of_all = {}, {}, {}, {}, {}, {}, nil
+  local groups, known, group, id, key, mode, own = {}, {}, {}, {}, {}, {}, {}
+  local first_type, mode_of_all = ARGV[at], ARGV[at + 3] ~= '' and mode_of(ARGV[at + 3])
   while i < n do
-    local one, count, common = group_at(groups, ARGV[at], ARGV[at + 1]), number_of(ARGV[at + 2]), ARGV[at + 3]
-    local its_mode = common ~= '' and mode_of(common)
+    local agent_type, suffix, count, common = ARGV[at], ARGV[at + 1], number_of(ARGV[at + 2]), ARGV[at + 3]
+    local one, its_mode = group_at(groups, known, agent_type, suffix), common ~= '' and mode_of(common)
+    local acked, head = one.acked, agent_type .. ' ' .. suffix .. ' '
+    -- guard: commits of several modes are looked at one by one
+    if its_mode ~= mode_of_all or agent_type ~= first_type then mode_of_all = false end
     at = at + 4
-    if its_mode and count == n then mode_of_all = its_mode end
     for here = at, at + count - 1 do
-      local its = its_mode or mode_of(ARGV[here + 2 * count])
+      local its, entry = its_mode or mode_of(ARGV[here + 2 * count]), ARGV[here]
       i = i + 1
-      group[i], id[i], key[i], mode[i], own[i] = one, ARGV[here], ARGV[here + count], its, one.own .. ARGV[here]
+      group[i], id[i], key[i], mode[i], own[i] = one, entry, ARGV[here + count], its, head .. entry
+      -- guard: what comes back is not acknowledged
+      if not its.comes_back then acked[#acked + 1] = entry end
       if its.has_logs then turn.has_logs = true end
     end
     at = at + (its_mode and 2 or 3) * count
@@ -71,25 +80,17 @@ end
 
 -- Acknowledging comes first: it is allowed when memory is full, and it makes room.
 local function acknowledge(turn, commits)
-  local groups, ids, modes, mode_of_all = commits.group, commits.id, commits.mode, commits.mode_of_all
-  -- guard: what comes back together is not acknowledged
-  local is_done = mode_of_all and not mode_of_all.comes_back
-  if is_done then commits.groups[1].acked = ids end
-  for i = 1, is_done and 0 or commits.n do
-    local acked = groups[i].acked
-    -- guard: what comes back is not acknowledged
-    if not modes[i].comes_back then acked[#acked + 1] = ids[i] end
-  end
+  local groups, run = commits.groups, redis.pcall
   -- guard: what is committed is held no more
   bulk('HDEL', turn.own, commits.own)
-  for i = 1, #commits.groups do
-    local group = commits.groups[i]
-    local acked = group.acked
+  for i = 1, #groups do
+    local group = groups[i]
+    local acked, suffix, agent_type = group.acked, group.suffix, group.type
     for j = 1, #acked, CHUNK do
       -- guard: a commit acknowledges
-      redis.pcall('XACK', P .. group.suffix, group.type, unpack(acked, j, math.min(j + CHUNK - 1, #acked)))
+      run('XACK', P .. suffix, agent_type, unpack(acked, j, math.min(j + CHUNK - 1, #acked)))
     end
-    if string.sub(group.suffix, 1, 7) == 'urgent:' then end_urgent(commits, group) end
+    if string.sub(suffix, 1, 7) == 'urgent:' then end_urgent(commits, group) end
   end
 end
 

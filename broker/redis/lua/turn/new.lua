@@ -109,9 +109,12 @@ local function pull_new(turn, agent_type, count)
     if streams == NONE then streams = {} end
     add_paused(turn, agent_type, streams, suffixes, paused)
   end
-  if #streams == 1 and early == 0 and not horizon then usual.give(turn, agent_type, suffixes, streams[1], count) end
-  local list, cutoff = gather(turn, agent_type, streams, suffixes)
+  local before = turn.given
+  if #streams > 0 and early == 0 and not horizon then usual.give(turn, agent_type, suffixes, streams, count) end
+  count = count - (turn.given - before)
+  local list, cutoff = gather(turn, agent_type, streams, suffixes, not (horizon or bound))
   if horizon or bound then turn.more = true end
+  if #list == 0 and early == 0 then return end
   cutoff = ahead.earlier(ahead.earlier(cutoff, bound), horizon)
   if #streams > 1 or early > 0 or horizon or #list > count then
     admit_merged(turn, agent_type, list, cutoff, count)

@@ -133,9 +133,21 @@ local function keep_fresh(agent_type, left, suffixes)
   return drained
 end
 
+-- A small sorted set is a list that is searched for each member that comes. One long member makes a tree of it, which it is until it is
+-- empty: so one of many streams stays, and a later turn looks at it in vain. (Publishers have no right to take the long one out.)
+local MANY_STREAMS = 32
+local function drop_fresh(fresh, drained, is_all)
+  local n = #drained
+  if is_all and n > MANY_STREAMS then
+    call('ZADD', fresh, 'NX', '0', LONG)
+    drained[n] = LONG
+  end
+  bulk('ZREM', fresh, drained)
+end
+
 -- What was read and is not `given` yet, as {suffix, id, values}. Also the lowest last id of the streams that returned as much as was
--- asked for: they may hold more, so what lies above it has to wait.
-local function gather(turn, agent_type, streams, suffixes)
+-- asked for: they may hold more, so what lies above it has to wait. `is_all`: no other stream is known to hold something.
+local function gather(turn, agent_type, streams, suffixes, is_all)
   local list, cutoff, max_body, drained, left, read_from, cursor = {}, nil, turn.terms.max_body, suffixes, nil, {}, {}
   for i = 1, #streams do
     local stream = streams[i]
@@ -159,7 +171,7 @@ local function gather(turn, agent_type, streams, suffixes)
   end
   if left then drained = keep_fresh(agent_type, left, suffixes) end
   local keys = turn.terms.keys[agent_type]
-  bulk('ZREM', keys.fresh, drained)
+  drop_fresh(keys.fresh, drained, is_all and not left)
   bulk('HSET', keys.cursor, cursor)
   bulk('SADD', P .. 'grown', read_from)
   return list, cutoff

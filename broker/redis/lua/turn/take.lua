@@ -27,7 +27,7 @@ end
 
 -- Each value of an answer costs what a small command does: what is the same from one delivery to the next is said once, and
 -- what is mostly empty only where it is not. PLAIN: entry id, id, key, body; HEADED: `from` and `head` after the key, FULL: then
--- tries and `at` (else the time of the entry's id) as well.
+-- tries and `at` (else the time of the entry's id) as well. What plain.lua gives of several streams has one more, its stream.
 local PLAIN, HEADED, FULL = 4, 6, 8
 
 -- So many deliveries more that have this in common, and so many values each.

@@ -17,7 +17,8 @@
 --     else until it is handled (deaths: beyond those after which it is tried alone), 'f<topic>' no agent type takes that topic
 --   runs: type, suffix, message type, width, count: what so many deliveries have, one after the other, and their number of values
 --   deliveries: entry id, id, key, body; where the width is 6: entry id, id, key, from, head, body; where it is 8: entry id, id, key,
---     from, head, tries or '', at or '' (the time of the entry's id), body; tries begins with '+' when the request was cancelled
+--     from, head, tries or '', at or '' (the time of the entry's id), body; tries begins with '+' when the request was cancelled.
+--     Where it is 5 or 7: as 4 or 6, and at the end the stream suffix, which their run leaves empty
 --   states: four values each: number of the delivery, version, data or nil when this worker was the last to write it, and
 --     what the state says of its logs or '', see shared/logs.lua; their items are read apart
 
