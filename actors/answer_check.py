@@ -19,7 +19,7 @@ from .errors import InputDamagedError, InputValueError
 Schema = Mapping[str, Any]
 Keyword = Callable[[Any, Any, Any, Any], Iterable[Any] | None]
 
-LONGEST: Final = 0.5  # seconds that a check may take
+LONGEST: Final = 0.5  # seconds of processor time that a check may take, however busy the machine is
 PATTERNS: Final = 100  # that are kept compiled
 WORDS: Final[Mapping[str, str]] = {
     "minimum": "at least",
@@ -71,9 +71,9 @@ def misfit(schema: Schema, value: Any) -> str:
 
     # A subschema that names another version of JSON Schema would be checked by other functions than these.
     plain = _without_version(schema)
-    _until.set(time.monotonic() + LONGEST)
     try:
         jsonschema.Draft202012Validator.check_schema(plain)
+        _until.set(time.thread_time() + LONGEST)
         # guard: nothing is fetched for the check of an answer
         error = next(_validator()(plain, registry=Registry()).iter_errors(value), None)
     except jsonschema.SchemaError as damaged:
@@ -140,7 +140,7 @@ def _validator() -> Any:
 def _in_time(check: Keyword) -> Keyword:
     # Schemas that refer to each other take as long as two to the power of their number.
     def checked(validator: Any, asked: Any, instance: Any, schema: Any) -> Iterable[Any] | None:
-        if time.monotonic() > _until.get():
+        if time.thread_time() > _until.get():
             raise TimeoutError
         return check(validator, asked, instance, schema)
 

@@ -167,6 +167,7 @@ async def test_what_is_heard_costs_no_call(runtimes: Runtimes, monkeypatch: pyte
         return {topic: frozenset() for topic in topics}
 
     monkeypatch.setattr(audience, "subscribers_of", ask)
+    monkeypatch.setattr(audience, "PAUSE", 3600.0)
     runtime = runtimes.of(_app())
     await runtime.publish_message(Note(), NEWS, strict=True)
     await runtime.publish_message(Note(), NEWS, sender=AgentId("other", "a"))

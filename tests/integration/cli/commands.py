@@ -15,6 +15,9 @@ from pathlib import Path
 from tests.helpers.warm_commands import warm_commands
 
 ROOT = Path(__file__).parents[3]
+PATIENCE = (
+    50.0  # seconds until a test has failed: starting a process takes many of them where twenty others start
+)
 
 APP = """
 import asyncio, os, time
@@ -100,7 +103,9 @@ class ShopFolder:
         if url is not None:
             self.environ["CALLBOARD_URL"] = url
 
-    def run(self, *arguments: str, stdin: str = "", timeout: float = 30) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, stdin: str = "", timeout: float = PATIENCE
+    ) -> subprocess.CompletedProcess[str]:
         """Runs a command to its end."""
         return warm_commands().run(arguments, self.folder, self.environ, stdin, timeout)
 
@@ -166,11 +171,11 @@ class Running:
         """Its output so far, on stdout and stderr."""
         return self._log.read_text(encoding="utf-8")
 
-    def shows(self, text: str, times: int = 1, within: float = 20) -> None:
+    def shows(self, text: str, times: int = 1, within: float = PATIENCE) -> None:
         """Waits until it wrote something."""
         wait_for(lambda: self.text.count(text) >= times, within, lambda: f"no {text!r} in:\n{self.text}")
 
-    def ends(self, within: float = 20) -> int:
+    def ends(self, within: float = PATIENCE) -> int:
         """Waits for its end; gives the exit code."""
         return self.process.wait(within)
 
@@ -178,7 +183,9 @@ class Running:
         self.process.send_signal(number)
 
 
-def wait_for(condition: Callable[[], object], within: float = 20, what: Callable[[], str] = str) -> None:
+def wait_for(
+    condition: Callable[[], object], within: float = PATIENCE, what: Callable[[], str] = str
+) -> None:
     """Looks again and again until `condition()` is true; `what` explains the failure."""
     deadline = time.monotonic() + within
     while not condition():

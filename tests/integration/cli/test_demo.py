@@ -29,7 +29,7 @@ def stage(shop: ShopFolder) -> ShopFolder:
 
 def report(stage: ShopFolder, *options: str) -> dict[str, object]:
     done = stage.run(
-        "demo", "text.md", "--url", stage.environ["CALLBOARD_URL"], "--json", *options, timeout=60
+        "demo", "text.md", "--url", stage.environ["CALLBOARD_URL"], "--json", *options, timeout=180
     )
     assert done.returncode == 0, done.stderr
     data: dict[str, object] = json.loads(done.stdout)
@@ -53,7 +53,7 @@ def test_the_digest_is_the_same_when_a_worker_is_killed(stage: ShopFolder) -> No
 
 def test_it_runs_on_a_server_of_its_own_and_its_commands_can_be_pasted(stage: ShopFolder) -> None:
     own = ShopFolder(stage.folder, None)
-    out = own.run("demo", "text.md", "--pace", "0", timeout=60)
+    out = own.run("demo", "text.md", "--pace", "0", timeout=180)
     assert out.returncode == 0, out.stderr
     assert out.stdout.startswith("\n# The stage\n")
     assert "10 results, 0 pending, 0 dead" in out.stdout

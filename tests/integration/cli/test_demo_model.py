@@ -58,7 +58,7 @@ def stage(shop: ShopFolder, model_server: OpenAIServer) -> ShopFolder:
 
 def demo(stage: ShopFolder, *options: str) -> tuple[int, str, str]:
     url = stage.environ["CALLBOARD_URL"]
-    done = stage.run("demo", "text.md", "--url", url, *options, timeout=90)
+    done = stage.run("demo", "text.md", "--url", url, *options, timeout=300)
     assert "Traceback" not in done.stderr
     assert workers_in(stage.folder) == []
     return done.returncode, done.stdout, done.stderr

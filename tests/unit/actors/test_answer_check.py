@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from enum import Enum
 from typing import Annotated, Any, Literal
 
@@ -97,6 +98,18 @@ def test_what_takes_long_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     twice = {f"n{i}": {"allOf": [{"$ref": f"#/$defs/n{i + 1}"}] * 2} for i in range(60)}
     schema = {"$ref": "#/$defs/n0", "$defs": {**twice, "n60": {"type": "string"}}}
     assert misfit(schema, "x") == ""
+
+
+def test_a_machine_that_has_other_things_to_do_lets_nothing_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    def looks_late(pattern: str, text: str) -> bool:
+        time.sleep(0.1)  # without the processor
+        return True
+
+    monkeypatch.setattr(answer_check, "_looks_like", looks_late)
+    schema = {"properties": {"a": {"pattern": "x"}, "b": {"type": "integer"}}}
+    assert misfit(schema, {"a": "x", "b": 1}) == ""
+    monkeypatch.setattr(answer_check, "LONGEST", 0.05)
+    assert misfit(schema, {"a": "x", "b": "many"}) == "'b' has to be an integer"
 
 
 def test_what_refers_to_itself_for_ever_passes() -> None:
