@@ -304,7 +304,7 @@ class Sender:
             if worker is not None:
                 worker.add_waiting(-1, asked)
             self.deadlines.remove(waiting)
-            self._transport.forget(name, waiting)
+            self._transport.requests.forget(name, waiting)
             if token is not None:
                 self._forget_token(name, token)
             if serving is not None:
@@ -376,8 +376,8 @@ class Sender:
         self, posting: Posting, recipient: AgentId, route: Route | None
     ) -> asyncio.Future[Envelope]:
         if route is None:
-            return self._transport.ask(posting)
-        return self._transport.ask_back(posting, recipient.type, route)
+            return self._transport.requests.ask(posting)
+        return self._transport.requests.ask_back(posting, recipient.type, route)
 
     async def _cancel_there(self, name: str, deadline: int) -> None:
         """Once the caller learns that its request is cancelled, nothing of it is committed any more.
