@@ -1,6 +1,7 @@
 # Sourced by the scripts beside it, not run by itself.
 #
-# set_up demo|dev   makes .venv and installs Callboard in it, unless that was done before for the same versions.
+# set_up demo|dev   makes .venv and installs Callboard in it, unless that was done before for the same versions; a .venv that is
+#                   a link is used as it is.
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
 venv="$root/.venv"
@@ -115,6 +116,8 @@ fingerprint() {
 is_ready() {
     local stamp
     [ -x "$venv/bin/python" ] || return 1
+    # A link leads to the environment of another checkout, which would be made this one's by installing into it.
+    [ ! -L "$venv" ] || return 0
     for stamp in "$venv/.callboard-dev" "$venv/.callboard-$1"; do
         if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(fingerprint)" ]; then
             return 0

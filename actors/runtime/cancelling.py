@@ -6,6 +6,8 @@ import asyncio
 from collections import deque
 from typing import Any, cast
 
+from callboard.broker.delivery import Delivery
+
 from .execution import Execution
 
 MOST_CANCELLED = 1000  # cancelled requests that are remembered until they come to their turn
@@ -82,3 +84,8 @@ def is_being_cancelled() -> bool:
     """Whether this task is told to end; a handler may also raise CancelledError because what it awaited was cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def is_ended(delivery: Delivery) -> bool:
+    """Whether the worker cancelled the handler; else the handler has cancelled its own task."""
+    return delivery.mailbox is None or delivery.mailbox.ended

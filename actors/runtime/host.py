@@ -41,7 +41,7 @@ from callboard.context import MessageContext
 from callboard.state import dump_state, has_logs, log_changes, settle_logs
 from callboard.suspension import Suspended
 
-from .cancelling import CancellableRequests, is_being_cancelled
+from .cancelling import CancellableRequests, is_being_cancelled, is_ended
 from .errors import MaxRuntimeError
 from .execution import Execution, Executions
 from .failures import FailureLog
@@ -49,7 +49,7 @@ from .limits import RunningLimits
 from .local_agents import LocalAgents
 from .reentry import Journal, Outer, Reentry
 from .registration import LiveAgent, LocalAgentType
-from .replies import error_reply_to, reply_to
+from .replies import cancelled_reply_to, error_reply_to, reply_to
 from .watching import tell_started, watched
 
 RESET = "callboard.reset"
@@ -220,11 +220,11 @@ class AgentHost:
                 self.agents.roll_back(live)
             called_off = request is not None and request.ends()
             if isinstance(error, KeyboardInterrupt) or (
-                isinstance(error, asyncio.CancelledError) and is_being_cancelled() and _is_ended(delivery)
+                isinstance(error, asyncio.CancelledError) and is_being_cancelled() and is_ended(delivery)
             ):
                 raise
             if called_off:
-                return Commit(_cancelled_reply(envelope), once_of=execution.record_of)
+                return Commit(cancelled_reply_to(envelope), once_of=execution.record_of)
             return self._suspended(execution, error) or self._failed(
                 kind, delivery, error, execution.record_of
             )
@@ -367,7 +367,7 @@ class AgentHost:
 
     def _called_off(self, delivery: Delivery) -> Outcome:
         """The message was cancelled before its handler ran."""
-        return self._drop(delivery, "cancelled", _cancelled_reply(delivery.envelope))
+        return self._drop(delivery, "cancelled", cancelled_reply_to(delivery.envelope))
 
     def _drop(self, delivery: Delivery, reason: str, reply: Posting | None = None) -> Outcome:
         self.dropped += 1
@@ -394,13 +394,3 @@ class AgentHost:
 
 def _is_newer(error: BrokerError) -> bool:
     return isinstance(error, UnsupportedVersionError) and error.version > max(error.accepted)
-
-
-def _is_ended(delivery: Delivery) -> bool:
-    """Whether the worker cancelled the handler; else the handler has cancelled its own task."""
-    return delivery.mailbox is None or delivery.mailbox.ended
-
-
-def _cancelled_reply(request: Envelope) -> Posting | None:
-    """Nothing of the request is committed. A requester that sends it again is told so."""
-    return error_reply_to(request, asyncio.CancelledError("cancelled"))

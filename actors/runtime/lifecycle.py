@@ -256,7 +256,7 @@ class RuntimeLifecycle:
         transport, sender = self.transport, await self._open_sender()
         self._worker = LocalWorker(
             self._agents,
-            Executions(transport, self.registry, sender.token_of),
+            Executions(transport, self.registry, sender.tokens.of),
             self._consumed_types(),
             self._retry(transport.settings),
             declare=lambda: self._declare(transport),

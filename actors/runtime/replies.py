@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from callboard.broker import AgentId, BrokerSettings, MessageRegistry
@@ -56,6 +57,11 @@ def error_reply_to(request: Envelope, error: BaseException) -> Posting | None:
         return None
     envelope = Envelope(request.id, "error", "", None, 0, encode_error(error), kind="reply", error=True)
     return _addressed(request, envelope)
+
+
+def cancelled_reply_to(request: Envelope) -> Posting | None:
+    """Nothing of the request is committed. A requester that sends it again is told so."""
+    return error_reply_to(request, asyncio.CancelledError("cancelled"))
 
 
 def _addressed(request: Envelope, envelope: Envelope, claim: Claim | None = None) -> Posting:

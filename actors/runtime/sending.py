@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any
 
@@ -24,16 +23,11 @@ from callboard.send_options import USUAL, SendOptions
 
 from .audience import Audience
 from .deadlines import Deadlines
-from .errors import ChainTooDeepError, DeadlockError
 from .execution import Execution, running
+from .request_tokens import RequestTokens
 from .runs import run_of
 from .schedule import LONGEST, times
-
-logger = logging.getLogger("callboard.actors")
-
-REMEMBERED = 60_000  # ms beyond its deadline for which a request stays cancelled
-PATIENCE = 1.0  # seconds that a cancelled caller waits until the server knows of it
-DEEPEST_CHAIN = 32  # requests within requests, where agents may be asked while they wait
+from .way_back import routes_behind, way_back
 
 
 class Sender:
@@ -43,6 +37,7 @@ class Sender:
         entering: calls that have begun and have not handed their message in yet.
         audience: who hears what is published.
         deadlines: of the requests that wait for their replies.
+        tokens: of these requests.
     """
 
     def __init__(
@@ -54,26 +49,14 @@ class Sender:
     ) -> None:
         self.audience = audience
         self.deadlines = Deadlines()
+        self.tokens = RequestTokens(transport)
         self._transport = transport
         self._registry = registry
         self._interventions = tuple(interventions)
         self._ids = IdSource()
         self._limits = Limits.of(transport.settings)
         self._max_payload = transport.settings.max_payload
-        self._tokens: dict[str, list[CancellationToken]] = {}
-        self._orders: set[asyncio.Future[bool]] = set()
         self.entering = 0
-
-    def token_of(self, message_id: str) -> CancellationToken | None:
-        """The token of a request that was sent from this process; of one that was sent more than once, the first."""
-        tokens = self._tokens.get(message_id)
-        return tokens[0] if tokens else None
-
-    def _forget_token(self, message_id: str, token: CancellationToken) -> None:
-        tokens = self._tokens[message_id]
-        tokens.remove(token)
-        if not tokens:
-            del self._tokens[message_id]
 
     # Publishing
 
@@ -284,7 +267,7 @@ class Sender:
         waiting = self._handed_in(posting, recipient, route)
         if token is not None:
             token.link_future(waiting)
-            self._tokens.setdefault(name, []).append(token)
+            self.tokens.add(name, token)
         self.deadlines.add(waiting, recipient, seconds)
         worker = execution.worker if execution is not None else None
         asked = recipient.type if route is None else ""
@@ -298,15 +281,15 @@ class Sender:
             raise UndeliverableException(str(error)) from error
         except asyncio.CancelledError:
             if token is not None and token.is_cancelled() and route is None:
-                await self._cancel_there(name, posting.envelope.deadline or 0)
+                await self.tokens.cancel_there(name, posting.envelope.deadline or 0)
             raise
         finally:
             if worker is not None:
                 worker.add_waiting(-1, asked)
             self.deadlines.remove(waiting)
-            self._transport.forget(name, waiting)
+            self._transport.requests.forget(name, waiting)
             if token is not None:
-                self._forget_token(name, token)
+                self.tokens.remove(name, token)
             if serving is not None:
                 await serving.end()
         return reply
@@ -345,8 +328,8 @@ class Sender:
             chain = (*execution.envelope.chain, str(execution.agent_id))
             content = body if claim is None else claim.body
             name = options.message_id or execution.request_id(f"{recipient}\0".encode() + content)
-            routes = _routes(execution, name)
-        route = _way_back(str(recipient), chain, routes) if chain and str(recipient) in chain else None
+            routes = routes_behind(execution, name)
+        route = way_back(str(recipient), chain, routes) if chain and str(recipient) in chain else None
         idempotency_id = "" if options.message_id is None else _global(options.message_id)
         if execution is not None and not idempotency_id:
             idempotency_id = execution.sends_at_once(name)
@@ -376,23 +359,8 @@ class Sender:
         self, posting: Posting, recipient: AgentId, route: Route | None
     ) -> asyncio.Future[Envelope]:
         if route is None:
-            return self._transport.ask(posting)
-        return self._transport.ask_back(posting, recipient.type, route)
-
-    async def _cancel_there(self, name: str, deadline: int) -> None:
-        """Once the caller learns that its request is cancelled, nothing of it is committed any more.
-
-        When the server can't be told, the request may still be carried out, as after a timeout.
-        """
-        order = asyncio.ensure_future(self._transport.order("cancel", name, deadline + REMEMBERED))
-        self._orders.add(order)
-        order.add_done_callback(self._told)
-        await asyncio.wait({order}, timeout=PATIENCE)
-
-    def _told(self, order: asyncio.Future[bool]) -> None:
-        self._orders.discard(order)
-        if not order.cancelled() and (error := order.exception()) is not None:
-            logger.warning("the server could not be told that a request is cancelled: %s", error)
+            return self._transport.requests.ask(posting)
+        return self._transport.requests.ask_back(posting, recipient.type, route)
 
     async def _response(self, reply: Envelope, posting: Posting) -> Any:
         if reply.error:
@@ -406,29 +374,6 @@ class Sender:
         return self._registry.decode(
             reply.type, reply.version, body, Limits.of_claims(self._transport.settings)
         )
-
-
-def _routes(execution: Execution, ask: str) -> Mapping[str, Route] | None:
-    """How the agents that a request reaches can ask back those that wait for it."""
-    routes = execution.envelope.routes
-    if execution.door is None:
-        return routes
-    return {**(routes or {}), str(execution.agent_id): (execution.door.message_id, ask)}
-
-
-def _way_back(recipient: str, chain: tuple[str, ...], routes: Mapping[str, Route] | None) -> Route:
-    """Where a request goes whose recipient waits further up in its chain.
-
-    Raises:
-        DeadlockError: it lets nothing in while it waits.
-        ChainTooDeepError: the chain is too long already.
-    """
-    route = (routes or {}).get(recipient)
-    if route is None:
-        raise DeadlockError((*chain, recipient))
-    if len(chain) >= DEEPEST_CHAIN:
-        raise ChainTooDeepError((*chain, recipient), DEEPEST_CHAIN)
-    return route
 
 
 def _is_expired(reply: Envelope, posting: Posting) -> bool:

@@ -53,7 +53,7 @@ async def _clerk(driver: ServerDriver) -> DrivenWorker:
 @pytest.mark.parametrize("recorded", [False, True])
 async def test_whose_process_died_each_time(driver: ServerDriver, recorded: bool) -> None:
     worker = await _clerk(driver)
-    waiting = driver.transport.ask(_ask(driver, recorded=recorded))
+    waiting = driver.transport.requests.ask(_ask(driver, recorded=recorded))
     await eventually(worker.take)
     await _crash(driver, worker)
     error = await _error_of(waiting)
@@ -62,13 +62,13 @@ async def test_whose_process_died_each_time(driver: ServerDriver, recorded: bool
     (letter,) = await driver.letters("clerk")
     assert letter["reason"] == b"crashed"
     if recorded:  # a handler that runs again asks again
-        again = driver.transport.ask(_ask(driver, recorded=True))
+        again = driver.transport.requests.ask(_ask(driver, recorded=True))
         assert (await _error_of(again)).reason == error.reason
 
 
 async def test_that_no_worker_can_be_given(driver: ServerDriver) -> None:
     worker = await _clerk(driver)
-    waiting = driver.transport.ask(_ask(driver, body=b"x" * 2_000_000))
+    waiting = driver.transport.requests.ask(_ask(driver, body=b"x" * 2_000_000))
     assert await driver.transport.publisher.post(_ask(driver, id="other"))
     taken = await eventually(worker.take)
     assert [one.envelope.id for one in taken] == ["other"]
@@ -77,7 +77,7 @@ async def test_that_no_worker_can_be_given(driver: ServerDriver) -> None:
 
 async def test_that_its_worker_gave_up_without_an_answer(driver: ServerDriver) -> None:
     worker = await _clerk(driver)
-    waiting = driver.transport.ask(_ask(driver))
+    waiting = driver.transport.requests.ask(_ask(driver))
     (one,) = await eventually(worker.take)
     await worker.turn(Done(one, Mark.DEAD_LETTER, ("failed", "ValueError: né", "", 1, "")))
     assert (await _error_of(waiting)).reason == "failed: ValueError: n??"
@@ -85,7 +85,7 @@ async def test_that_its_worker_gave_up_without_an_answer(driver: ServerDriver) -
 
 async def test_the_answer_of_its_worker_goes_before(driver: ServerDriver) -> None:
     worker = await _clerk(driver)
-    waiting = driver.transport.ask(_ask(driver))
+    waiting = driver.transport.requests.ask(_ask(driver))
     (one,) = await eventually(worker.take)
     reply = (driver.transport.process, "", "q1", "Answer", "", b"", b"from the worker")
     letter = ("decode: no", "", "", 1, "")

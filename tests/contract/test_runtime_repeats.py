@@ -272,5 +272,5 @@ async def test_cancelling_the_task_that_waits_for_a_response(runtimes: Runtimes)
     with pytest.raises(asyncio.CancelledError):
         await call
     go_on.set()
-    await eventually(lambda: runtime.transport.late_replies == 1)
+    await eventually(lambda: runtime.transport.requests.late == 1)
     await runtime.stop_when_idle()

@@ -33,7 +33,7 @@ class FakeTransport:
     def __init__(self, max_payload: int = 1000) -> None:
         self.keys = Keys("test")
         self.settings = BrokerSettings(max_payload=max_payload, request_timeout=5)
-        self.publisher = self
+        self.publisher = self.requests = self
         self.posted: list[Posting] = []
         self.asked: list[asyncio.Future[Envelope]] = []
         self.forgotten: list[str] = []

@@ -100,19 +100,23 @@ class WorkerLane:
 
     async def commit_and_pull(self, done: Sequence[Done], pull: Pull) -> Turn:
         """The same with commits that are encoded already."""
-        self._calls += 1
+        number, worker = self._next_call(), self.worker
         asked = steady_ms()
         self._in_turn = True
         try:
-            answer = await self._link.run("turn", self._arguments(done, pull))
+            answer = await self._link.run("turn", self._arguments(number, done, pull))
         finally:
             self._in_turn = False
         self._check(answer)
-        self._acknowledge(self._calls)
+        self._acknowledge(number, worker)
         turn = read_turn(answer, asked, self._limits, self.worker)
         if self._at_bell is not None and self._was_overtaken(int(answer[BEFORE])):
             return turn._replace(is_second=True)
         return turn
+
+    def _next_call(self) -> int:
+        self._calls += 1
+        return self._calls
 
     def _was_overtaken(self, before: int) -> bool:
         """Whether the turn at the bell was carried out before the present call; if not, it never will be."""
@@ -121,20 +125,24 @@ class WorkerLane:
             self._at_bell = None
         return self._at_bell is not None
 
-    def _acknowledge(self, number: int) -> None:
-        """This call was answered: from now on a server that does not know it has lost something."""
-        worker, acknowledged = self.incarnation
+    def _acknowledge(self, number: int, worker: str) -> None:
+        """This call was answered: from now on a server that does not know it has lost something.
+
+        Args:
+            number: that it was sent with. The server need not know others that were sent since, with higher ones.
+            worker: whose call it was; one that joined since counts its own.
+        """
         # guard: what was answered is acknowledged
-        if number > acknowledged:
+        if worker == self.worker and number > self.incarnation.acknowledged:
             self.incarnation = Incarnation(worker, number)
 
-    def _arguments(self, done: Sequence[Done], pull: Pull) -> list[Argument]:
+    def _arguments(self, number: int, done: Sequence[Done], pull: Pull) -> list[Argument]:
         if pull.types is not self._types:  # a tuple that is kept from turn to turn
             self._types, self._terms = pull.types, terms_of(self._link.settings, pull.types)
         worker, acknowledged = self.incarnation
         arguments: list[Argument] = [
             worker,
-            self._calls,
+            number,
             acknowledged,
             self._terms,
             pull.held,
@@ -145,8 +153,8 @@ class WorkerLane:
         add_commits(arguments, done)
         return arguments
 
-    def _arguments_at_bell(self, pull: Pull) -> list[Argument]:
-        arguments = self._arguments((), pull)
+    def _arguments_at_bell(self, number: int, pull: Pull) -> list[Argument]:
+        arguments = self._arguments(number, (), pull)
         arguments[SCAN] = AT_BELL
         return arguments
 
@@ -172,14 +180,14 @@ class WorkerLane:
         Raises:
             FencedError: the lease was lost.
         """
-        self._calls += 1
+        number = self._next_call()
         # What a turn at the bell has brought is in the answer, whenever its own comes.
         # guard: what a resync tells of is not taken from the bell as well
         self._at_bell = None
         worker, acknowledged = self.incarnation
-        answer = await self._link.run("resync", (worker, self._calls, acknowledged))
+        answer = await self._link.run("resync", (worker, number, acknowledged))
         self._check(answer)
-        self._acknowledge(self._calls)
+        self._acknowledge(number, worker)
         held = read_deliveries(held_in(answer[1]), self._limits, self.worker)
         for delivery in held:
             delivery.state_unknown = True
@@ -231,15 +239,14 @@ class WorkerLane:
         # guard: no turn is left at the bell beside another
         if self._in_turn:
             return Rung(await self.wait_for_bell(agent_types, seconds), None)
-        self._calls += 1
-        number, worker = self._calls, self.worker
+        number, worker = self._next_call(), self.worker
         self._at_bell = number
         bells = self._bells_of(agent_types)
         waiting = self._waiting_at(bells, f"{seconds:.3f}")
         within = seconds + self._bell.settings.socket_timeout
         try:
             token, answer = await self._bell.run_behind(
-                waiting, "turn", self._arguments_at_bell(pull), within
+                waiting, "turn", self._arguments_at_bell(number, pull), within
             )
         except ServerUnavailableError:
             if not self._is_awaited(number, worker):
@@ -265,7 +272,7 @@ class WorkerLane:
         if answer[0] == b"STALE":
             return None
         self._check(answer)
-        self._acknowledge(number)
+        self._acknowledge(number, self.worker)
         return read_turn(answer, None, self._limits, self.worker)
 
     def _waiting_at(self, bells: Mapping[str, str], seconds: str) -> Beginning:

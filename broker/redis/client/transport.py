@@ -1,33 +1,26 @@
-"""One process's way to the server: publishing, requests and their replies, subscriptions, and lines for workers."""
+"""One process's way to the server: what it publishes and asks, subscriptions, states, and lines for workers."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
 import socket
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple
 
-from callboard.broker.encoding.limits import Limits
-from callboard.broker.envelope import FIELDS, Envelope, Fence, Posting, Route, decode
+from callboard.broker.envelope import Fence
 from callboard.broker.errors import (
     CommandError,
-    ConnectionLostError,
-    DecodeError,
     FencedError,
     SettingsError,
     UndeclaredError,
     is_refused_right,
 )
-from callboard.broker.redis.keys import CONTROL, Keys, reply, user_in_names
+from callboard.broker.redis.keys import CONTROL, Keys, user_in_names
 from callboard.broker.settings import DEFAULT_NAMESPACE, BrokerSettings
 
-from .arrival import RequestArrival
 from .claims import ClaimStore
 from .clock import ServerClock, steady_ms
 from .connection import Link, Revive
@@ -39,6 +32,7 @@ from .keeper import Keeper, Watch, can_keep
 from .lane import WorkerLane
 from .nested import NO_FENCE, NestedRequests
 from .publisher import Publisher
+from .requests import Requests
 from .run_writer import RunWriter
 from .states import StateStore, StoredState
 from .turns import as_words
@@ -47,9 +41,6 @@ logger = logging.getLogger("callboard.broker")
 
 SHARDS = 1
 ORDER_VALUES = 2  # what to do, and to what
-REPLY_VALUES = len(FIELDS)
-# A reply has none; what has one says that something came for a request of ours, see nested.py.
-NOTICE = FIELDS.index("key")
 DELETED_AT_ONCE = 500  # keys in one UNLINK
 
 
@@ -76,7 +67,6 @@ class RedisTransport:
             server_of(self.endpoint)
         self.keys = Keys(settings.namespace or DEFAULT_NAMESPACE)
         self.settings = settings
-        self._limits = Limits.of(settings)
         # It begins with the user, so that a user's rights can be confined to the replies to its own processes; and nobody
         # who may read those guesses the rest.
         user = user_in_names(self.endpoint.username)
@@ -85,16 +75,13 @@ class RedisTransport:
         self.inputs = InputStore(self.admin)
         self.claims = ClaimStore(self.link("claims"))
         self.nested = NestedRequests(self.link("nested"), self.process)
-        self._nesting: set[asyncio.Task[None]] = set()
         self._clock = ServerClock()
         # The server's time, as far as this process knows it: it does once it has declared something.
         self.now_ms = self._clock.now_ms
         self.publisher = Publisher(self.link("publisher"), self._warn_of_full_topic, self._clock)
         self.runs = RunWriter(self.link("runs"))
-        self._replies = StreamFollower(self.link("replies"), reply(self.process), self._on_reply, is_own=True)
-        self._waiting: dict[bytes, list[asyncio.Future[Envelope]]] = {}
+        self.requests = Requests(self.process, self.publisher, self.nested, self.link("replies"))
         self._warned: set[str] = set()
-        self.late_replies = 0
 
     def link(self, purpose: str) -> Link:
         """A connection of its own."""
@@ -189,70 +176,12 @@ class RedisTransport:
                 await self.admin.run("unsubscribe", (agent_type, "topic", text))
         return found
 
-    # Publishing and asking
-
-    def ask(self, posting: Posting) -> asyncio.Future[Envelope]:
-        """Hands in a request; the future gets the reply, or the error that kept the request from leaving.
-
-        The id of the posting identifies the request, which may be asked several times at once; `forget` the future
-        when the requester does not wait for it any more.
-        """
-        waiting = self._wait_for(posting)
-        self.publisher.post(posting, RequestArrival.of(waiting, waiting.get_loop()))
-        return waiting
-
-    def ask_back(self, posting: Posting, agent_type: str, route: Route) -> asyncio.Future[Envelope]:
-        """Like `ask`, for a request to an activation that waits further up the chain; see NestedRequests.send."""
-        waiting = self._wait_for(posting)
-        sending = asyncio.create_task(self.nested.send(posting, agent_type, route), name="callboard-nested")
-        self._nesting.add(sending)
-        sending.add_done_callback(self._nesting.discard)
-        sending.add_done_callback(partial(_pass_error, waiting))
-        return waiting
-
-    def _wait_for(self, posting: Posting) -> asyncio.Future[Envelope]:
-        self._replies.start()
-        # Kept before the request leaves: its reply may be here before the publisher hears that the request arrived, and
-        # a reply without a future is dropped as late.
-        waiting: asyncio.Future[Envelope] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(posting.envelope.id.encode(), []).append(waiting)
-        return waiting
-
-    def forget(self, request_id: str, waiting: asyncio.Future[Envelope]) -> None:
-        """The requester does not wait for this reply any more; when it comes it is counted and dropped."""
-        key = request_id.encode()
-        everybody = self._waiting.get(key)
-        if everybody is None or waiting not in everybody:
-            return
-        everybody.remove(waiting)
-        if not everybody:
-            del self._waiting[key]
-
-    def _on_reply(self, values: Sequence[bytes]) -> None:
-        if len(values) != REPLY_VALUES:
-            logger.warning("the stream of replies has an entry that is no reply; it is passed over")
-            return
-        request_id = values[0]
-        if values[NOTICE]:
-            self.nested.notify(request_id.decode())
-            return
-        everybody = self._waiting.pop(request_id, None)
-        if everybody is None:
-            self.late_replies += 1
-            return
-        try:
-            reply = decode(values, self._limits)
-        except DecodeError as error:
-            _fail(everybody, error)
-            return
-        for waiting in everybody:
-            if not waiting.done():
-                waiting.set_result(reply)
+    # Publishing
 
     @property
     def in_flight(self) -> int:
         """Messages on their way to the server and requests without a reply."""
-        return self.publisher.in_flight + len(self._waiting)
+        return self.publisher.in_flight + len(self.requests)
 
     def _warn_of_full_topic(self, topic: str) -> None:
         if topic not in self._warned:
@@ -409,10 +338,7 @@ class RedisTransport:
         """
         await self.publisher.close()
         await self.runs.close()
-        await self._replies.close()
-        error = ConnectionLostError(self.endpoint.shown, "closed before the reply came")
-        _fail(chain.from_iterable(self._waiting.values()), error)
-        self._waiting.clear()
+        await self.requests.close()
         if delete_namespace:
             await self.delete_namespace()
         try:
@@ -433,18 +359,3 @@ def _is_taken(topic: str, subscriptions: Iterable[Declared]) -> bool:
 def literally(text: str) -> str:
     """The text as a glob pattern of its own."""
     return "".join(f"\\{letter}" if letter in "*?[]\\" else letter for letter in text)
-
-
-def _fail(futures: Iterable[asyncio.Future[Envelope]], error: Exception) -> None:
-    for waiting in futures:
-        if not waiting.done():
-            waiting.set_exception(error)
-            waiting.exception()  # seen: when its requester is gone asyncio would complain that it was never retrieved
-
-
-def _pass_error(waiting: asyncio.Future[Envelope], sent: asyncio.Future[Any]) -> None:
-    if waiting.done() or sent.cancelled():
-        return
-    error = sent.exception()
-    if error is not None:
-        waiting.set_exception(error)

@@ -31,7 +31,8 @@ from callboard.runtime.audience import Audience
 from callboard.runtime.errors import DeadlockError, ScheduleError
 from callboard.runtime.execution import Execution, current
 from callboard.runtime.local_agents import LocalAgents
-from callboard.runtime.sending import PATIENCE, REMEMBERED, Sender
+from callboard.runtime.request_tokens import PATIENCE, REMEMBERED
+from callboard.runtime.sending import Sender
 from callboard.send_options import PublishOptions, RequestOptions, SendOptions
 from tests.helpers.eventually import eventually
 from tests.helpers.fake_transport import NOW, FakeTransport
@@ -259,10 +260,10 @@ async def test_the_token_of_a_request_is_known_while_it_is_under_way() -> None:
     token = CancellationToken()
     call = fixture.send(token=token, message_id="r1")
     await fixture.asked()
-    assert fixture.sender.token_of("r1") is token
+    assert fixture.sender.tokens.of("r1") is token
     fixture.answer(Answer())
     await call
-    assert fixture.sender.token_of("r1") is None
+    assert fixture.sender.tokens.of("r1") is None
 
 
 async def test_one_id_sent_twice_with_two_tokens() -> None:
@@ -270,14 +271,14 @@ async def test_one_id_sent_twice_with_two_tokens() -> None:
     first, second = CancellationToken(), CancellationToken()
     calls = [fixture.send(token=token, message_id="r1") for token in (first, second)]
     await fixture.asked(2)
-    assert fixture.sender.token_of("r1") is first
+    assert fixture.sender.tokens.of("r1") is first
     fixture.transport.obeys.set()
     first.cancel()
     await asyncio.wait(calls[:1])
-    assert fixture.sender.token_of("r1") is second
+    assert fixture.sender.tokens.of("r1") is second
     second.cancel()
     await asyncio.wait(calls)
-    assert fixture.sender.token_of("r1") is None
+    assert fixture.sender.tokens.of("r1") is None
 
 
 async def test_a_cancelled_token_reaches_the_server_before_the_caller_goes_on() -> None:
@@ -285,7 +286,7 @@ async def test_a_cancelled_token_reaches_the_server_before_the_caller_goes_on() 
     token = CancellationToken()
     calls = [fixture.send(token=token, message_id=f"r{number}", timeout=2) for number in range(3)]
     await fixture.asked(len(calls))
-    assert fixture.sender.token_of("r0") is token
+    assert fixture.sender.tokens.of("r0") is token
     token.cancel()
     await eventually(lambda: len(fixture.transport.orders) == 3)
     assert not any(call.done() for call in calls)
@@ -293,7 +294,7 @@ async def test_a_cancelled_token_reaches_the_server_before_the_caller_goes_on() 
     fixture.transport.obeys.set()
     await asyncio.wait(calls)
     assert all(call.cancelled() for call in calls)
-    assert fixture.sender.token_of("r0") is None
+    assert fixture.sender.tokens.of("r0") is None
     with pytest.raises(asyncio.CancelledError):
         await fixture.send(token=token)
     with pytest.raises(asyncio.CancelledError):
@@ -303,7 +304,7 @@ async def test_a_cancelled_token_reaches_the_server_before_the_caller_goes_on() 
 async def test_a_caller_that_cancels_does_not_wait_for_ever_for_the_server(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("callboard.runtime.sending.PATIENCE", PATIENCE / 100)
+    monkeypatch.setattr("callboard.runtime.request_tokens.PATIENCE", PATIENCE / 100)
     fixture = SenderFixture()
     token = CancellationToken()
     call = fixture.send(token=token)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -183,6 +183,46 @@ async def test_a_late_copy_of_a_turn_is_refused(driver: WorkerDriver, lane: Work
     lane._calls -= 1
     with pytest.raises(ConnectionLostError, match="overtaken"):
         await lane.turn((), Pull((), 0, 0, False, 100))
+
+
+async def _turn(lane: WorkerLane) -> None:
+    await lane.turn((), Pull((), 0, 0, False, 100))
+
+
+async def _resync(lane: WorkerLane) -> None:
+    await lane.resync()
+
+
+@pytest.mark.parametrize("call", [_turn, _resync])
+async def test_of_two_calls_under_way_only_the_one_that_was_answered_is_acknowledged(
+    lane: WorkerLane, monkeypatch: pytest.MonkeyPatch, call: Callable[[WorkerLane], Awaitable[None]]
+) -> None:
+    """A server that knows nothing of the other would be taken for one that has lost something."""
+    run = lane._link.run
+
+    async def beside_another(name: str, arguments: Sequence[Any]) -> Any:
+        lane._calls += 1
+        return await run(name, arguments)
+
+    monkeypatch.setattr(lane._link, "run", beside_another)
+    await call(lane)
+    assert lane.incarnation.acknowledged == lane._calls - 1
+
+
+async def test_a_call_of_the_incarnation_before_is_not_acknowledged(
+    lane: WorkerLane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = lane._link.run
+
+    async def joins_meanwhile(name: str, arguments: Sequence[Any]) -> Any:
+        answer = await run(name, arguments)
+        if name == "turn":
+            await lane.join(["counter"])
+        return answer
+
+    monkeypatch.setattr(lane._link, "run", joins_meanwhile)
+    await _turn(lane)
+    assert lane.incarnation.acknowledged == 0
 
 
 # After a lost connection

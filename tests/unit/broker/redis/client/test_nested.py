@@ -71,20 +71,20 @@ async def test_a_notice_wakes_whoever_listens(transport: RedisTransport) -> None
     came = transport.nested.listen("ask1")
     transport.nested.notify("another")
     assert not came.is_set()
-    transport._on_reply((b"ask1", b"nested", b"ask1", b"", b"5", b"", b""))
+    transport.requests._on_reply((b"ask1", b"nested", b"ask1", b"", b"5", b"", b""))
     assert came.is_set()
     other = transport.nested.listen("ask1")
     transport.nested.ignore("ask1", came)
     came.clear()
     transport.nested.notify("ask1")
     assert (came.is_set(), other.is_set()) == (False, True), "each listens for itself"
-    assert transport.late_replies == 0
+    assert transport.requests.late == 0
 
 
 async def test_it_is_answered_once_and_remembered(driver: WorkerDriver) -> None:
     place, transport = await _place(driver), driver.transport
     posting = _nested()._replace(waiting=transport.process)
-    waiting = transport.ask_back(posting, "counter", ROUTE)
+    waiting = transport.requests.ask_back(posting, "counter", ROUTE)
     found = await eventually(lambda: transport.nested.read(place, "0-0"))
     entry = found[0][0]
     assert await transport.nested.ending(place, entry) == ""

@@ -9,38 +9,14 @@ import pytest
 from callboard.broker import BrokerSettings
 from callboard.broker.envelope import Envelope, Fence, Posting
 from callboard.broker.errors import (
-    ConnectionLostError,
-    DecodeError,
     FencedError,
     SettingsError,
-    UndeliverableError,
 )
-from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.client.states import StoredState
 from callboard.broker.redis.client.transport import Declared, RedisTransport
-from tests.helpers.eventually import eventually
 from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport
 
 __all__ = ["driver", "server_url", "transport"]
-
-
-def request(name: str, agent_type: str = "counter", key: str = "ada") -> Posting:
-    return Posting(Envelope(name, "Ask", key, None, 0, b"{}"), f"inbox:{agent_type}")
-
-
-async def answer(driver: WorkerDriver, *, body: bytes = b"yes", head: bytes = b"") -> None:
-    """Handles one request of the counter."""
-    done: list[Done] = []
-
-    async def taken() -> bool:
-        done.extend(await driver.take("counter"))
-        return bool(done)
-
-    await eventually(taken)
-    for one in done:
-        name = one.delivery.envelope.id
-        extras = (driver.transport.process, "", name, "Answer", "counter/ada", head, body)
-        await driver.finish(Done(one.delivery, "CP", extras))
 
 
 # Declaring
@@ -62,113 +38,6 @@ async def test_a_subscription_ends_once(transport: RedisTransport) -> None:
     assert await transport.unsubscribe(Declared("audit", "topic", "visits"))
     assert not await transport.unsubscribe(Declared("audit", "topic", "visits"))
     assert await transport.admin.command("HGET", transport.keys.of("topics"), "visits") == b"counter"
-
-
-# Asking
-
-
-async def test_a_request_gets_its_reply(driver: WorkerDriver) -> None:
-    waiting = driver.transport.ask(request("r1"))
-    assert driver.transport.in_flight == 2, "the message, and the reply that is waited for"
-    await answer(driver, body=b"yes", head=b"\x81\xa1k\xa5reply")
-    reply = await waiting
-    assert (reply.id, reply.type, reply.sender, reply.kind) == ("r1", "Answer", "counter/ada", "reply")
-    assert reply.body == b"yes"
-    assert driver.transport.in_flight == 0
-
-
-async def test_many_requests_at_once_get_their_own_replies(driver: WorkerDriver) -> None:
-    waiting = {name: driver.transport.ask(request(name, key=name)) for name in "abcdef"}
-    for _ in range(20):
-        if all(future.done() for future in waiting.values()):
-            break
-        for one in await driver.take("counter"):
-            name = one.delivery.envelope.id
-            await driver.finish(
-                Done(one.delivery, "CP", (driver.transport.process, "", name, "A", "", b"", name))
-            )
-    assert {name: (await future).body for name, future in waiting.items()} == {
-        n: n.encode() for n in "abcdef"
-    }
-
-
-async def test_a_reply_that_nobody_waits_for_any_more_is_counted(driver: WorkerDriver) -> None:
-    waiting = driver.transport.ask(request("r1"))
-    driver.transport.forget("r1", waiting)
-    driver.transport.forget("r1", waiting)
-    await answer(driver)
-    await eventually(lambda: driver.transport.late_replies == 1)
-    assert not waiting.done()
-    assert driver.transport.in_flight == 0
-
-
-async def test_a_request_that_was_given_up_is_answered_without_harm(driver: WorkerDriver) -> None:
-    waiting = driver.transport.ask(request("r1"))
-    waiting.cancel()
-    await answer(driver)
-    second = driver.transport.ask(request("r2"))
-    await answer(driver)
-    assert (await second).body == b"yes"
-
-
-async def test_the_same_request_may_be_waited_for_twice(driver: WorkerDriver) -> None:
-    first, second = driver.transport.ask(request("r1")), driver.transport.ask(request("r1"))
-    driver.transport.forget("r1", first)
-    await answer(driver)
-    assert (await second).body == b"yes"
-    assert not first.done()
-
-
-async def test_a_request_to_nobody_fails(driver: WorkerDriver) -> None:
-    waiting = driver.transport.ask(request("r1", "nobody"))
-    with pytest.raises(UndeliverableError, match="no agent type is registered for 'nobody'"):
-        await waiting
-    driver.transport.forget("r1", waiting)
-    assert driver.transport.in_flight == 0
-
-
-async def test_what_is_no_reply_does_not_end_the_reading(
-    driver: WorkerDriver, caplog: pytest.LogCaptureFixture
-) -> None:
-    waiting = driver.transport.ask(request("r1"))
-    key = driver.transport.keys.of(f"reply:{driver.transport.process}")
-    await driver.transport.admin.command("XADD", key, "*", "by", "hand")
-    await answer(driver)
-    assert (await waiting).body == b"yes"
-    assert "has an entry that is no reply" in caplog.text
-
-
-async def test_a_reply_that_can_not_be_read_fails_its_requester_alone(driver: WorkerDriver) -> None:
-    first = driver.transport.ask(request("r1"))
-    await answer(driver, head=b"\xc1")
-    with pytest.raises(DecodeError, match="broken msgpack"):
-        await first
-    second = driver.transport.ask(request("r2"))
-    await answer(driver)
-    assert (await second).body == b"yes"
-
-
-async def test_closing_fails_those_who_wait_for_a_reply(server_url: str) -> None:
-    transport = RedisTransport(server_url, BrokerSettings(namespace=f"test-{os.urandom(4).hex()}"))
-    await transport.declare({"counter": {}}, [])
-    waiting = transport.ask(request("r1"))
-    await transport.close(delete_namespace=True)
-    with pytest.raises(ConnectionLostError, match="closed before the reply came"):
-        await waiting
-
-
-async def test_closing_leaves_no_task_and_no_connection(server_url: str) -> None:
-    before = asyncio.all_tasks()
-    transport = RedisTransport(server_url, BrokerSettings(namespace=f"test-{os.urandom(4).hex()}"))
-    await transport.declare({"counter": {}}, [])
-    transport.ask(request("r1"))
-    await transport.publisher.post(Posting(Envelope("m1", "Note", "k", None, 0, b""), "topic:x"))
-    await transport.close(delete_namespace=True)
-    assert not transport.admin.is_open
-    left = asyncio.all_tasks() - before
-    # A blocking read of fakeredis goes on in the background until its time is over.
-    assert not [task for task in left if "fakeredis" not in repr(task)]
-    await transport.close()
 
 
 # States, results, names
@@ -224,6 +93,23 @@ async def test_a_namespace_is_removed_whole_and_alone(server_url: str, transport
     assert await transport.names_after(transport.keys.prefix) == []
     assert await other.load_state("counter", "kept") == StoredState(1, b"kept")
     await other.close(delete_namespace=True)
+
+
+# Closing
+
+
+async def test_closing_leaves_no_task_and_no_connection(server_url: str) -> None:
+    before = asyncio.all_tasks()
+    transport = RedisTransport(server_url, BrokerSettings(namespace=f"test-{os.urandom(4).hex()}"))
+    await transport.declare({"counter": {}}, [])
+    transport.requests.ask(Posting(Envelope("r1", "Ask", "ada", None, 0, b"{}"), "inbox:counter"))
+    await transport.publisher.post(Posting(Envelope("m1", "Note", "k", None, 0, b""), "topic:x"))
+    await transport.close(delete_namespace=True)
+    assert not transport.admin.is_open
+    left = asyncio.all_tasks() - before
+    # A blocking read of fakeredis goes on in the background until its time is over.
+    assert not [task for task in left if "fakeredis" not in repr(task)]
+    await transport.close()
 
 
 # The rest
