@@ -8,6 +8,7 @@ that was to see the signal. Here a thread does the writing, and the rest of the 
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import logging
 import os
@@ -15,7 +16,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 MOST_WAITING = 1024 * 1024  # bytes that wait to be written; what comes beyond them is left out
 CATCH_UP = 0.2  # seconds that a flush waits for the writing thread, while it gets on
 LAST_WORDS = 1.0  # seconds that the last lines get when printing ends
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors that pass: what comes when the disk is full is lost, and what comes later is not."""
 
 
 class Outlet:
@@ -40,6 +43,7 @@ class Outlet:
         self._waiting: deque[bytes] = deque()
         self._size = 0
         self._left_out = 0
+        self._lost = 0  # for want of room, and not told of yet
         self._thread: threading.Thread | None = None
         self.is_closed = False
         self.is_stuck = False
@@ -53,12 +57,13 @@ class Outlet:
         """Has it written, soon; never waits and never raises."""
         # A process that was forked has our memory, and not our thread.
         if os.getpid() != self._process:
-            self._write(data)
+            with contextlib.suppress(OSError):
+                self._write(data)
             return
         with self._changed:
             if self.is_closed:
                 return
-            if self._size + len(data) > MOST_WAITING:
+            if self._size and self._size + len(data) > MOST_WAITING:
                 self._left_out += 1
                 return
             self._waiting.append(data)
@@ -79,36 +84,54 @@ class Outlet:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._left_out)
-                if self._left_out:
-                    told = (
-                        b"callboard: %d pieces of output were left out, nobody read them\n" % self._left_out
-                    )
-                    self._waiting.append(told)
-                    self._size += len(told)
-                    self._left_out = 0
-                data = b"".join(self._waiting)
-                self._waiting.clear()
-            is_written = self._write(data)
+                data, pieces = self._next()
+            problem = 0
+            try:
+                self._write(data)
+            except OSError as error:  # a broken pipe, a terminal that was closed, or a disk that is full
+                problem = error.errno or errno.EIO
             with self._changed:
-                self._size = sum(map(len, self._waiting))
-                self.is_stuck = False
-                self.is_closed = not is_written
-                if self.is_closed:
-                    self._waiting.clear()
-                    self._size = self._left_out = 0
-                self._changed.notify_all()
+                self._note_written(pieces, problem)
 
-    def _write(self, data: bytes) -> bool:
-        """Whether it could be written; waits for the reader."""
+    def _next(self) -> tuple[bytes, int]:
+        """What is to be written now, and how many pieces it has."""
+        if self._left_out:
+            told = (
+                b"callboard: %d pieces of output were left out: nobody read them, or there was no room\n"
+                % self._left_out
+            )
+            self._waiting.append(told)
+            self._size += len(told)
+            self._left_out = 0
+        data, pieces = b"".join(self._waiting), len(self._waiting)
+        self._waiting.clear()
+        return data, pieces
+
+    def _note_written(self, pieces: int, problem: int) -> None:
+        self._size = sum(map(len, self._waiting))
+        self.is_stuck = False
+        self.is_closed = problem != 0 and problem not in NO_ROOM
+        if self.is_closed:
+            self._waiting.clear()
+            self._size = self._left_out = 0
+        elif problem:
+            self._lost += pieces
+        else:
+            self._left_out, self._lost = self._left_out + self._lost, 0
+        self._changed.notify_all()
+
+    def _write(self, data: bytes) -> None:
+        """Waits for the reader.
+
+        Raises:
+            OSError: There is none any more, or no room.
+        """
         rest = memoryview(data)
         while rest:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
             except BlockingIOError:  # somebody set the descriptor, which we share, to be like this
                 threading.Event().wait(0.01)
-            except OSError:  # a broken pipe, or a terminal that was closed
-                return False
-        return True
 
 
 class _Bytes(io.BufferedIOBase):
@@ -144,9 +167,9 @@ class _Bytes(io.BufferedIOBase):
 def unhindered() -> Iterator[None]:
     """Within it, printing and logging to stdout and stderr never wait for a reader, and never fail for want of one.
 
-    What nobody reads is kept up to `MOST_WAITING` bytes; then lines are left out, and their number is told as soon as
-    somebody reads again. Once the reader is gone, they are dropped. The rest is written within `LAST_WORDS` seconds
-    at the end, if somebody reads it.
+    What nobody reads is kept up to `MOST_WAITING` bytes, or one text that is longer; then lines are left out, and their
+    number is told as soon as somebody reads again. So it is with what comes while a disk is full. Once the reader is gone,
+    they are dropped. The rest is written within `LAST_WORDS` seconds at the end, if somebody reads it.
     """
     outlets: dict[tuple[int, int], Outlet] = {}
     before = sys.stdout, sys.stderr

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +79,37 @@ def test_what_was_left_out_is_told_when_somebody_reads_again() -> None:
     assert not outlet.is_busy
     os.close(theirs)
     os.close(ours)
+
+
+def test_one_text_of_any_length_is_written() -> None:
+    ours, theirs = os.pipe()
+    outlet = Outlet(theirs)
+    outlet.put(b"x" * (2 * MOST_WAITING))
+    outlet.put(b"left out")  # while the other is being written
+    read = b""
+    while b"1 pieces of output were left out" not in read:
+        read += os.read(ours, 65_536)
+    assert read.count(b"x") == 2 * MOST_WAITING
+    os.close(theirs)
+    os.close(ours)
+
+
+def test_output_goes_on_after_a_disk_was_full(tmp_path: Path) -> None:
+    """The finding: the first write that failed was the last, for as long as the process lived."""
+    file = tmp_path / "log"
+    descriptor, room = os.open("/dev/full", os.O_WRONLY), os.open(file, os.O_WRONLY | os.O_CREAT)
+    outlet = Outlet(descriptor)
+    for _ in range(3):
+        outlet.put(b"lost\n")
+        outlet.settle(30)
+    os.dup2(room, descriptor)
+    outlet.put(b"again\n")
+    outlet.settle(30)
+    first, told = file.read_bytes().splitlines()
+    assert first == b"again"
+    assert told.startswith(b"callboard: 3 pieces of output were left out")
+    os.close(room)
+    os.close(descriptor)
 
 
 def test_what_was_left_out_is_told_though_nothing_more_is_printed() -> None:
