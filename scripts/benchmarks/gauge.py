@@ -106,9 +106,20 @@ class MeasuredLink(Link):
             self.gauge.commands, str(arguments[0]), lambda: call(*arguments, timeout=timeout)
         )
 
-    async def run(self, name: str, arguments: Sequence[Argument], timeout: float | None = None) -> Any:
+    def begin(self, name: str, arguments: Sequence[Argument]) -> None:
+        """None: what is begun so is measured by `run` like any other call."""
+
+    async def run(
+        self,
+        name: str,
+        arguments: Sequence[Argument],
+        timeout: float | None = None,
+        begun: Awaitable[Any] | None = None,
+    ) -> Any:
         call = super().run
-        return await self.gauge.note(self.gauge.functions, name, lambda: call(name, arguments, timeout))
+        return await self.gauge.note(
+            self.gauge.functions, name, lambda: call(name, arguments, timeout, begun)
+        )
 
 
 class MeasuredTransport(RedisTransport):
