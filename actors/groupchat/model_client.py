@@ -57,19 +57,35 @@ def client_of(config: ModelConfig, classes: ClientClasses = None) -> ChatComplet
             ValueError).
         ModelClientClassError: Several classes have the name (a RuntimeError).
     """
-    if not config:
+    if config is None or config is False:
         return None
     if isinstance(config, ChatCompletionClient):
         return config
-    entries = config.get("config_list") or [config]
-    entries = [entries] if isinstance(entries, Mapping) else entries
-    entry = {**{key: value for key, value in config.items() if key in SHARED}, **entries[0]}
+    entry = _first_entry(config)
     name = entry.pop("model_client_cls", None)
     if name:
         return _class_named(name, classes)(**entry)
     if not entry.get("model"):
         raise GroupChatDeclarationError("The configuration of a model names no model.")
     return _openai(entry)
+
+
+def _first_entry(config: object) -> dict[str, Any]:
+    """The first of its entries, with the options that stand beside them."""
+    if not isinstance(config, Mapping):
+        raise _no_config(config)
+    entries = config.get("config_list") or config
+    entry = entries[0] if isinstance(entries, list | tuple) else entries
+    if not isinstance(entry, Mapping):
+        raise _no_config(entry)
+    return {**{key: value for key, value in config.items() if key in SHARED}, **entry}
+
+
+def _no_config(given: object) -> GroupChatDeclarationError:
+    return GroupChatDeclarationError(
+        f"{type(given).__name__} is no configuration of a model: give a model client, an LLMConfig, or a dictionary with "
+        '"model" or "config_list".'
+    )
 
 
 def offers_tools(config: ModelConfig) -> bool:

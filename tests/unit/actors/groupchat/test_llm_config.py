@@ -42,6 +42,23 @@ def test_an_entry_says_more_than_the_options_of_all() -> None:
     assert (config["temperature"], config["max_completion_tokens"]) == (1.0, 9)
 
 
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({}, "names no model"),
+        ({"config_list": []}, "names no model"),
+        ({"config_list": "gpt-4o"}, "str is no configuration"),
+        ({"config_list": [None]}, "NoneType is no configuration"),
+        ("gpt-4o", "str is no configuration"),
+        ([FAST], "list is no configuration"),
+        (LLMConfig, "is no configuration"),
+    ],
+)
+def test_what_is_no_configuration_is_refused(config: Any, says: str) -> None:
+    with pytest.raises(GroupChatDeclarationError, match=says):
+        model_of(config)
+
+
 def test_a_model_that_is_not_well_known() -> None:
     client = model_of({"model": "llama3", "base_url": "http://127.0.0.1:1/v1", "api_key": "none"})
     assert client.model_info["function_calling"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import subprocess
 import sys
 from typing import Any
 
+import httpx2
 import pytest
 from pydantic import BaseModel
 
@@ -585,6 +587,8 @@ async def test_a_call_without_arguments_has_an_empty_object(
 
 # The life of a client
 
+ANSWER = '{"choices": [{"message": {"content": "a"}}]}'
+
 
 async def test_a_closed_client(server: OpenAIServer, make: MakeClient) -> None:
     server.script(Answer("a"))
@@ -596,10 +600,41 @@ async def test_a_closed_client(server: OpenAIServer, make: MakeClient) -> None:
         await client.create(HELLO)
 
 
-def test_another_event_loop_is_refused(server: OpenAIServer, info: ModelInfo) -> None:
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # nobody closed the client
+def test_one_event_loop_after_the_other(
+    server: OpenAIServer, info: ModelInfo, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The finding: the second chat of a program that is not async was refused, though it can't make another client."""
     client = OpenAIChatCompletionClient("m", base_url=server.url, model_info=info, max_retries=0)
-    body = '{"choices": [{"message": {"content": "a"}}]}'
-    server.script(Raw(body, headers={"connection": "close"}))
+    server.script(Answer("a"), Answer("b"))
+
+    said = [asyncio.run(client.create(HELLO)).content for _ in range(2)]
+
+    asyncio.run(client.close())
+    del client
+    gc.collect()
+    assert said == ["a", "b"]
+    assert caplog.text == "", "the end of the first connection was tried in the second loop"
+
+
+def test_another_event_loop_that_lives_is_refused(server: OpenAIServer, info: ModelInfo) -> None:
+    client = OpenAIChatCompletionClient("m", base_url=server.url, model_info=info, max_retries=0)
+    server.script(Raw(ANSWER, headers={"connection": "close"}))
+
+    with asyncio.Runner() as first:
+        assert first.run(client.create(HELLO)).content == "a"
+        with pytest.raises(BadRequestError, match="another event loop: make one for each"):
+            asyncio.run(client.create(HELLO))
+        first.run(client.close())
+
+
+def test_another_event_loop_is_refused_with_connections_of_ones_own(
+    server: OpenAIServer, info: ModelInfo
+) -> None:
+    client = OpenAIChatCompletionClient(
+        "m", base_url=server.url, model_info=info, max_retries=0, http_client=httpx2.AsyncClient()
+    )
+    server.script(Raw(ANSWER, headers={"connection": "close"}))
 
     assert asyncio.run(client.create(HELLO)).content == "a"
     with pytest.raises(BadRequestError, match="another event loop: make one for each"):
