@@ -120,7 +120,7 @@ class Auditor:
     def _at_bell(self, pull: Pull) -> Turn:
         lane = self._lane
         lane._calls += 1
-        turn = lane._turn_of(lane._calls, self._bus.run("turn", *lane._arguments_at_bell(pull)))
+        turn = lane._turn_of(lane._calls, self._bus.run("turn", *lane._arguments_at_bell(lane._calls, pull)))
         assert turn is not None, "a turn at the bell was refused"
         return turn
 

@@ -206,7 +206,7 @@ class World:
         lane = self.lane_of(hand)
         pull = Pull([CONSUMED_TYPE], count, 0, False, count)
         hand.calls = lane._calls = lane._calls + 1
-        hand.waiting = Waiting(hand.calls, ("turn", *lane._arguments_at_bell(pull)), count)
+        hand.waiting = Waiting(hand.calls, ("turn", *lane._arguments_at_bell(hand.calls, pull)), count)
         hand.at_bell = hand.calls
 
     def ring(self, hand: Hand, *, is_heard: bool = True) -> None:
@@ -619,8 +619,7 @@ def posting(sent: Sent) -> Posting:
 
 def lane_arguments(lane: Any, done: Sequence[Done], pull: Pull) -> list[Any]:
     """What the next turn of a lane will send."""
-    arguments: list[Any] = lane._arguments(done, pull)
-    arguments[1] += 1
+    arguments: list[Any] = lane._arguments(lane._calls + 1, done, pull)
     return arguments
 
 
