@@ -106,9 +106,17 @@ class MeasuredLink(Link):
             self.gauge.commands, str(arguments[0]), lambda: call(*arguments, timeout=timeout)
         )
 
-    async def run(self, name: str, arguments: Sequence[Argument], timeout: float | None = None) -> Any:
+    async def run(
+        self,
+        name: str,
+        arguments: Sequence[Argument],
+        timeout: float | None = None,
+        begun: Awaitable[Any] | None = None,
+    ) -> Any:
         call = super().run
-        return await self.gauge.note(self.gauge.functions, name, lambda: call(name, arguments, timeout))
+        return await self.gauge.note(
+            self.gauge.functions, name, lambda: call(name, arguments, timeout, begun)
+        )
 
 
 class MeasuredTransport(RedisTransport):
