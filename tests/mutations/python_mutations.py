@@ -641,6 +641,12 @@ PYTHON_MUTATIONS: Final = (
         quick=False,
     ),
     Mutation(
+        "a server that still reads its file ends a process that begins",
+        "a server that still reads its file is waited for",
+        never,
+        (f"{LINK}test_a_server_that_reads_its_file_is_waited_for",),
+    ),
+    Mutation(
         "a connection that breaks while it is made ends a process that begins",
         "a connection that breaks while it is made ends no process that begins",
         when("not isinstance(error, ConnectionLostError)"),

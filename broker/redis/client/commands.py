@@ -56,6 +56,11 @@ def translate(error: Exception, url: str) -> Exception:
     return CommandError(text)
 
 
+def says_loading(text: str) -> bool:
+    """Whether this is an answer of a server that was started and still reads its file."""
+    return text.split(" ", 1)[0] == "LOADING"
+
+
 def says_demoted(text: str) -> bool:
     """Whether this is an answer of a server that is the primary no more."""
     return text.split(" ", 1)[0] in DEMOTED

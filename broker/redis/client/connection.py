@@ -7,6 +7,7 @@ unknown, and only the caller knows how to find out. What to do next (send again,
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import random
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,9 +25,11 @@ from callboard.broker.redis.scripts import is_missing, is_there_already, library
 from callboard.broker.settings import BrokerSettings
 from callboard.broker.telemetry import Connected, emit
 
-from .commands import Beginning, says_demoted
+from .commands import Beginning, says_demoted, says_loading
 from .endpoint import Argument, Endpoint
 from .wire import Wire
+
+logger = logging.getLogger("callboard.broker")
 
 T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds between attempts to connect
@@ -262,7 +265,8 @@ class Link:
     async def despite_losses(self, call: Callable[[], Awaitable[T]]) -> T:
         """Repeats a call that does no harm when it is repeated, while its answer is lost but the server can be reached.
 
-        For what a process begins with: that a server is not there is told at once, a connection that breaks ends nothing.
+        For what a process begins with: that a server is not there is told at once, a connection that breaks ends nothing. A
+        server that still reads its file is there, and is waited for as by a worker that runs, however much it holds.
 
         Raises:
             ServerUnavailableError: the server can't be reached, or did not come back within `connect_timeout`.
@@ -274,6 +278,10 @@ class Link:
             try:
                 return await call()
             except ServerUnavailableError as error:
+                # guard: a server that still reads its file is waited for
+                if not self._closed and says_loading(error.reason):
+                    await self._wait_while_it_loads()
+                    continue
                 # One that breaks while it is greeted is a server that can't be reached, for everybody else.
                 is_break = isinstance(error, ConnectionLostError) or isinstance(
                     error.__cause__, ConnectionLostError
@@ -286,7 +294,25 @@ class Link:
                 if self._closed or loop.time() > patience_ends:
                     raise
             await asyncio.sleep(FIRST_PAUSE)
-            await self.reconnect(self.settings.connect_timeout)
+            try:
+                await self.reconnect(self.settings.connect_timeout)
+            except ServerUnavailableError as error:
+                if not says_loading(error.reason):
+                    raise
+
+    async def _wait_while_it_loads(self) -> None:
+        """Returns when the server answers something else, or not at all."""
+        logger.warning(
+            "the server at %s reads its file, and answers when it is done: waiting", self.endpoint.shown
+        )
+        while not self._closed:
+            try:
+                await self.command("PING")
+                return
+            except ServerUnavailableError as error:
+                if not says_loading(error.reason):
+                    return
+            await asyncio.sleep(LONGEST_PAUSE / 4)
 
     def _tell_of_loss(self, error: ServerUnavailableError) -> None:
         has_moved = says_demoted(error.reason)

@@ -229,6 +229,40 @@ async def test_a_connection_that_breaks_while_it_is_greeted_is_made_again() -> N
         link.close()
 
 
+async def test_a_server_that_reads_its_file_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    left = 6
+
+    async def talk(client: Client) -> None:
+        nonlocal left
+        while await client.command() is not None:
+            left -= 1
+            await client.say(
+                b"+PONG\r\n" if left < 0 else b"-LOADING Redis is loading the dataset in memory\r\n"
+            )
+
+    async with peer(talk, greets=False) as server:
+        # Each connection that is refused in its greeting was one word of it.
+        link = link_to(server.url, connect_timeout=0.1)
+        assert await link.despite_losses(lambda: link.command("PING")) == b"PONG"
+        assert left < 0
+        assert caplog.text.count("reads its file") == 1
+        link.close()
+
+
+async def test_a_link_that_is_closed_does_not_wait_for_a_server_that_reads_its_file() -> None:
+    async def talk(client: Client) -> None:
+        while await client.command() is not None:
+            await client.say(b"-LOADING Redis is loading the dataset in memory\r\n")
+
+    async with peer(talk) as server:
+        link = link_to(server.url)
+        waiting = asyncio.create_task(link.despite_losses(lambda: link.command("PING")))
+        await eventually(lambda: server.connections > 0)
+        link.close()
+        with pytest.raises(ServerUnavailableError):
+            await asyncio.wait_for(waiting, 30)
+
+
 async def test_a_link_that_is_closed_repeats_nothing() -> None:
     links: list[Link] = []
 
