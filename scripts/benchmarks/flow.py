@@ -31,12 +31,14 @@ def flow(
         return count / (ended - publisher.result()["began"]), used / count * 1e6
 
 
-def raw_flow(site: Site, size: Size, *, target: str = "", count: int = 60_000) -> tuple[float, float]:
-    """The same by the yardstick."""
+def raw_flow(
+    site: Site, size: Size, *, streams: str = "stream", target: str = "", count: int = 60_000
+) -> tuple[float, float]:
+    """The same by the yardstick; `streams`: one, or `<name>*<n>`."""
     count = size.of(count)
     with site.fresh():
-        consumer = site.start("raw", "consumer", site.url, "stream", count, *((target,) if target else ()))
-        producer = site.start("raw", "producer", site.url, "stream", count)
+        consumer = site.start("raw", "consumer", site.url, streams, count, *((target,) if target else ()))
+        producer = site.start("raw", "producer", site.url, streams, count)
         before = site.cpu()
         consumer.go()
         producer.go()

@@ -44,45 +44,54 @@ async def _handle(message: Small) -> None:
     """A trivial handler."""
 
 
-async def producer(url: str, stream: str, count: str) -> None:
-    """Adds messages in batches."""
+def _streams(named: str) -> list[str]:
+    """One stream, or for `<name>*<n>` `<name>-0` and so on."""
+    name, _, many = named.partition("*")
+    return [f"{name}-{i}" for i in range(int(many))] if many else [name]
+
+
+async def producer(url: str, named: str, count: str) -> None:
+    """Adds messages in batches, to one stream or to several in turn."""
     client: Any = redis.Redis.from_url(url)
+    streams = _streams(named)
     await client.ping()
     await _begin()
     began = time.time()
     for start in range(0, int(count), BATCH):
         pipe = client.pipeline(transaction=False)
         for number in range(start, min(start + BATCH, int(count))):
-            pipe.xadd(stream, _encode(number))
+            pipe.xadd(streams[number % len(streams)], _encode(number))
         await pipe.execute()
     print(json.dumps({"began": began, "took": time.time() - began}))
     await client.aclose()
 
 
-async def consumer(url: str, stream: str, count: str, target: str = "") -> None:
-    """Reads, decodes, handles, acknowledges; with `target` adds one message for each."""
+async def consumer(url: str, named: str, count: str, target: str = "") -> None:
+    """Reads of one stream or of several, decodes, handles, acknowledges; with `target` adds one message for each."""
     client: Any = redis.Redis.from_url(url)
-    await client.xgroup_create(stream, "group", id="0", mkstream=True)
+    streams = dict.fromkeys(_streams(named), ">")
+    for stream in streams:
+        await client.xgroup_create(stream, "group", id="0", mkstream=True)
     await _begin()
     handled = 0
     while handled < int(count):
-        got = await client.xreadgroup("group", "me", {stream: ">"}, count=BATCH, block=1000)
-        for _, entries in got:
-            handled += await _take(client, stream, entries, target)
+        got = await client.xreadgroup("group", "me", streams, count=max(1, BATCH // len(streams)), block=1000)
+        handled += await _take(client, got, target)
     print(json.dumps({"ended": time.time()}))
     await client.aclose()
 
 
-async def _take(client: Any, stream: str, entries: list[Any], target: str) -> int:
+async def _take(client: Any, got: list[Any], target: str) -> int:
     pipe = client.pipeline(transaction=bool(target))
-    for _, fields in entries:
-        envelope, message = _decode(fields)
-        await _handle(message)
-        if target:
-            pipe.xadd(target, {"d": msgpack.packb({**envelope, "body": message.model_dump()})})
-    pipe.xack(stream, "group", *(entry_id for entry_id, _ in entries))
+    for stream, entries in got:
+        for _, fields in entries:
+            envelope, message = _decode(fields)
+            await _handle(message)
+            if target:
+                pipe.xadd(target, {"d": msgpack.packb({**envelope, "body": message.model_dump()})})
+        pipe.xack(stream, "group", *(entry_id for entry_id, _ in entries))
     await pipe.execute()
-    return len(entries)
+    return sum(len(entries) for _, entries in got)
 
 
 async def fan(url: str, stream: str, count: str, groups: str) -> None:
@@ -119,8 +128,7 @@ async def server(url: str, stream: str) -> None:
 async def _serve(client: Any, stream: str) -> None:
     while True:
         got = await client.xreadgroup("group", "me", {stream: ">"}, count=BATCH, block=1000)
-        for _, entries in got:
-            await _take(client, stream, entries, f"{stream}:replies")
+        await _take(client, got, f"{stream}:replies")
 
 
 async def asker(url: str, stream: str, count: str, in_flight: str) -> None:
