@@ -5,23 +5,13 @@ local FIRST, PLAIN, HEADED, FULL = 6, 'p', 'h', 'f' -- where messages begin amon
 local NOBODY = {}
 
 -- The agent types that a line of `topics` names: the same few lines are read again and again. Nobody changes such a list.
-local MOST_LINES, LONGEST_LINE = 1000, 1000
-local LISTED, lines_n = {}, 0
-local function types_in(line)
-  local types = LISTED[line]
-  if types then return types end
-  types = words(line)
-  if lines_n < MOST_LINES and #line <= LONGEST_LINE then LISTED[line], lines_n = types, lines_n + 1 end
-  return types
-end
+local types_in = remembering(words, 1000)
 
 -- The agent type whose inbox a stream is, as a list.
-local function owner_of(suffix)
+local owners_of = remembering(function(suffix)
   local agent_type = string.match(suffix, '^inbox:(.*)$')
   return agent_type and { agent_type } or NOBODY
-end
-
-local owners_of = remembering(owner_of, 1000)
+end, 1000)
 
 -- The agent types that get what is added to a stream, as far as they are known already.
 local function known_readers(suffix)

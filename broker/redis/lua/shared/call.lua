@@ -43,12 +43,14 @@ local function number_of(digits_)
   return known
 end
 
--- The same for what else is read from a text: a function of it, which keeps so many values, and then begins anew.
+-- The same for what else is read from a text: a function of it, which keeps so many values, and then begins anew. What comes of
+-- a long text is not kept.
 local function remembering(read, most)
-  local known, n = {}, 0
+  local known, n, longest = {}, 0, 1000
   return function(line)
     local value = known[line]
     if not value then
+      if #line > longest then return read(line) end
       if n >= most then known, n = {}, 0 end
       value, n = read(line), n + 1
       known[line] = value
