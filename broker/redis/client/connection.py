@@ -294,11 +294,7 @@ class Link:
                 if self._closed or loop.time() > patience_ends:
                     raise
             await asyncio.sleep(FIRST_PAUSE)
-            try:
-                await self.reconnect(self.settings.connect_timeout)
-            except ServerUnavailableError as error:
-                if not says_loading(error.reason):
-                    raise
+            await self.reconnect(self.settings.connect_timeout)
 
     async def _wait_while_it_loads(self) -> None:
         """Returns when the server answers something else, or not at all."""
