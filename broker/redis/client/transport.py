@@ -31,6 +31,7 @@ from .inputs import InputStore
 from .keeper import Keeper, Watch, can_keep
 from .lane import WorkerLane
 from .nested import NO_FENCE, NestedRequests
+from .primary_watch import watch_of
 from .publisher import Publisher
 from .requests import Requests
 from .run_writer import RunWriter
@@ -65,6 +66,7 @@ class RedisTransport:
 
             # Says here what is not installed, and not from the depths of the first call.
             server_of(self.endpoint)
+        self._watch = watch_of(self.endpoint, settings)
         self.keys = Keys(settings.namespace or DEFAULT_NAMESPACE)
         self.settings = settings
         # It begins with the user, so that a user's rights can be confined to the replies to its own processes; and nobody
@@ -86,7 +88,9 @@ class RedisTransport:
     def link(self, purpose: str) -> Link:
         """A connection of its own."""
         name = f"callboard-{purpose}"
-        made = Link(self.endpoint, self.keys, self.settings, name, self._revive, self._doubt_others)
+        made = Link(
+            self.endpoint, self.keys, self.settings, name, self._revive, self._doubt_others, self._watch
+        )
         self._links.add(made)
         return made
 
@@ -205,7 +209,10 @@ class RedisTransport:
         keeper: Keeper | None = None,
     ) -> Heartbeat:
         """The heartbeat of one worker; not started yet."""
-        return Heartbeat(self.endpoint, self.keys, self.settings, pulse, on_fenced, keeper)
+        made = Heartbeat(self.endpoint, self.keys, self.settings, pulse, on_fenced, keeper)
+        if self._watch is not None:
+            self._watch.follow(made)
+        return made
 
     def keeper(self, watch: Watch) -> Keeper | None:
         """Extends the lease of one worker while it is silent; not started yet. None where there can't be one."""
@@ -348,6 +355,8 @@ class RedisTransport:
             self.claims.close()
             self.nested.close()
             self.admin.close()
+            if self._watch is not None:
+                self._watch.close()
 
 
 def _is_taken(topic: str, subscriptions: Iterable[Declared]) -> bool:
