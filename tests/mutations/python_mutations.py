@@ -22,7 +22,7 @@ LINK = "unit/broker/redis/client/test_connection_link.py::"
 LANE = "unit/broker/redis/client/test_lane.py::"
 REENTRY = "contract/test_runtime_reentry.py::"
 WIRE = "unit/broker/redis/client/test_wire.py::"
-WATCH = "tests/unit/broker/redis/client/test_primary_watch.py::"
+PRIMARY = "unit/broker/redis/client/test_primary_watch.py::"
 FOLLOWER = "unit/broker/redis/client/test_follower.py::"
 LOCAL_WORKER = "unit/actors/runtime/test_local_worker.py::"
 WATCH = "unit/actors/process/test_lease_watch.py::"
@@ -195,7 +195,7 @@ PYTHON_MUTATIONS: Final = (
         "a connection to a primary that was replaced stays",
         "nothing more is written to a server that sentinels have replaced",
         never,
-        (f"{WATCH}test_what_is_connected_elsewhere_is_broken_off",),
+        (f"{PRIMARY}test_what_is_connected_elsewhere_is_broken_off",),
         quick=False,
     ),
     Mutation(
