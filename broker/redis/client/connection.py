@@ -77,6 +77,9 @@ class Link:
         revive: starts an embedded server again that died.
         on_loss: told when a connection broke in the middle of a call; and whether the server said that it is the primary
             no more, so that all connections to it are of no use.
+
+    Attributes:
+        opened: how many connections it has made.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class Link:
         self._functions: dict[str, Beginning] = {}
         self._opening = asyncio.Lock()
         self._closed = False
+        self.opened = 0
 
     @property
     def is_open(self) -> bool:
@@ -126,6 +130,7 @@ class Link:
                     raise ConnectionLostError(self.endpoint.shown, "the link was closed")
                 emit(Connected, self.endpoint.shown, self._channel is not None)
                 self._channel = channel
+                self.opened += 1
             return self._channel
 
     async def reconnect(self, within: float) -> None:
