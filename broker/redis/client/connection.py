@@ -97,6 +97,9 @@ class Link:
         on_loss: told when a connection broke in the middle of a call; and whether the server said that it is the primary
             no more, so that all connections to it are of no use.
         watch: breaks the connection off when sentinels name another primary; to be given where they watch the endpoint.
+
+    Attributes:
+        opened: how many connections it has made.
     """
 
     def __init__(
@@ -120,6 +123,7 @@ class Link:
         self._functions: dict[str, Beginning] = {}
         self._opening = asyncio.Lock()
         self._closed = False
+        self.opened = 0
 
     @property
     def is_open(self) -> bool:
@@ -150,6 +154,7 @@ class Link:
                 self._channel = channel
                 if self._watch is not None:
                     self._watch.follow(self)
+                self.opened += 1
             return self._channel
 
     async def reconnect(self, within: float) -> None:

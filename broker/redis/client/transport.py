@@ -35,6 +35,7 @@ from .primary_watch import watch_of
 from .publisher import Publisher
 from .requests import Requests
 from .run_writer import RunWriter
+from .scans import scan
 from .states import StateStore, StoredState
 from .turns import as_words
 
@@ -236,9 +237,14 @@ class RedisTransport:
     async def idle(self) -> tuple[int, int, int, bytes]:
         """The work left in the namespace: unread streams, held keys, due timers; and a mark of the last message."""
         unread, pending, due, mark, place = await self.admin.run("idle", ("",))
+        connection = self.admin.opened
         while place and not unread:
             # The mark stays that of the first look: a message that came since is seen by whoever looks twice.
             unread, pending, due, _, place = await self.admin.run("idle", (place,))
+            # The place has the cursor of a scan: see `scan`.
+            # guard: a look for what is left begins anew on another connection
+            if self.admin.opened != connection:
+                return await self.idle()
         return unread, pending, due, mark
 
     # States of persistent agents
@@ -312,17 +318,9 @@ class RedisTransport:
         return [name.decode(errors="replace")[len(prefix) :] for name in found]
 
     async def _keys_after(self, prefix: str, kind: str = "") -> list[bytes]:
-        """The Redis keys that begin with `prefix`; one that was added by hand may not be UTF-8."""
-        of_type = ("TYPE", kind) if kind else ()
-        found: list[bytes] = []
-        cursor: bytes | int = 0
-        while True:
-            cursor, names = await self.admin.command(
-                "SCAN", cursor, "MATCH", literally(prefix) + "*", "COUNT", 1000, *of_type
-            )
-            found += names
-            if int(cursor) == 0:
-                return found
+        """The Redis keys that begin with `prefix`, each once; one that was added by hand may not be UTF-8."""
+        pages = scan(self.admin, "SCAN", pattern=literally(prefix) + "*", of_type=kind)
+        return list(dict.fromkeys([name async for names in pages for name in names]))
 
     async def delete_namespace(self) -> None:
         """Removes every key of the namespace."""
