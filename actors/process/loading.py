@@ -47,7 +47,10 @@ def load_app(target: str, folder: Path | None = None) -> App:
     if not _is_app(found):
         apps = _apps_in(module)
         advice = f"its apps: {', '.join(apps)}" if apps else "it has to be made with `App(...)`"
-        raise LoadingError(f"{module_name}:{name} is of class {type(found).__name__}, not App; {advice}")
+        what = (
+            f"the class {found.__name__}" if isinstance(found, type) else f"of class {type(found).__name__}"
+        )
+        raise LoadingError(f"{module_name}:{name} is {what}, not App; {advice}")
     app: App = found
     return app
 

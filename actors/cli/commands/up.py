@@ -46,7 +46,7 @@ def up(
     max_memory: MaxMemory = None,
     max_messages: MaxMessages = None,
 ) -> int:
-    """Run an app: every agent type in a process of its own, or in several.
+    """Run an app, each agent type in processes of its own.
 
     A process that dies is started again, after a pause that doubles each time, and the messages that it held
     go to the others at once. Ctrl-C or SIGTERM lets running handlers finish within the grace period; a second one

@@ -76,6 +76,8 @@ def test_a_missing_name_lists_the_apps(folder: Path) -> None:
 
 
 def test_something_else_is_refused(folder: Path) -> None:
+    with pytest.raises(LoadingError, match="loading_shop:App is the class App, not App"):
+        load_app("loading_shop:App", folder)
     with pytest.raises(LoadingError, match=r"loading_shop:n is of class int, not App; its apps: app, other"):
         load_app("loading_shop:n", folder)
 
