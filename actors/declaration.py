@@ -78,8 +78,12 @@ class AgentSettings:
             )
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> AgentSettings:
+    def of(cls, options: Mapping[str, Any], others: Iterable[str] = ()) -> AgentSettings:
         """Settings from keyword arguments.
+
+        Args:
+            options: The arguments.
+            others: Names of arguments that are no settings, one of which may have been meant.
 
         Raises:
             AgentDeclarationError: There is none of a name (a TypeError).
@@ -88,7 +92,7 @@ class AgentSettings:
         for name in options:
             if name not in known:
                 raise AgentDeclarationError(
-                    f"There is no agent setting {name!r}. {did_you_mean(name, known)}"
+                    f"There is no agent setting {name!r}. {did_you_mean(name, [*known, *others])}"
                 )
         return cls(**options)
 
@@ -228,6 +232,20 @@ def _subscription(agent_type: str, given: str | Subscription) -> Subscription:
     if given.agent_type != agent_type:
         raise _not_topics(agent_type, given, "this subscription is for another agent type")
     return given
+
+
+def check_is_named(type: object, decorator: str) -> None:
+    """Check that a decorator was given an agent type, and not at once what it decorates, as in ``@app.agent``.
+
+    Raises:
+        AgentDeclarationError: It was given a class or a function (a TypeError).
+    """
+    if callable(type):
+        name = _class_name(type)
+        raise AgentDeclarationError(
+            f"@{decorator} needs the name of the agent type: "
+            f"write @{decorator}({name.lower()!r}, topics=[...]) above {name}."
+        )
 
 
 def check_agent_class(agent_type: str, agent_class: object) -> None:

@@ -99,7 +99,7 @@ def test_what_has_no_fields_is_given_as_json(registry: MessageRegistry) -> None:
         CommandFailed, match="str has no fields: give it as JSON, such as --body '\"hello you\"'"
     ):
         MessageForm(registry, "str").from_fields(["hello", "you"])
-    with pytest.raises(CommandFailed, match="such as --body 3$"):
+    with pytest.raises(CommandFailed, match=r"such as --body 3$"):
         MessageForm(registry, "int").from_fields(["3"])
 
 
