@@ -286,7 +286,7 @@ def factory_of(agent_type: str, agent_class: Callable[..., Agent], description: 
     return lambda: agent_class(description=text)
 
 
-def _class_name(agent_class: Callable[..., Agent]) -> str:
+def _class_name(agent_class: Callable[..., object]) -> str:
     return getattr(agent_class, "__name__", repr(agent_class))
 
 
