@@ -18,6 +18,7 @@ from .declaration import (
     Topics,
     check_agent_class,
     check_is_named,
+    check_is_team,
     factory_of,
     message_types_of,
     name_subscriptions,
@@ -305,9 +306,10 @@ class App(Scheduling):
 
         Raises:
             DuplicateAgentTypeError: A type of it is declared already (a ValueError).
-            AgentDeclarationError: A setting does not exist (a TypeError).
+            AgentDeclarationError: It is no team, or a setting does not exist (a TypeError).
             SettingValueError: A setting has a value that can't work.
         """
+        check_is_team(team)
         team.declare(self, processes=processes, settings=AgentSettings.of(settings))
         self._teams[team.name] = team
         return team

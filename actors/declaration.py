@@ -248,6 +248,19 @@ def check_is_named(type: object, decorator: str) -> None:
         )
 
 
+def check_is_team(team: object) -> None:
+    """Check that something is a team: an agent alone needs one around it.
+
+    Raises:
+        AgentDeclarationError: It is none (a TypeError).
+    """
+    if isinstance(team, type) or not hasattr(team, "declare"):
+        given = repr(team) if isinstance(team, type) else f"A {type(team).__name__}"
+        raise AgentDeclarationError(
+            f"{given} is no team: give one, such as RoundRobinGroupChat([agent], name='desk', max_turns=1)."
+        )
+
+
 def check_agent_class(agent_type: str, agent_class: object) -> None:
     """Check that something is a class of agents.
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from callboard.cli.exits import INTERRUPTED, bad_use
+from callboard.cli.exits import INTERRUPTED
 from callboard.cli.options import Grace, MaxMemory, MaxMessages, Namespace, Target, Url, split_counts
 from callboard.cli.sessions import publisher, server_at, settings_for
-from callboard.cli.worker_settings import check_types, grace_of, with_limits, worker_options
+from callboard.cli.worker_settings import check_types, grace_of, nothing_to_run, with_limits, worker_options
 
 MANY = 1_000_000  # restarts
 
@@ -86,9 +86,7 @@ def counts_of(app: App, given: list[str]) -> dict[str, int]:
     }
     running = {name: count for name, count in counts.items() if count}
     if not running:
-        bad_use(
-            f"the app {app.name!r} has nothing to run: declare agents with @app.agent, or check --processes"
-        )
+        nothing_to_run(app, ", or check --processes")
     return running
 
 

@@ -171,6 +171,14 @@ def test_a_decorator_without_a_name_says_how_to_write_it(decorator: str) -> None
         decorate(App)
 
 
+@pytest.mark.parametrize("given", [App("b"), App, "desk"], ids=repr)
+def test_what_is_no_team_is_not_declared_as_one(given: Any) -> None:
+    with pytest.raises(
+        AgentDeclarationError, match=r"is no team: give one, such as RoundRobinGroupChat\(\[agent\]"
+    ):
+        App("a").team(given)
+
+
 def test_a_topic_type_must_be_valid() -> None:
     with pytest.raises(ValueError, match="'two words' is not a valid topic type"):
         App("a").agent("x", topics=["two words"])

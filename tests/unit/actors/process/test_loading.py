@@ -55,6 +55,13 @@ def test_a_missing_import_inside_the_module_is_another_error(folder: Path) -> No
     assert str(caught.value).endswith(f" at {folder / 'loading_broken.py'}:2")
 
 
+def test_what_callboard_refuses_is_placed_where_the_user_wrote_it(folder: Path) -> None:
+    (folder / "loading_refused.py").write_text("from callboard import App\n\napp = App('two words')\n")
+    with pytest.raises(LoadingError, match="SettingValueError") as caught:
+        load_app("loading_refused:app", folder)
+    assert str(caught.value).endswith(f" at {folder / 'loading_refused.py'}:3")
+
+
 def test_a_syntax_error_says_where(folder: Path) -> None:
     (folder / "loading_syntax.py").write_text("def f(:\n")
     with pytest.raises(LoadingError, match=r"loading_syntax\.py, line 1"):
