@@ -17,6 +17,8 @@ from .declaration import (
     Factory,
     Topics,
     check_agent_class,
+    check_is_named,
+    check_is_team,
     factory_of,
     message_types_of,
     name_subscriptions,
@@ -36,6 +38,8 @@ __all__ = ["AgentDeclaration", "AgentOptions", "AgentSettings", "App"]
 
 AgentClassT = TypeVar("AgentClassT", bound=AgentClass)
 ClosureT = TypeVar("ClosureT", bound=Closure)
+
+_NO_SETTINGS = ("topics", "prefixes", "processes", "description")  # the other arguments of the decorators
 
 
 class DeclaredTeam(Protocol):
@@ -158,12 +162,13 @@ class App(Scheduling):
 
         Raises:
             DuplicateAgentTypeError: The type is declared already (a ValueError).
-            AgentDeclarationError: The decorated thing is no class of agents, its constructor needs arguments, a setting
-                does not exist, or a topic is no text (a TypeError).
+            AgentDeclarationError: The decorated thing is no class of agents, its constructor needs arguments, the type
+                has no name, a setting does not exist, or a topic is no text (a TypeError).
             SettingValueError: A setting has a value that can't work.
             InvalidIdError: A topic is not a topic type.
         """
-        limits = AgentSettings.of(settings)
+        check_is_named(type, "app.agent")
+        limits = AgentSettings.of(settings, others=_NO_SETTINGS)
         named = name_subscriptions(AgentType(type).type, topics, prefixes)
 
         def declare(agent_class: AgentClassT) -> AgentClassT:
@@ -261,7 +266,8 @@ class App(Scheduling):
             AgentDeclarationError, SettingValueError: A setting does not exist, or has a value that can't work.
             AgentDeclarationError, InvalidIdError: A topic is not a topic type.
         """
-        limits = AgentSettings.of(settings)
+        check_is_named(type, "app.closure")
+        limits = AgentSettings.of(settings, others=_NO_SETTINGS)
         named = name_subscriptions(AgentType(type).type, topics, prefixes)
 
         def declare(closure: ClosureT) -> ClosureT:
@@ -300,9 +306,10 @@ class App(Scheduling):
 
         Raises:
             DuplicateAgentTypeError: A type of it is declared already (a ValueError).
-            AgentDeclarationError: A setting does not exist (a TypeError).
+            AgentDeclarationError: It is no team, or a setting does not exist (a TypeError).
             SettingValueError: A setting has a value that can't work.
         """
+        check_is_team(team)
         team.declare(self, processes=processes, settings=AgentSettings.of(settings))
         self._teams[team.name] = team
         return team

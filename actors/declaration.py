@@ -78,8 +78,12 @@ class AgentSettings:
             )
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> AgentSettings:
+    def of(cls, options: Mapping[str, Any], others: Iterable[str] = ()) -> AgentSettings:
         """Settings from keyword arguments.
+
+        Args:
+            options: The arguments.
+            others: Names of arguments that are no settings, one of which may have been meant.
 
         Raises:
             AgentDeclarationError: There is none of a name (a TypeError).
@@ -88,7 +92,7 @@ class AgentSettings:
         for name in options:
             if name not in known:
                 raise AgentDeclarationError(
-                    f"There is no agent setting {name!r}. {did_you_mean(name, known)}"
+                    f"There is no agent setting {name!r}. {did_you_mean(name, [*known, *others])}"
                 )
         return cls(**options)
 
@@ -230,6 +234,33 @@ def _subscription(agent_type: str, given: str | Subscription) -> Subscription:
     return given
 
 
+def check_is_named(type: object, decorator: str) -> None:
+    """Check that a decorator was given an agent type, and not at once what it decorates, as in ``@app.agent``.
+
+    Raises:
+        AgentDeclarationError: It was given a class or a function (a TypeError).
+    """
+    if callable(type):
+        name = _class_name(type)
+        raise AgentDeclarationError(
+            f"@{decorator} needs the name of the agent type: "
+            f"write @{decorator}({name.lower()!r}, topics=[...]) above {name}."
+        )
+
+
+def check_is_team(team: object) -> None:
+    """Check that something is a team: an agent alone needs one around it.
+
+    Raises:
+        AgentDeclarationError: It is none (a TypeError).
+    """
+    if isinstance(team, type) or not hasattr(team, "declare"):
+        given = repr(team) if isinstance(team, type) else f"A {type(team).__name__}"
+        raise AgentDeclarationError(
+            f"{given} is no team: give one, such as RoundRobinGroupChat([agent], name='desk', max_turns=1)."
+        )
+
+
 def check_agent_class(agent_type: str, agent_class: object) -> None:
     """Check that something is a class of agents.
 
@@ -268,7 +299,7 @@ def factory_of(agent_type: str, agent_class: Callable[..., Agent], description: 
     return lambda: agent_class(description=text)
 
 
-def _class_name(agent_class: Callable[..., Agent]) -> str:
+def _class_name(agent_class: Callable[..., object]) -> str:
     return getattr(agent_class, "__name__", repr(agent_class))
 
 

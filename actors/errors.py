@@ -102,17 +102,16 @@ class HandlerResultError(ActorError, ValueError):
         handler: Qualified name of the handler.
         result: Class of what it returned.
         declared: The classes in its return annotation.
+        advice: What to do.
     """
 
-    template = (
-        "{handler}: Return type {result} not in return types {declared}. "
-        "Correct the annotation, or use strict=False."
-    )
+    template = "{handler}: Return type {result} not in return types {declared}. {advice}"
     permanent = True
 
     handler: str
     result: str
     declared: str
+    advice: str = "Correct the annotation, or use strict=False."
 
 
 class StateError(ActorError, TypeError):

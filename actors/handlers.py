@@ -104,11 +104,18 @@ class Handler:
         """
         if isinstance(result, self.results):
             return result
-        error = HandlerResultError(self.name, type(result).__name__, names_of(self.results))
+        error = self._wrong_result(type(result).__name__)
         if self.strict:
             raise error
         logger.warning("%s", error)
         return None if self.kind == "event" else result
+
+    def _wrong_result(self, result: str) -> HandlerResultError:
+        declared = names_of(self.results)
+        if self.kind == "event":
+            advice = "Nobody waits for what an @event returns: publish it, or make the handler an @rpc."
+            return HandlerResultError(self.name, result, declared, advice)
+        return HandlerResultError(self.name, result, declared)
 
 
 def find_handler(attribute: object) -> Handler | None:

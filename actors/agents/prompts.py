@@ -9,14 +9,8 @@ from callboard.memory.llm_messages import LLMMessage
 from callboard.messages.base import BaseChatMessage
 from callboard.messages.chat import HandoffMessage
 from callboard.models.base import ChatCompletionClient
-from callboard.models.recorded import RecordedChatCompletionClient
 
 from .assistant.images import without_images
-
-
-def unrecorded(client: ChatCompletionClient) -> ChatCompletionClient:
-    """The client that an agent was given, for its config: the agent makes it a recorded one again."""
-    return client.client if isinstance(client, RecordedChatCompletionClient) else client
 
 
 class Context(Protocol):

@@ -18,12 +18,12 @@ from callboard.messages.base import BaseChatMessage
 from callboard.messages.chat import HandoffMessage, TextMessage
 from callboard.messages.events import ModelClientStreamingChunkEvent
 from callboard.models.base import ChatCompletionClient
+from callboard.models.recorded import recorded, unrecorded
 
-from .assistant.parts import recorded
 from .base import BaseChatAgent
 from .chat_agent import Response
 from .errors import ModelAnswerError, NoResponseError
-from .prompts import add_heard, fit_for, unrecorded
+from .prompts import add_heard, fit_for
 from .responding import response_of
 from .task import Said, TaskResult
 from .team import Team

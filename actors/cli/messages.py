@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from callboard.errors import did_you_mean
@@ -38,6 +39,7 @@ class MessageForm:
         cls: Any = registry.entry(name).cls
         self._adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(cls)
         self._fields = _field_names(cls)
+        self._has_no_fields = cls in (str, int, float, bool, list)
 
     def from_data(self, data: Any) -> Any:
         """A message of decoded JSON.
@@ -75,6 +77,10 @@ class MessageForm:
         import pydantic
 
         texts = list(texts)
+        if texts and self._has_no_fields:
+            text = " ".join(texts)
+            body = shlex.quote(json.dumps(text if self.name == "str" else _value(text)))
+            bad_use(f"{self.name} has no fields: give it as JSON, such as --body {body}")
         given = parse_fields(texts, self._fields)
         try:
             return self._adapter.validate_json(json.dumps(given))
@@ -119,13 +125,19 @@ def parse_fields(texts: Iterable[str], known: Iterable[str] = ()) -> dict[str, A
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            bad_use(f"{text!r} is not of the form field=value")
+            bad_use(f"{text!r} is not of the form field=value{_example(text, known, found)}")
         if name in found:
             bad_use(f"the field {name!r} is given twice")
         if known and name not in known:
             bad_use(f"there is no field {name!r}. {did_you_mean(name, known)}")
         found[name] = _value(value)
     return found
+
+
+def _example(text: str, known: Iterable[str], given: Collection[str]) -> str:
+    """What was probably meant: the first field that is not given yet."""
+    field = next((name for name in known if name not in given), None)
+    return f": write {shlex.quote(f'{field}={text}')}" if field and text else ""
 
 
 def _value(text: str) -> Any:

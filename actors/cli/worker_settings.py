@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
+
+from .exits import bad_use
 
 if TYPE_CHECKING:
     from callboard.app import App
@@ -19,6 +21,11 @@ def check_types(app: App, names: Sequence[str]) -> None:
     """
     for name in names:
         app[name]
+
+
+def nothing_to_run(app: App, or_else: str = "") -> NoReturn:
+    """Ends the command: there is no agent type to work for."""
+    bad_use(f"the app {app.name!r} has nothing to run: declare agents with @app.agent{or_else}")
 
 
 def grace_of(given: float | None, settings: BrokerSettings) -> float:

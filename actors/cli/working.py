@@ -15,13 +15,15 @@ from .exits import INTERRUPTED, bad_use
 from .output import remark
 from .sessions import run, settings_for
 from .worker_line import WorkerLine
-from .worker_settings import check_types, with_limits
+from .worker_settings import check_types, nothing_to_run, with_limits
 
 
 def work(line: WorkerLine) -> int:
     """Runs agents in this process until it is told to stop; returns the exit code."""
     app = load_app(line.target, line.folder)
     check_types(app, line.types)
+    if not app.declarations:
+        nothing_to_run(app)
     settings = with_limits(settings_for(app, line.url, line.namespace), line.max_memory, line.max_messages)
     if line.health_file is not None:
         settings = replace(settings, health_file=str(_checked(line.health_file)))

@@ -73,10 +73,14 @@ class TerminationCondition(ComponentBase[BaseModel], ABC):
 
     def __and__(self, other: TerminationCondition) -> TerminationCondition:
         """A condition that is reached as soon as both have been."""
+        if not isinstance(other, TerminationCondition):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return NotImplemented
         return AndTerminationCondition(self, other)
 
     def __or__(self, other: TerminationCondition) -> TerminationCondition:
         """A condition that is reached as soon as one of them is."""
+        if not isinstance(other, TerminationCondition):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return NotImplemented
         return OrTerminationCondition(self, other)
 
 

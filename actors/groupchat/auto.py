@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from callboard.memory.llm_messages import AssistantMessage, LLMMessage
 from callboard.models.base import ChatCompletionClient
+from callboard.models.recorded import recorded
 from callboard.models.types import CreateResult
 
 from .agent import Agent, Message, names_of
@@ -14,7 +15,7 @@ from .errors import SpeakerSelectionError
 from .events import SpeakerAttemptEvent
 from .group import Group
 from .mentions import mentioned_agents
-from .model_client import client_of, recorded
+from .model_client import client_of
 from .model_messages import to_model
 from .stream import IOStream
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias, cast
 
-from .agent import Agent, Message
+from callboard.models.recorded import recorded
+
+from .agent import Agent, Message, check_agents
 from .content import text_of
-from .model_client import recorded
 from .model_messages import to_model
 from .peer import Peer
 from .result import ChatResult
@@ -56,7 +57,11 @@ class Chatting(Peer):
 
         Returns:
             What came of it.
+
+        Raises:
+            GroupChatDeclarationError: The recipient is no agent (a ValueError).
         """
+        check_agents([recipient])
         before = _used(self, recipient)
         self.prepare_chat(recipient, clear_history, answers=max_turns is None)
         self.is_silent = recipient.is_silent = silent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from .agent import Agent, names_of
+from .agent import Agent, check_agents, names_of
 from .errors import GroupChatDeclarationError
 from .group import Group
 from .policies import AgentEligibilityPolicy
@@ -28,6 +28,7 @@ def check(chat: Group) -> None:
     Raises:
         GroupChatDeclarationError: What is wrong (a ValueError).
     """
+    check_agents(chat.agents)
     _check_names(chat.agents)
     _check_transition_arguments(chat)
     for field in NEEDED:

@@ -32,6 +32,10 @@ class Leader(ConversableAgent):
         llm_config: ModelConfig = None,
         **options: Any,
     ) -> None:
+        if not isinstance(groupchat, GroupChat):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise GroupChatDeclarationError(
+                f"A {type(groupchat).__name__} is no group chat: write GroupChatManager(GroupChat([...]))."
+            )
         if offers_tools(llm_config):
             raise GroupChatDeclarationError(
                 "A GroupChatManager makes no calls: leave 'functions' and 'tools' out of its llm_config."

@@ -7,7 +7,6 @@ from typing import Any, Final, Literal, TypeAlias
 
 from callboard.models.base import ChatCompletionClient
 from callboard.models.info import ModelInfo, known_model
-from callboard.models.recorded import RecordedChatCompletionClient
 
 from .errors import GroupChatDeclarationError, ModelClientClassError
 
@@ -91,13 +90,6 @@ def _no_config(given: object) -> GroupChatDeclarationError:
 def offers_tools(config: ModelConfig) -> bool:
     """Whether a configuration offers tools to its model."""
     return isinstance(config, Mapping) and any(config.get(key) for key in OFFERED)
-
-
-def recorded(client: ChatCompletionClient) -> ChatCompletionClient:
-    """The client whose answers are recorded inside a handler of the bus; elsewhere it is as without."""
-    return (
-        client if isinstance(client, RecordedChatCompletionClient) else RecordedChatCompletionClient(client)
-    )
 
 
 def _class_named(name: str, classes: ClientClasses) -> type[ChatCompletionClient]:

@@ -7,12 +7,12 @@ from typing import Any, Final, TypeAlias
 
 from callboard import asking
 from callboard.asking import Question, can_ask
+from callboard.models.recorded import recorded
 from callboard.runtime.steps import NumberedStep, running_context
 
 from .agent import Agent, Message
 from .events import TerminationEvent
 from .functions import answer_calls
-from .model_client import recorded
 from .model_messages import from_model, to_model
 from .peer import Peer, Reply
 from .stream import IOStream, ask_person, is_given

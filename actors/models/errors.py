@@ -21,6 +21,8 @@ ModelError(model, reason, status, retry_after)
 └── ReplayExhaustedError (ValueError) a ReplayChatCompletionClient has nothing more to say     permanent
 ```
 
+`NotAModelClientError` is none of them: it is raised before there is a model (TypeError).
+
 `permanent`: another attempt would end the same way, so a message that fails with it becomes a dead letter at once.
 `is_outage`: the server, or the way to it, does not work at the moment; the first four of them, and BudgetHeldError. It says
 nothing about the request, which may work once the outage is over.
@@ -36,6 +38,21 @@ from callboard.errors import ActorError, did_you_mean
 if TYPE_CHECKING:
     # Every process imports this module, those that use no model too.
     from .types import RequestUsage
+
+
+class NotAModelClientError(ActorError, TypeError):
+    """Something else was given where a model client is needed.
+
+    Attributes:
+        given: what it was.
+    """
+
+    template = (
+        "{given} is no model client: give an object, such as OpenAIChatCompletionClient(model='gpt-4o')"
+    )
+    permanent = True
+
+    given: str
 
 
 class ModelError(ActorError):

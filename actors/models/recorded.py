@@ -15,7 +15,7 @@ from callboard.runtime.taping import is_played
 
 from .base import ChatCompletionClient
 from .cache import pieces_of
-from .errors import BadResponseError
+from .errors import BadResponseError, NotAModelClientError
 from .in_run import in_run
 from .request import ModelRequest, WrappedChatCompletionClient
 from .taped import answer_of, note_answer, play
@@ -116,6 +116,25 @@ class RecordedChatCompletionClient(
     @classmethod
     def _from_config(cls, config: RecordedChatCompletionClientConfig) -> Self:
         return cls(ChatCompletionClient.load_component(config.client))
+
+
+def recorded(client: ChatCompletionClient) -> ChatCompletionClient:
+    """The client whose answers are recorded inside a handler of the bus; elsewhere it is as without.
+
+    Raises:
+        NotAModelClientError: It is no client, such as the name of a model (a TypeError).
+    """
+    if isinstance(client, RecordedChatCompletionClient):
+        return client
+    if isinstance(client, type) or not hasattr(client, "create"):
+        raise NotAModelClientError(repr(client))
+    # guard: what a model answers an agent or a team is recorded before it is used
+    return RecordedChatCompletionClient(client)
+
+
+def unrecorded(client: ChatCompletionClient) -> ChatCompletionClient:
+    """The client that was given, for a config: whoever is made of it records the answers again."""
+    return client.client if isinstance(client, RecordedChatCompletionClient) else client
 
 
 async def _items(

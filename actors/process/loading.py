@@ -6,9 +6,11 @@ import importlib
 import importlib.util
 import sys
 from pathlib import Path
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from callboard.errors import ActorError, did_you_mean
+from callboard.runtime.users_code import is_users
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -47,7 +49,10 @@ def load_app(target: str, folder: Path | None = None) -> App:
     if not _is_app(found):
         apps = _apps_in(module)
         advice = f"its apps: {', '.join(apps)}" if apps else "it has to be made with `App(...)`"
-        raise LoadingError(f"{module_name}:{name} is of class {type(found).__name__}, not App; {advice}")
+        what = (
+            f"the class {found.__name__}" if isinstance(found, type) else f"of class {type(found).__name__}"
+        )
+        raise LoadingError(f"{module_name}:{name} is {what}, not App; {advice}")
     app: App = found
     return app
 
@@ -111,16 +116,19 @@ def _advice(module: ModuleType, name: str) -> str:
 
 
 def _place_of(error: BaseException) -> str:
+    """The innermost line of the user's; where there is none, as in an installed package, the innermost of all."""
     if isinstance(error, SyntaxError):
         return ""
-    traceback = error.__traceback__
-    place = ""
-    while traceback is not None:
-        file = traceback.tb_frame.f_code.co_filename
-        if not file.startswith("<") and file != __file__ and "importlib" not in file:
-            place = f"{file}:{traceback.tb_lineno}"
-        traceback = traceback.tb_next
-    return place
+    lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    shown = [
+        (file, line)
+        for file, line in lines
+        if not file.startswith("<") and file != __file__ and "importlib" not in file
+    ]
+    of_the_user = [(file, line) for file, line in shown if is_users(file)]
+    for file, line in reversed(of_the_user or shown):
+        return f"{file}:{line}"
+    return ""
 
 
 def _modules_in(folder: Path) -> tuple[str, ...]:

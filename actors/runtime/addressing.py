@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from callboard.broker import AgentId, AgentType, TopicId
 from callboard.broker.errors import InvalidIdError
+from callboard.broker.ids import AGENT_TYPE
 from callboard.subscriptions import DefaultTopicId
 
 
@@ -38,6 +39,7 @@ def agent_of(given: object) -> AgentId:
         return given
     if isinstance(given, str) and "/" in given:
         return AgentId.from_str(given)
-    name = str(given) if isinstance(given, str | AgentType) else "counter"
+    text = str(given) if isinstance(given, str | AgentType) else ""
+    name = text if AGENT_TYPE.match(text) else "counter"
     rule = f"a type and a key, such as AgentId({name!r}, 'default') or '{name}/default'"
     raise InvalidIdError("recipient", given, rule)

@@ -167,7 +167,11 @@ class Audience:
         others = sorted(set(subscribers) - {own_type})
         if others:
             who = ", ".join(others)
-            return f"{message_class.__name__} is published to {topic!r}, and of its subscribers ({who}) none handles it"
+            name = message_class.__name__
+            return (
+                f"{name} is published to {topic!r}, and of its subscribers ({who}) none handles it: "
+                f"give one of them a method with @event and `message: {name}`"
+            )
         if own_type is not None and subscribers:
             return (
                 f"{own_type} publishes to {topic!r} what only it itself would hear, and an agent does not hear what it "

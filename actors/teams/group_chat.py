@@ -11,7 +11,6 @@ from typing import Any, Self
 from pydantic import BaseModel
 
 from callboard.agents.copying import copy_of, twin_of
-from callboard.agents.errors import AgentNameError
 from callboard.agents.responding import result_of
 from callboard.agents.task import Said, Task, TaskResult, task_messages
 from callboard.agents.team import Team
@@ -23,9 +22,9 @@ from callboard.messages.factory import MessageFactory
 from callboard.messages.structured import StructuredMessage
 from callboard.runtime.runtime import RedisAgentRuntime
 
-from .budget import RunBudget, check_budget, not_limited
+from .budget import RunBudget
+from .checks import check_team
 from .client import TeamClient
-from .errors import TeamDeclarationError
 from .given_ids import check_conversation, check_run_id
 from .here import ConversationHere
 from .hosting import Declaring, host, hosted_types
@@ -63,7 +62,7 @@ class BaseGroupChat(Team):
             for each of its turns.
 
     Raises:
-        TeamDeclarationError: A member is missing or two have one name (a ValueError).
+        TeamDeclarationError: A member is missing or is none, two have one name, or the condition is none (a ValueError).
         AgentNameError: The name is no identifier (a ValueError).
     """
 
@@ -83,7 +82,7 @@ class BaseGroupChat(Team):
         output_content_type: type[BaseModel] | None = None,
         budget: RunBudget | None = None,
     ) -> None:
-        _check(participants, name, max_turns, budget)
+        check_team(participants, name, termination_condition, max_turns, budget)
         self._name = name
         self._description = description
         self._participants = list(participants)
@@ -285,29 +284,6 @@ class BaseGroupChat(Team):
     async def _register(self) -> None:
         if self._runtime is not None:
             await host(self, self._runtime, self._name)
-
-
-def _check(
-    participants: Sequence[Participant], name: str, max_turns: int | None, budget: RunBudget | None
-) -> None:
-    if not name.isidentifier():
-        raise AgentNameError(name, "a team")
-    if not participants:
-        raise TeamDeclarationError("At least one participant is required.")
-    names = [participant.name for participant in participants]
-    if len(names) != len(set(names)):
-        raise TeamDeclarationError("The participant names must be unique.")
-    # What is no whole number would limit nothing.
-    if max_turns is not None and (isinstance(max_turns, bool) or not isinstance(max_turns, int)):
-        raise TeamDeclarationError(
-            f"The maximum number of turns must be a whole number, and not {max_turns!r}."
-        )
-    if max_turns is not None and max_turns <= 0:
-        raise TeamDeclarationError("The maximum number of turns must be greater than 0.")
-    check_budget(budget)
-    problem = not_limited(participants) if budget is not None and budget.is_for_models else ""
-    if problem:
-        raise TeamDeclarationError(f"A budget can't hold: {problem}.")
 
 
 def _factory(

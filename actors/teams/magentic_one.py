@@ -9,13 +9,13 @@ from callboard.conditions.base import TerminationCondition
 from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.messages.base import BaseAgentEvent, BaseChatMessage
 from callboard.models.base import ChatCompletionClient
+from callboard.models.recorded import recorded
 
 from .config import TeamConfig, common_config
 from .group_chat import BaseGroupChat
 from .local import Participant
 from .magentic.orchestrator import Orchestrator
 from .magentic.prompts import FINAL_ANSWER
-from .recording import recorded
 from .selection import SpeakerSelection
 from .selections.magentic_one import MagenticOneSelection
 
@@ -85,6 +85,7 @@ class MagenticOneGroupChat(BaseGroupChat, Component[MagenticOneGroupChatConfig])
             **options,
         )
         self._model_client = model_client
+        self._recorded_client = recorded(model_client)
         self._max_turns = max_turns
         self._max_stalls = max_stalls
         self._final_answer_prompt = final_answer_prompt
@@ -109,7 +110,7 @@ class MagenticOneGroupChat(BaseGroupChat, Component[MagenticOneGroupChatConfig])
     def new_selection(self) -> SpeakerSelection:
         """The orchestrator, without a task."""
         return MagenticOneSelection(
-            Orchestrator(recorded(self._model_client), self._final_answer_prompt),
+            Orchestrator(self._recorded_client, self._final_answer_prompt),
             max_turns=self._max_turns,
             max_stalls=self._max_stalls,
         )

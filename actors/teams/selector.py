@@ -12,12 +12,12 @@ from callboard.memory.contexts.base import ChatCompletionContext
 from callboard.memory.contexts.windows import UnboundedChatCompletionContext
 from callboard.messages.base import BaseAgentEvent, BaseChatMessage
 from callboard.models.base import ChatCompletionClient
+from callboard.models.recorded import recorded
 
 from .config import TeamConfig, common_config
 from .errors import TeamDeclarationError
 from .group_chat import BaseGroupChat
 from .local import Participant
-from .recording import recorded
 from .selection import SpeakerSelection
 from .selections.selector import CandidateFunc, SelectorFunc, SelectorSelection, SelectorSetup
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from typing import Final, Generic, TypeVar
 
@@ -20,7 +20,7 @@ from callboard.messages.events import (
 from callboard.models.types import RequestUsage
 
 from .answering import Answering, Answers
-from .errors import NoResultError
+from .errors import NoResultError, NotAStreamError
 from .input_manager import UserInputManager
 from .page import Page
 from .wording import text_of, usage_of
@@ -61,9 +61,11 @@ async def Console(  # noqa: N802 - AutoGen's name
         The last TaskResult or Response.
 
     Raises:
+        NotAStreamError: It was given what `run` returns (a TypeError).
         NoResultError: There was none (a ValueError).
         Exception: What the stream raises.
     """
+    _check_stream(stream)
     page = Page()
     with_images = page.shows_images and not no_inline_images
     answering = Answering(page, answers, by, read)
@@ -78,6 +80,13 @@ async def Console(  # noqa: N802 - AutoGen's name
     if show.last is None:
         raise NoResultError
     return show.last
+
+
+def _check_stream(given: object) -> None:
+    if isinstance(given, Coroutine):
+        given.close()
+    if not hasattr(given, "__aiter__"):
+        raise NotAStreamError(type(given).__name__)
 
 
 class _Streamed:

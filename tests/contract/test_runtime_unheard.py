@@ -90,7 +90,8 @@ async def test_a_class_that_no_subscriber_handles_is_said_once(
         await runtime.publish_message(message, NEWS)
     await runtime.close()
     assert _said(caplog) == [
-        f"{name} is published to 'news', and of its subscribers (clerk) none handles it"
+        f"{name} is published to 'news', and of its subscribers (clerk) none handles it: "
+        f"give one of them a method with @event and `message: {name}`"
         for name in ("Ask", "Answer")
     ]
 

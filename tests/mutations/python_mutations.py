@@ -711,7 +711,7 @@ PYTHON_MUTATIONS: Final = (
     ),
     Mutation(
         "the answers of an assistant's model are not recorded",
-        "the answers of an assistant's model are recorded before they are used",
+        "what a model answers an agent or a team is recorded before it is used",
         becomes("return client"),
         (f"{ASSISTANT}test_neither_the_model_nor_a_tool_is_paid_twice[False]",),
     ),

@@ -29,6 +29,7 @@ from callboard.messages.base import BaseChatMessage
 from callboard.messages.chat import HandoffMessage, StopMessage, TextMessage, ToolCallSummaryMessage
 from callboard.messages.structured import StructuredMessage
 from callboard.models.base import ChatCompletionClient
+from callboard.models.recorded import recorded
 from callboard.tools.approval import NeedsApproval
 from callboard.tools.base import Tool
 from callboard.tools.unknown import IfUnknown
@@ -103,6 +104,7 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
         AssistantSettingError: Something does not fit together, or the model can't do it (a ValueError).
         DuplicateToolError: Two tools have one name (a ValueError).
         NotAMemoryError: `memory` is no list of memories (a TypeError).
+        NotAModelClientError: `model_client` is none (a TypeError).
     """
 
     component_config_schema = AssistantAgentConfig
@@ -140,11 +142,12 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
             raise AssistantSettingError(
                 f"Maximum number of tool iterations must be greater than or equal to 1, got {max_tool_iterations}"
             )
-        own_tools = parts.tools_of(tools, model_client)
-        own_handoffs = parts.handoffs_of(handoffs, own_tools, model_client)
+        client = recorded(model_client)
+        own_tools = parts.tools_of(tools, client)
+        own_handoffs = parts.handoffs_of(handoffs, own_tools, client)
         self._setup = Setup(
             name=name,
-            client=parts.recorded(model_client),
+            client=client,
             is_streamed=model_client_stream,
             system=() if system_message is None else (SystemMessage(content=system_message),),
             workbenches=parts.workbenches_of(workbench, own_tools, own_handoffs),

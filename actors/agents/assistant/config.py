@@ -13,7 +13,7 @@ from callboard.memory.base import Memory
 from callboard.memory.contexts.base import ChatCompletionContext
 from callboard.messages.structured_factory import StructuredMessageFactory
 from callboard.models.base import ChatCompletionClient
-from callboard.models.recorded import RecordedChatCompletionClient
+from callboard.models.recorded import unrecorded
 from callboard.tools.base import BaseTool
 from callboard.tools.unknown import IfUnknown
 from callboard.tools.workbench import Workbench
@@ -62,7 +62,7 @@ def config_of(setup: Setup, context: ChatCompletionContext, owner: Any) -> Assis
     benches = setup.workbenches[:-1]  # the last one has the handoffs
     return AssistantAgentConfig(
         name=setup.name,
-        model_client=dumped(_unrecorded(setup.client), owner),
+        model_client=dumped(unrecorded(setup.client), owner),
         workbench=[dumped(one, owner) for one in benches] or None,
         handoffs=list(setup.handoffs.values()) or None,
         model_context=dumped(context, owner),
@@ -132,10 +132,6 @@ def _check(setup: Setup, owner: object) -> None:
                 f"the input_filter of {handoff.name} is a function, and without it more would be handed over"
             )
             raise NotDumpableError(cls, reason)
-
-
-def _unrecorded(client: ChatCompletionClient) -> ChatCompletionClient:
-    return client.client if isinstance(client, RecordedChatCompletionClient) else client
 
 
 def _output_of(setup: Setup) -> ComponentModel | None:

@@ -14,21 +14,13 @@ from callboard.memory.contexts.base import ChatCompletionContext
 from callboard.memory.contexts.summarising import SummarisingChatCompletionContext
 from callboard.memory.contexts.windows import UnboundedChatCompletionContext
 from callboard.models.base import ChatCompletionClient
-from callboard.models.recorded import RecordedChatCompletionClient
+from callboard.models.recorded import recorded
 from callboard.tools.approval import NeedsApproval
 from callboard.tools.base import BaseTool, Tool
 from callboard.tools.function import FunctionTool
 from callboard.tools.static import StaticStreamWorkbench
 from callboard.tools.unknown import IfUnknown
 from callboard.tools.workbench import Workbench
-
-
-def recorded(client: ChatCompletionClient) -> ChatCompletionClient:
-    """A client whose answers are recorded inside handlers."""
-    if isinstance(client, RecordedChatCompletionClient):
-        return client
-    # guard: the answers of an assistant's model are recorded before they are used
-    return RecordedChatCompletionClient(client)
 
 
 def context_of(given: ChatCompletionContext | None) -> ChatCompletionContext:

@@ -10,12 +10,10 @@ from typing import Any, Final, Self
 from pydantic import BaseModel, ConfigDict
 
 from callboard.agents.assistant.draft import Draft
-from callboard.agents.assistant.parts import recorded
 from callboard.agents.base import BaseChatAgent
 from callboard.agents.chat_agent import Response
 from callboard.agents.copying import copy_of
 from callboard.agents.errors import AgentSettingError
-from callboard.agents.prompts import unrecorded
 from callboard.agents.responding import response_of
 from callboard.agents.task import Said
 from callboard.cancellation import CancellationToken
@@ -28,6 +26,7 @@ from callboard.memory.llm_messages import SystemMessage
 from callboard.messages.base import BaseChatMessage
 from callboard.messages.chat import TextMessage
 from callboard.models.base import ChatCompletionClient
+from callboard.models.recorded import recorded, unrecorded
 from callboard.tools.importing import function_at, function_path
 
 from .approval import ApprovalFuncType

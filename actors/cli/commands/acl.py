@@ -24,7 +24,7 @@ def acl(
         bool, typer.Option("--file", help="As a line of the server's `aclfile`, else as a command.")
     ] = False,
 ) -> None:
-    """Print the rules for a user of the server that is confined to one namespace.
+    """Print rules that confine a user of the server to a namespace.
 
     A worker runs agents, a publisher publishes and asks, an operator looks, repairs and replays dead letters.
     Put a password in place of PASSWORD. A publisher gets the replies to its own user only.

@@ -64,7 +64,7 @@ def ask(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Ask an agent and print its reply; or give a team a task, and read along with its conversation.
+    """Ask an agent and print its reply, or give a team a task. Of a team you see the whole conversation.
 
       callboard ask counting:app counter/default HowMany
       callboard ask counting:app counter/default HowMany --json --timeout 2

@@ -118,7 +118,7 @@ def repair(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Mend a namespace whose keys contradict each other, even while workers run.
+    """Mend a namespace whose keys contradict each other. Workers may run meanwhile.
 
     Each fault is checked again and mended in one step inside the server. A worker whose books are wrong is ended
     as if its lease were over: what it runs is run again without counting an attempt, and it joins again by itself.

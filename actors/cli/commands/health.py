@@ -27,7 +27,7 @@ def health(
         ),
     ] = 15.0,
 ) -> int:
-    """Say whether a worker works that was started with --health-file, for the health check of a container.
+    """Say whether a worker works, for a container's health check. It has to be started with --health-file.
 
     The file is renewed with each heartbeat that the server answered, about once a second, and removed when the
     worker stops. It is looked at, and nothing else is: the check costs no connection.

@@ -25,7 +25,7 @@ DEFAULT_AGENT = "default"
 SHOWN = 300  # characters of a memory in a list
 
 memory = typer.Typer(
-    help="Long-term memory: import documents, search them, show and clear what is stored.",
+    help="Long-term memory: import documents, search them, clear them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -89,7 +89,7 @@ def import_(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Import documents, cut into pieces along their headings, paragraphs and sentences.
+    """Import documents. They are cut into pieces along their headings, paragraphs and sentences.
 
     Importing a document again replaces its earlier version, and only new pieces are embedded. When it is
     interrupted, the document in progress is left out, and running it again goes on from there.
@@ -206,7 +206,7 @@ def stats(
     namespace: Namespace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the memories of a store: the agent, the number of texts, and the model that made the vectors.
+    """Show the memories of a store. These are the agent, the number of texts, and the model that made the vectors.
 
     Vectors of different models can't be compared, so a memory is always used with the model named here.
 
@@ -242,7 +242,7 @@ def clear(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Delete everything that an agent remembers, or what came from one document.
+    """Delete what an agent remembers, or what came from a document.
 
     Asks first, unless --yes is given.
 

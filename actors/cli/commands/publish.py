@@ -107,7 +107,7 @@ def publish(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Publish a message, or many from a file, after checking it against its class.
+    """Publish a message, or many from a file. They are checked against their class first.
 
     A file is checked as a whole before the first message leaves; stdin line by line, as it comes.
 

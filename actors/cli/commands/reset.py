@@ -20,7 +20,7 @@ def reset(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Give agents their default state again, before anything that is queued for them.
+    """Give agents their default state again. It goes before anything that is queued for them.
 
     A message that is being handled is finished first; queued messages stay and are handled afterwards. Exit codes: 0 all
     will be reset, 1 one of them has a reset waiting, 2 wrong use or no such agent type, 3 no server.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ANSWER_TIMEOUT = 86_400.0
 
 server = typer.Typer(
-    help="The embedded server, which keeps its data in .callboard/ of the current folder.",
+    help="The embedded server of the current folder.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -105,7 +105,7 @@ def cli(
     ] = None,
     url: Url = None,
 ) -> int:
-    """Run redis-cli on the server; where it is not installed, a small client that prints the same.
+    """Run redis-cli on the server. Where it is not installed, a small client prints the same.
 
     The embedded server is started if it does not run, even if CALLBOARD_URL is set; --url takes another one.
 

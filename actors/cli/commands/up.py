@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from callboard.cli.exits import INTERRUPTED, bad_use
+from callboard.cli.exits import INTERRUPTED
 from callboard.cli.options import Grace, MaxMemory, MaxMessages, Namespace, Target, Url, split_counts
 from callboard.cli.sessions import publisher, server_at, settings_for
-from callboard.cli.worker_settings import check_types, grace_of, with_limits, worker_options
+from callboard.cli.worker_settings import check_types, grace_of, nothing_to_run, with_limits, worker_options
 
 MANY = 1_000_000  # restarts
 
@@ -46,7 +46,7 @@ def up(
     max_memory: MaxMemory = None,
     max_messages: MaxMessages = None,
 ) -> int:
-    """Run an app: every agent type in a process of its own, or in several.
+    """Run an app, each agent type in processes of its own.
 
     A process that dies is started again, after a pause that doubles each time, and the messages that it held
     go to the others at once. Ctrl-C or SIGTERM lets running handlers finish within the grace period; a second one
@@ -86,9 +86,7 @@ def counts_of(app: App, given: list[str]) -> dict[str, int]:
     }
     running = {name: count for name, count in counts.items() if count}
     if not running:
-        bad_use(
-            f"the app {app.name!r} has nothing to run: declare agents with @app.agent, or check --processes"
-        )
+        nothing_to_run(app, ", or check --processes")
     return running
 
 

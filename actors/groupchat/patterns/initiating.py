@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from callboard.groupchat.agent import Agent, Message
 from callboard.groupchat.context_variables import ContextVariables
+from callboard.groupchat.errors import HandoffError
 from callboard.groupchat.result import ChatResult
 from callboard.groupchat.waiting import wait_for
 
@@ -34,6 +35,10 @@ async def a_initiate_group_chat(
         HandoffError: The pattern can't be, an agent is in a group chat that is under way, or the first message is of
             somebody who is not in the group (a ValueError).
     """
+    if not isinstance(pattern, Pattern):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise HandoffError(
+            f"A {type(pattern).__name__} is no pattern: write DefaultPattern(initial_agent, agents), or another one."
+        )
     return await pattern.chat(messages, max_rounds, silent=silent)
 
 

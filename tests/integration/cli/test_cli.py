@@ -139,6 +139,7 @@ def test_a_wrong_line_of_stdin_says_what_was_published_before_it(shop: ShopFolde
         (["up", "shop:app", "--processes", "clark=2"], 2, "Did you mean 'clerk'?"),
         (["up", "shop:app", "--processes", "clerk"], 2, "write --processes clerk=3"),
         (["up", "shop:app", "--processes", "clerk=0", "guard=0"], 2, "nothing to run"),
+        (["worker", "empty:app"], 2, "the app 'empty' has nothing to run: declare agents with @app.agent"),
         (["worker", "shop:app", "--type", "clark"], 2, "Did you mean 'clerk'?"),
         (["worker", "shop:app", "--url", "unix:///no/such.sock"], 3, "no Redis server can be reached"),
         (["publish", "shop:app", "jobs", "Job", "name=x", "--url", "memory://x"], 2, "give a redis:// URL"),
@@ -164,6 +165,7 @@ def test_a_wrong_line_of_stdin_says_what_was_published_before_it(shop: ShopFolde
     ],
 )
 def test_bad_use_is_one_sentence(shop: ShopFolder, arguments: list[str], code: int, sentence: str) -> None:
+    (shop.folder / "empty.py").write_text("from callboard import App\napp = App('empty')\n", encoding="utf-8")
     done = shop.run(*arguments)
     assert sentence in done.stderr
     assert done.returncode == code

@@ -162,6 +162,23 @@ def test_topics_must_be_topics(options: dict[str, Any], sentence: str) -> None:
         App("a").agent("x", **options)
 
 
+@pytest.mark.parametrize("decorator", ["agent", "closure"])
+def test_a_decorator_without_a_name_says_how_to_write_it(decorator: str) -> None:
+    decorate: Any = getattr(App("a"), decorator)
+    with pytest.raises(
+        AgentDeclarationError, match=rf"write @app\.{decorator}\('app', topics=\[...\]\) above App"
+    ):
+        decorate(App)
+
+
+@pytest.mark.parametrize("given", [App("b"), App, "desk"], ids=repr)
+def test_what_is_no_team_is_not_declared_as_one(given: Any) -> None:
+    with pytest.raises(
+        AgentDeclarationError, match=r"is no team: give one, such as RoundRobinGroupChat\(\[agent\]"
+    ):
+        App("a").team(given)
+
+
 def test_a_topic_type_must_be_valid() -> None:
     with pytest.raises(ValueError, match="'two words' is not a valid topic type"):
         App("a").agent("x", topics=["two words"])
@@ -171,6 +188,7 @@ def test_a_topic_type_must_be_valid() -> None:
     ("options", "sentence"),
     [
         ({"max_atempts": 1}, "There is no agent setting 'max_atempts'. Did you mean 'max_attempts'?"),
+        ({"topic": "visits"}, "There is no agent setting 'topic'. Did you mean 'topics'?"),
         ({"max_attempts": 0}, "max_attempts=0 can't work: it must be a whole number, 1 or more"),
         ({"max_attempts": True}, "max_attempts=True can't work"),
         ({"concurrency": 1.5}, "concurrency=1.5 can't work"),

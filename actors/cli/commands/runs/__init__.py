@@ -22,7 +22,7 @@ from .resume import resume
 from .show import show
 
 runs = typer.Typer(
-    help="Runs of teams: what is under way, what became of it, and orders to it.",
+    help="Runs of teams: look at them, and answer, pause or cancel them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

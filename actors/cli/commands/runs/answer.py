@@ -37,7 +37,7 @@ def answer(
     namespace: Namespace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer a question that a handler waits for; without an id list the open ones, without an answer show one.
+    """Answer a question that a handler waits for. Without an id, list the open ones; without an answer, show one.
 
     For a call of a tool that has to be allowed the answer is yes, no, "no: the reason", or other arguments as a JSON object;
     where there are choices, one of them or its number; where a text is asked for, the text; else JSON. The first answer

@@ -10,7 +10,7 @@ from .chosen import RunNames, chosen, leader
 
 
 def cancel(names: RunNames, url: Url = None, namespace: Namespace = None) -> None:
-    """Cancel a run: it ends now, whoever is speaking is stopped, and what was said is kept.
+    """Cancel a run. It ends now, whoever is speaking is stopped, and what was said is kept.
 
       callboard runs cancel poets:app 3f2a
 

@@ -11,7 +11,7 @@ from .chosen import RunNames, chosen, whose
 
 
 def export(names: RunNames, url: Url = None, namespace: Namespace = None) -> None:
-    """Write a run to stdout as a cassette: what models and tools answered, and what was said, as JSON lines.
+    """Write a run to stdout as a cassette. These are JSON lines: what models and tools answered, and what was said.
 
     The run has to be started with `record=True`, and to have ended. `callboard.testing.replay` replays it in a test.
 

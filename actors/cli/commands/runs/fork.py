@@ -28,7 +28,7 @@ def fork(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Make a new conversation of a run's: everything up to a turn, and nothing paid for again.
+    """Make a new conversation of a run's, up to a turn. Nothing is paid for again.
 
     The conversation itself goes on untouched. A wrong number is answered with those of its last turns.
 

@@ -22,7 +22,7 @@ LONGEST = 400  # characters of the task and of the last message, for people
 
 
 def show(names: RunNames, url: Url = None, namespace: Namespace = None, as_json: AsJson = False) -> None:
-    """Show a run: its task, who spoke, how it stands, why it ended, what models used for it, and what it asks people.
+    """Show a run: its task, who spoke, how it stands, why it ended. Also what models used for it, and what it asks people.
 
       callboard runs show poets:app 3f2a
       callboard runs show first-line --namespace poems --json

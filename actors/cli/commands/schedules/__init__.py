@@ -11,7 +11,7 @@ from .orders import pause, remove, resume
 from .run_now import run_now
 
 schedules = typer.Typer(
-    help="Schedules: what is sent again and again, when it is due next, and orders to it.",
+    help="Schedules: what is sent again and again, and when.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def list_them(
     target: OptionalTarget = None, url: Url = None, namespace: Namespace = None, as_json: AsJson = False
 ) -> None:
-    """List schedules: when each is due next, and what became of it so far.
+    """List schedules: when each is due, and what became of it.
 
     One that is late has no worker process that looks to it: `callboard up` starts them. An app that declares a schedule
     no more ends it with the next process that starts.

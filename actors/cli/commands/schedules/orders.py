@@ -24,7 +24,7 @@ Names = Annotated[
 
 
 def pause(names: Names, url: Url = None, namespace: Namespace = None) -> None:
-    """Pause schedules: nothing is sent until `callboard schedules resume`.
+    """Pause schedules. Nothing is sent until `callboard schedules resume`.
 
     It holds for every process, also for those that start later. What falls due meanwhile is treated as missed when it is
     resumed: left out, made up for once, or each, as the schedule says.
@@ -56,7 +56,7 @@ def resume(names: Names, url: Url = None, namespace: Namespace = None) -> None:
 
 
 def remove(names: Names, url: Url = None, namespace: Namespace = None) -> None:
-    """Remove schedules, such as those of an app that is not started any more.
+    """Remove schedules, such as those of an app that is gone.
 
     One that its app still declares comes back when the next process of the app starts: pause it, or take it out of the app.
 

@@ -18,7 +18,7 @@ def run_now(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Send what a schedule sends, now; when it is due next stays as it is.
+    """Send at once what a schedule sends. When it is due next stays as it is.
 
       callboard schedules run-now office:app weekly
 

@@ -63,6 +63,18 @@ def test_all_commands_are_listed() -> None:
         assert re.search(rf"^ {{2}}{command.split()[0]} ", text, re.MULTILINE)
 
 
+@pytest.mark.parametrize("words", [(), *((group,) for group in GROUPS)])
+def test_a_list_of_commands_cuts_no_sentence(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "..." not in help_text(*words).partition("Commands:")[2]
+
+
+def test_the_package_runs_as_the_command_line() -> None:
+    command = [sys.executable, "-m", "callboard", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: callboard ")
+
+
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\nfrom callboard.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit: pass\n"

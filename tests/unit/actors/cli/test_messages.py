@@ -78,7 +78,8 @@ def test_dataclasses_and_simple_values(registry: MessageRegistry) -> None:
         ([], "this is no Visit: the field 'name' is missing"),
         (["nam=Ada"], "there is no field 'nam'. Did you mean 'name'?"),
         (["name=Ada", "name=Grace"], "the field 'name' is given twice"),
-        (["Ada"], "'Ada' is not of the form field=value"),
+        (["Ada"], "'Ada' is not of the form field=value: write name=Ada"),
+        (["name=Ada", "3 4"], "'3 4' is not of the form field=value: write 'age=3 4'"),
         (["name=Ada", "age=old"], "the field 'age': Input should be a valid integer"),
         (["name=Ada", "address={}"], "the field 'address.city' is missing"),
         (["name=Ada", "tags=[1]"], "the field 'tags"),
@@ -91,6 +92,15 @@ def test_a_value_that_does_not_fit_names_its_field(
         form.from_fields(fields)
     assert sentence in str(caught.value)
     assert caught.value.code == BAD_USE
+
+
+def test_what_has_no_fields_is_given_as_json(registry: MessageRegistry) -> None:
+    with pytest.raises(
+        CommandFailed, match="str has no fields: give it as JSON, such as --body '\"hello you\"'"
+    ):
+        MessageForm(registry, "str").from_fields(["hello", "you"])
+    with pytest.raises(CommandFailed, match=r"such as --body 3$"):
+        MessageForm(registry, "int").from_fields(["3"])
 
 
 def test_json_that_does_not_fit_names_the_fields(form: MessageForm) -> None:

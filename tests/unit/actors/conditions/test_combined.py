@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from typing import Any
 
 import pytest
 
@@ -136,3 +137,11 @@ async def test_the_state_of_another_combination_is_refused() -> None:
         )
     with pytest.raises(ConditionStateError, match="MaxMessageTermination can't load this state"):
         await one().load_state(await three.save_state())
+
+
+@pytest.mark.parametrize("other", ["DONE", None, TextMentionTermination])
+def test_only_conditions_are_combined(other: Any) -> None:
+    with pytest.raises(TypeError, match="unsupported operand"):
+        MaxMessageTermination(2) | other
+    with pytest.raises(TypeError, match="unsupported operand"):
+        MaxMessageTermination(2) & other

@@ -11,12 +11,34 @@ from callboard.groupchat import (
     GroupChat,
     GroupChatDeclarationError,
     GroupChatManager,
+    HandoffError,
     MessageHistoryLimiter,
     TransformMessages,
     TransitionError,
+    initiate_group_chat,
 )
 from callboard.models import ReplayChatCompletionClient
 from tests.helpers.group_chats import agents, an_agent
+
+
+@pytest.mark.parametrize("agent", ["ann", None, ConversableAgent])
+def test_who_can_not_take_part(agent: Any) -> None:
+    with pytest.raises(GroupChatDeclarationError, match="can't take part in a chat: give the agent itself"):
+        GroupChat([agent])
+    with pytest.raises(GroupChatDeclarationError, match="can't take part in a chat: give the agent itself"):
+        an_agent("bob").initiate_chat(agent, message="hello")
+
+
+def test_a_manager_needs_a_group_chat() -> None:
+    members: Any = agents()
+    with pytest.raises(GroupChatDeclarationError, match="A list is no group chat: write GroupChatManager"):
+        GroupChatManager(members)
+
+
+def test_a_chat_of_a_pattern_needs_a_pattern() -> None:
+    members: Any = agents()
+    with pytest.raises(HandoffError, match="A list is no pattern: write DefaultPattern"):
+        initiate_group_chat(members, "hello")
 
 
 def test_defaults() -> None:

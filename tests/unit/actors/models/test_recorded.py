@@ -3,10 +3,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
 
 import pytest
 
 from callboard import ClosureContext, MessageContext, TopicId
+from callboard.agents import AssistantAgent, UserProxyAgent
 from callboard.memory.llm_messages import LLMMessage
 from callboard.models import (
     ChatCompletionClient,
@@ -18,9 +20,11 @@ from callboard.models import (
     Streamed,
     UserMessage,
 )
-from callboard.models.errors import ModelConnectionError
+from callboard.models.errors import ModelConnectionError, NotAModelClientError
+from callboard.models.recorded import recorded, unrecorded
 from callboard.models.replay import Answer
 from callboard.models.request import ModelRequest
+from callboard.teams import MagenticOneGroupChat, SelectorGroupChat
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Note, Runtimes, closure
 
@@ -192,3 +196,23 @@ async def test_a_task_that_outlives_its_handler_records_nothing(runtimes: Runtim
     runtime = runtimes.new()
     await runtime.open()
     assert await runtime.transport.names_after(runtime.transport.keys.of("once:")) == []
+
+
+@pytest.mark.parametrize("given", ["gpt-4o", None, ReplayChatCompletionClient])
+def test_what_is_no_client_is_refused_where_it_is_given(given: Any) -> None:
+    makers: list[Callable[[], object]] = [
+        lambda: AssistantAgent("a", given, tools=[print]),
+        lambda: SelectorGroupChat([UserProxyAgent("a"), UserProxyAgent("b")], given),
+        lambda: MagenticOneGroupChat([UserProxyAgent("a")], given),
+    ]
+    for make in makers:
+        with pytest.raises(NotAModelClientError, match="is no model client: give an object, such as"):
+            make()
+
+
+def test_a_client_is_recorded_once() -> None:
+    client = ReplayChatCompletionClient([])
+    twice = recorded(recorded(client))
+    assert isinstance(twice, RecordedChatCompletionClient)
+    assert twice.client is client
+    assert (unrecorded(twice), unrecorded(client)) == (client, client)

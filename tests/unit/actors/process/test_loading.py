@@ -55,6 +55,13 @@ def test_a_missing_import_inside_the_module_is_another_error(folder: Path) -> No
     assert str(caught.value).endswith(f" at {folder / 'loading_broken.py'}:2")
 
 
+def test_what_callboard_refuses_is_placed_where_the_user_wrote_it(folder: Path) -> None:
+    (folder / "loading_refused.py").write_text("from callboard import App\n\napp = App('two words')\n")
+    with pytest.raises(LoadingError, match="SettingValueError") as caught:
+        load_app("loading_refused:app", folder)
+    assert str(caught.value).endswith(f" at {folder / 'loading_refused.py'}:3")
+
+
 def test_a_syntax_error_says_where(folder: Path) -> None:
     (folder / "loading_syntax.py").write_text("def f(:\n")
     with pytest.raises(LoadingError, match=r"loading_syntax\.py, line 1"):
@@ -76,6 +83,8 @@ def test_a_missing_name_lists_the_apps(folder: Path) -> None:
 
 
 def test_something_else_is_refused(folder: Path) -> None:
+    with pytest.raises(LoadingError, match="loading_shop:App is the class App, not App"):
+        load_app("loading_shop:App", folder)
     with pytest.raises(LoadingError, match=r"loading_shop:n is of class int, not App; its apps: app, other"):
         load_app("loading_shop:n", folder)
 

@@ -35,6 +35,12 @@ def test_a_type_alone_is_refused_with_what_to_write(given: Any) -> None:
         agent_of(given)
 
 
+@pytest.mark.parametrize("given", ["", "two words"], ids=repr)
+def test_what_is_advised_is_valid(given: str) -> None:
+    with pytest.raises(InvalidIdError, match=r"AgentId\('counter', 'default'\) or 'counter/default'"):
+        agent_of(given)
+
+
 @pytest.mark.parametrize("given", [None, 5, TopicId("a", "b")], ids=repr)
 def test_something_else_is_no_agent(given: Any) -> None:
     with pytest.raises(InvalidIdError, match="not a valid recipient"):

@@ -13,7 +13,14 @@ from callboard.agents import TaskResult
 from callboard.cancellation import CancellationToken
 from callboard.conditions import ExternalTermination, MaxMessageTermination, TextMentionTermination
 from callboard.messages import ModelClientStreamingChunkEvent, SelectSpeakerEvent, TextMessage
-from callboard.teams import RoundRobinGroupChat, TeamBusyError, TeamNotRunError, TeamRunError, TeamStateError
+from callboard.teams import (
+    RoundRobinGroupChat,
+    TeamBusyError,
+    TeamDeclarationError,
+    TeamNotRunError,
+    TeamRunError,
+    TeamStateError,
+)
 from tests.helpers.chat import Echo, Streamer, texts
 
 
@@ -247,11 +254,28 @@ async def test_a_state_that_does_not_fit_is_refused(state: dict[str, Any], probl
         ("aa", {}, "must be unique"),
         ("a", {"max_turns": 0}, "greater than 0"),
         ("a", {"name": "my team"}, "valid Python identifier"),
+        ("a", {"termination_condition": "DONE"}, "'DONE' can't be a termination_condition: give an object"),
+        ("a", {"termination_condition": MaxMessageTermination}, "can't be a termination_condition"),
     ],
 )
 def test_what_can_be_no_team(names: str, options: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         RoundRobinGroupChat([Echo(name) for name in names], **options)
+
+
+@pytest.mark.parametrize(
+    ("participants", "problem"),
+    [
+        (Echo("a"), "have to be a list, .* and not a Echo"),
+        ({"a": Echo("a")}, "and not a dict"),
+        ("a", "and not a str"),
+        (["a"], "'a' can't take part in a team"),
+        ([Echo], "can't take part in a team: give an agent"),
+    ],
+)
+def test_who_can_be_in_no_team(participants: Any, problem: str) -> None:
+    with pytest.raises(TeamDeclarationError, match=problem):
+        RoundRobinGroupChat(participants)
 
 
 @pytest.mark.parametrize("task", [[], ["text"], 7, {"content": "x"}])

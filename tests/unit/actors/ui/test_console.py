@@ -32,7 +32,7 @@ from callboard.messages import (
     UserInputRequestedEvent,
 )
 from callboard.models import RequestUsage
-from callboard.ui import Console, NoResultError, UserInputManager
+from callboard.ui import Console, NoResultError, NotAStreamError, UserInputManager
 from callboard.ui.page import _cut
 
 DONE = TaskResult(messages=[], stop_reason="enough")
@@ -479,3 +479,15 @@ async def test_a_question_ends_the_line(capsys: pytest.CaptureFixture[str]) -> N
 def test_a_result_of_a_team_may_be_any_sequence() -> None:
     kept: Sequence[Said] = (said("a"),)
     assert TaskResult(messages=kept).messages[0] is kept[0]
+
+
+async def test_a_run_that_is_not_to_be_read_is_refused() -> None:
+    async def run() -> TaskResult:
+        return DONE
+
+    not_begun: Any = run()
+    result: Any = DONE
+    with pytest.raises(NotAStreamError, match=r"give it team\.run_stream\(task=\.\.\.\), without `await`"):
+        await Console(not_begun)
+    with pytest.raises(NotAStreamError, match="and not a TaskResult"):
+        await Console(result)
