@@ -7,6 +7,7 @@ CallboardError
     ├── InvalidIdError (ValueError)             an agent type, agent id or topic is not valid
     ├── ServerUnavailableError                  no server answers
     │   ├── LoginRefusedError                   one answers, and refuses the login
+    │   ├── WritesRefusedError                  one answers, and refuses writes, because its disk does
     │   └── ConnectionLostError                 a connection broke; whether the call was carried out is unknown
     ├── ServerNotFoundError                     there is no server binary to start
     ├── CommandError                            the server refused a command
@@ -97,6 +98,15 @@ class LoginRefusedError(ServerUnavailableError):
     template = (
         "the server at {url} refuses the login ({reason}): check the user, the password and the database in its URL, "
         "which is redis://USER:PASSWORD@HOST:PORT/DATABASE in full"
+    )
+
+
+class WritesRefusedError(ServerUnavailableError):
+    """A server answers, and takes no writes until it can write its snapshots, or its append-only file, again."""
+
+    template = (
+        "the server at {url} takes no writes ({reason}): its disk may be full or its folder gone; look with df -h, and at "
+        "the server's log"
     )
 
 

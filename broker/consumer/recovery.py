@@ -107,7 +107,7 @@ class Recovery:
 
     async def _resync(self) -> list[Delivery]:
         patience_ends = asyncio.get_running_loop().time() + self._timeout
-        pause = FIRST_PAUSE
+        pause, said = FIRST_PAUSE, ""
         while True:
             await self._reconnect()
             try:
@@ -115,7 +115,9 @@ class Recovery:
             except REFUSED as error:
                 if self._boxes.is_draining and asyncio.get_running_loop().time() > patience_ends:
                     raise
-                logger.warning("asking again: %s", error)
+                if str(error) != said:
+                    said = str(error)
+                    logger.warning("asking again: %s", said)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
 

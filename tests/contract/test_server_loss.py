@@ -106,6 +106,21 @@ async def full(driver: ServerDriver) -> AsyncIterator[None]:
     await command("CONFIG", "SET", "maxmemory", "0")
 
 
+async def test_a_worker_whose_type_was_forgotten_begins_again(driver: ServerDriver) -> None:
+    """The finding: without `types` every request was refused for ever, and `repair` took the groups away."""
+    await driver.declare(topic("counter", "visits"))
+    worker = await driver.worker("counter")
+    await driver.note("topic:visits", "a", "1")
+    await worker.take()
+    await driver.command("DEL", "types")
+    assert await worker.beat() == [b"FENCED"]
+    await driver.declare(topic("counter", "visits"))
+    again = await driver.worker("counter")
+    assert bodies(await again.take()) == ["1"]
+    await again.finish_all()
+    await driver.check_empty("counter")
+
+
 @pytest.mark.real_server("it has no maxmemory")
 @pytest.mark.usefixtures("full")
 async def test_a_full_server_refuses_to_publish_and_still_commits(driver: ServerDriver) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -12,6 +15,7 @@ import redis
 from callboard import TopicId
 from callboard.broker import BrokerSettings
 from callboard.broker.errors import ServerUnavailableError
+from callboard.broker.redis.operations.doctor import examine
 from callboard.runtime.runtime import RedisAgentRuntime
 from tests.helpers.eventually import eventually
 from tests.helpers.jobs import Job, app
@@ -195,3 +199,43 @@ async def test_a_publish_under_way_when_the_server_restarts_is_not_lost(
     await fleet.effects(51)
     await fleet.settled()
     fleet.ledger.check("job", fleet.published)
+
+
+async def test_a_server_that_can_not_write_its_snapshots_is_waited_for(tmp_path: Path) -> None:
+    """The finding: publishers failed at once, and the doctor said that the URL might be wrong."""
+    with ServerProcess(options=("--enable-protected-configs", "yes")) as server:
+        fleet = WorkerFleet(server.url, f"full-{os.urandom(4).hex()}", tmp_path / "ledger")
+        await fleet.open()
+        worker = await fleet.ready_worker("job")
+        admin: Any = redis.Redis.from_url(server.url)
+        await _lose_its_folder(server, admin)
+        publishing = asyncio.create_task(_load(fleet, 20))
+        report = await examine(fleet.publisher.transport)
+        assert {"the last snapshot failed"} <= {one.what for one in report.findings}
+        assert "connection" not in {one.check for one in report.findings}
+        admin.config_set("save", "")
+        await publishing
+        await fleet.effects(20)
+        fleet.ledger.check("job", fleet.published)
+        _check_lines(worker)
+        admin.close()
+        await fleet.close()
+
+
+async def _lose_its_folder(server: ServerProcess, admin: Any) -> None:
+    """Until `save` is "" the server takes no writes."""
+    gone = server.folder / "gone"
+    gone.mkdir()
+    admin.config_set("dir", str(gone))
+    gone.rmdir()
+    admin.config_set("save", "3600 1")
+    admin.bgsave()
+
+    def refuses() -> bool:
+        try:
+            admin.set("anything", 1)
+        except redis.ResponseError as error:
+            return "MISCONF" in str(error)
+        return False
+
+    await eventually(refuses)

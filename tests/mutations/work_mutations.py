@@ -9,6 +9,7 @@ from .mutation import (
     ACTIVATION,
     COMMIT,
     FENCING,
+    LOSS,
     ON,
     ORDER,
     REAPING,
@@ -105,6 +106,12 @@ OF_WORKERS: Final = (
         removed,
         (f"{FENCING}test_beat_and_resync_of_a_fenced_worker_say_so{ON}",),
         quick=False,
+    ),
+    Mutation(
+        "a worker whose types were forgotten goes on",
+        "a worker whose types were forgotten declares them again",
+        never,
+        (f"{LOSS}test_a_worker_whose_type_was_forgotten_begins_again{ON}",),
     ),
     Mutation(
         "lease not renewed",

@@ -12,6 +12,7 @@ from callboard.broker.errors import (
     EncodeError,
     OverloadedError,
     ServerUnavailableError,
+    WritesRefusedError,
     is_refused_right,
 )
 
@@ -47,6 +48,8 @@ def translate(error: Exception, url: str) -> Exception:
     word = text.split(" ", 1)[0]
     if word == "OOM" or "OOM command not allowed" in text:
         return OverloadedError("the server's memory is full, and it refused a call, which did nothing")
+    if word == "MISCONF":
+        return WritesRefusedError(url, text.split(". ", 1)[0])
     if word in UNAVAILABLE:
         return ServerUnavailableError(url, text)
     if is_refused_right(text):

@@ -34,6 +34,15 @@ local function reap_expired(lease, before)
   reap_dead(fitting, silent)
   return #fitting, #fitting < #expired or #expired == AT_ONCE
 end
+-- Whether the server has forgotten what a worker declared before it joined: it does so again before it joins again.
+local function are_forgotten(types)
+  local lines = #types > 0 and call('HMGET', P .. 'types', unpack(types)) or {}
+  for i = 1, #lines do
+    if not lines[i] then return true end
+  end
+  return false
+end
+
 local function beat()
   local worker, lease, retain, max_unclaimed = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
   -- guard: a beat does not bring back a reaped worker
@@ -41,6 +50,9 @@ local function beat()
   -- An idle worker makes no other call, and what it runs may take an hour.
   -- guard: a beat of a worker that knows more than the server is refused
   if is_behind(call('HGET', P .. 'worker:' .. worker, 'call'), ARGV[7]) then return disown(worker, 'the server lost a tail') end
+  local types = words(call('HGET', P .. 'worker:' .. worker, 'types') or '')
+  -- guard: a worker whose types were forgotten declares them again
+  if are_forgotten(types) then return disown(worker, 'its agent types are not declared any more') end
   -- guard: a beat renews the lease
   call('ZADD', P .. 'workers', text(now() + lease), worker)
   note_pulse(worker, ARGV[5], ARGV[6], ARGV[7] or '0', ARGV[9] or '', ARGV[10] or '')
@@ -52,7 +64,7 @@ local function beat()
   local entries = math.max(PAGE, SWEEP - (this.looked_at or 0))
   local tidy = { retain = retain, full = memory_is_full(), entries = entries, bytes = MOST_BYTES, streams = 4 * STREAMS,
     adopted = being_adopted(), forget = tonumber(ARGV[8] or 0) }
-  look_at_streams(tidy, words(call('HGET', P .. 'worker:' .. worker, 'types') or ''))
+  look_at_streams(tidy, types)
   look_at_leaving(max_unclaimed)
   look_at_claims()
   call('ZREMRANGEBYSCORE', P .. 'cancelled', '-inf', text(now() - 1))

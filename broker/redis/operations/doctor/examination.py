@@ -14,6 +14,7 @@ from callboard.broker.errors import (
     LayoutError,
     OverloadedError,
     ServerUnavailableError,
+    WritesRefusedError,
     is_refused_right,
 )
 from callboard.broker.redis.client.transport import RedisTransport
@@ -57,6 +58,8 @@ async def examine(transport: RedisTransport) -> Report:
 async def _reach(subject: Subject) -> Finding | None:
     try:
         await subject.command("PING")
+    except WritesRefusedError:  # even of this; what it tells of itself is looked at all the same
+        return None
     except CommandError as refused:
         if not str(refused).startswith(("NOPERM", "ERR")):
             return unreachable(str(refused))
@@ -78,6 +81,8 @@ def unreachable(why: str) -> Finding:
 async def _made(check: Examine, subject: Subject) -> Sequence[Finding]:
     try:
         return await check(subject)
+    except WritesRefusedError as refused:
+        return [info(f"this could not be checked: {refused}", do="see persistence: then run doctor again")]
     except (ServerUnavailableError, ConnectionLostError) as lost:
         return [unreachable(str(lost))]
     except LayoutError:  # a check of its own tells of it, once

@@ -17,6 +17,7 @@ from callboard.broker.errors import (
     LoginRefusedError,
     OverloadedError,
     ServerUnavailableError,
+    WritesRefusedError,
 )
 from callboard.broker.redis.client.blocking import BlockingWire
 from callboard.broker.redis.client.commands import Beginning, pack, pack_behind, translate
@@ -179,6 +180,7 @@ async def test_a_broken_connection_fails_both_commands() -> None:
         ("OOM command not allowed when used memory > 'maxmemory'.", OverloadedError),
         ("ERR Error running script: OOM command not allowed when used memory", OverloadedError),
         ("LOADING Redis is loading the dataset in memory", ServerUnavailableError),
+        ("MISCONF Errors writing to the AOF file: No space left on device", WritesRefusedError),
         ("READONLY You can't write against a read only replica.", ServerUnavailableError),
         ("MASTERDOWN Link with MASTER is down", ServerUnavailableError),
         ("NOREPLICAS Not enough good replicas to write.", ServerUnavailableError),
