@@ -19,6 +19,10 @@ ROLES = {"up": "worker", "worker": "worker", "demo": "worker", "publish": "publi
 """The role of `callboard acl` that a command needs; the others need an operator."""
 
 
+WORKING = ("up", "worker")
+"""The commands that a supervisor starts again when they fail."""
+
+
 class CommandFailed(ActorError):
     """A command can't go on.
 
@@ -38,24 +42,32 @@ def bad_use(sentence: str) -> NoReturn:
     raise CommandFailed(sentence, BAD_USE)
 
 
-def code_of(error: BaseException) -> int:
-    """The exit code for an error."""
+def code_of(error: BaseException, command: str = "") -> int:
+    """The exit code for an error that ended a command of this name."""
     from callboard.broker.errors import (
         BadUrlError,
+        CommandError,
         InvalidIdError,
         LayoutError,
         RequestTimeoutError,
         ServerNotFoundError,
         ServerUnavailableError,
         SettingsError,
+        is_refused_right,
     )
     from callboard.broker.redis.server.state import ServerStartError
     from callboard.errors import DeclarationError, UnheardError
     from callboard.memory.errors import FilterError, MemorySettingError, StoreUnavailableError
     from callboard.process.loading import LoadingError
+    from callboard.process.supervisor import UnfitError
+    from callboard.process.worker import UNFIT, MaxMemoryTooLowError
 
     if isinstance(error, CommandFailed):
         return error.code
+    if isinstance(error, MaxMemoryTooLowError | UnfitError):
+        return UNFIT
+    if command in WORKING and isinstance(error, CommandError) and is_refused_right(str(error)):
+        return UNFIT
     if isinstance(
         error,
         ServerUnavailableError | ServerNotFoundError | ServerStartError | StoreUnavailableError,

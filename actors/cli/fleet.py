@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from callboard.broker.errors import BrokerError
+from callboard.broker.redis.keys import CONTROL
 from callboard.process.launching import environment, worker_command
 from callboard.process.reloading import Reloader
 from callboard.process.supervisor import Ending, ProcessPlan, RestartPolicy, Supervisor
@@ -106,8 +107,11 @@ class Fleet:
         """Runs until a signal, or `supervisor.stop()`.
 
         Raises:
+            CommandError: The user of the server may not work; nothing was started.
             GaveUpError: A process died too often.
+            UnfitError: A process would always end so.
         """
+        await self._check_rights()
         watching = asyncio.create_task(self._watch())
         try:
             with self._signals():
@@ -117,6 +121,12 @@ class Fleet:
             await asyncio.gather(watching, return_exceptions=True)
             with contextlib.suppress(BrokerError):
                 await self.look()
+
+    async def _check_rights(self) -> None:
+        """Asks what every worker begins with: who may not is told once, and not by each process."""
+        admin = self._transport.admin
+        newest = ("XREVRANGE", self._transport.keys.of(CONTROL), "+", "-", "COUNT", 1)
+        await admin.despite_losses(lambda: admin.command(*newest))
 
     async def look(self) -> Overview:
         """Shows the present state of the namespace.

@@ -66,8 +66,9 @@ def _explain(error: Exception, debug: bool, arguments: Sequence[str]) -> int:
         import traceback
 
         traceback.print_exception(error)
-    complain(sentence_of(error, _command_of(arguments)))
-    return code_of(error)
+    command = _command_of(arguments)
+    complain(sentence_of(error, command))
+    return code_of(error, command)
 
 
 def _command_of(arguments: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from .launching import WATCHED_PIPE
 from .lease_watch import LeaseWatch, Verdict
 from .output import lines, reader_of
 from .plan import ProcessPlan, RestartPolicy
-from .worker import RECYCLED
+from .worker import RECYCLED, UNFIT
 
 __all__ = [
     "Child",
@@ -29,6 +29,7 @@ __all__ = [
     "ProcessPlan",
     "RestartPolicy",
     "Supervisor",
+    "UnfitError",
     "describe_exit",
 ]
 
@@ -57,6 +58,18 @@ class GaveUpError(ActorError):
     def times(self) -> str:
         """The number of restarts in words."""
         return "once" if self.restarts == 1 else f"{self.restarts} times"
+
+
+class UnfitError(ActorError):
+    """A process ended by an error that would end it again.
+
+    Attributes:
+        name: Of the process.
+    """
+
+    template = "{name} can't work here, its output says why; to start it again would not help"
+
+    name: str
 
 
 @dataclass(slots=True)
@@ -238,6 +251,7 @@ class Supervisor:
 
         Raises:
             GaveUpError: One died too often; the others were drained.
+            UnfitError: One would always end so; the others were drained.
         """
         # `held` is not inheritable, so no child has a copy of the writing end: closing it here, or dying, is end of file
         # for all of them.
@@ -274,6 +288,9 @@ class Supervisor:
             if code == RECYCLED:
                 self._listener.notice(f"{child.plan.name} has recycled itself, starts again")
                 continue
+            if code == UNFIT:
+                child.state = "ended"
+                raise UnfitError(child.plan.name)
             child.deaths += 1
             child.restarts = 1 if lived >= self._policy.healthy_after else child.restarts + 1
             await self._pause(child, describe_exit(code))
@@ -319,7 +336,7 @@ class Supervisor:
         # Forgotten before the first await: while the server is asked, `stop` and `forward` must not signal a pid that the
         # system may give to another program.
         pid, workers, child.pid, child.process = child.pid, child.workers, 0, None
-        if code in (0, RECYCLED):
+        if code in (0, RECYCLED, UNFIT):
             return
         try:
             # A process that we killed did not fail: the handlers that it ran count as no attempts.

@@ -29,6 +29,9 @@ LOOK_AT_LIMITS_EVERY = 0.1  # seconds between two looks at a worker that has lim
 RECYCLED = 79
 """Exit status of a worker that has passed `max_memory` or `max_messages` and has drained: start it again, at once."""
 
+UNFIT = 78
+"""Exit status of a worker that would meet the same error again: it lacks rights, or `max_memory` is too low to begin."""
+
 
 class MaxMemoryTooLowError(ActorError):
     """A worker takes more memory than it may before it handles its first message.

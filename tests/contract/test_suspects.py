@@ -368,3 +368,46 @@ async def test_a_suspect_is_reached_however_much_there_is_to_do(driver: ServerDr
         assert turn.suspects_wait
     busy.held.clear()
     assert bodies(await busy.take(5)) == ["poison"]
+
+
+# Who asked, and who was asked
+
+
+@pytest.mark.parametrize(
+    ("asker", "asked"),
+    [("asker", "clerk"), ("clerk", "asker"), ("asker", "asker")],
+    ids=["a later type", "an earlier type", "one type"],
+)
+async def test_a_request_that_ends_the_process_of_who_waits_for_it_is_tried_before_who_asks(
+    driver: ServerDriver, asker: str, asked: str
+) -> None:
+    """Together they would be held whenever the one that asks is tried, so that no death told which of them it was."""
+    await driver.declare(topic("asker", "asker"), topic("clerk", "clerk"), max_attempts=3)
+    await driver.note(f"topic:{asker}", "a", "asks")
+    await driver.note(f"inbox:{asked}", "b", "poison")
+    deaths = 0
+    while not await driver.letters(asked):
+        worker = await driver.worker("asker", "clerk")
+        held = await worker.take_all(2 if deaths < 2 else 1)
+        assert sorted(bodies(held)) == (["asks", "poison"] if deaths < 2 else ["poison"])
+        await _crash(driver, worker)
+        deaths += 1
+    assert deaths == 5
+    last = await driver.worker("asker", "clerk")
+    (freed,) = await last.take()
+    assert (freed.envelope.body, freed.attempt) == (b"asks", 1)
+    await last.finish(freed)
+    await driver.check_empty("asker", "clerk")
+
+
+async def test_of_many_suspects_the_newest_is_tried_first(driver: ServerDriver) -> None:
+    """It may be what one before it asked for."""
+    await driver.declare(topic("counter", "visits"), max_attempts=1)
+    await driver.publish(*(posting("topic:visits", f"k{i}", str(i)) for i in range(200)))
+    await _die_with(driver, 200)
+    last, handled = await driver.worker("counter"), []
+    for _ in range(200):
+        (one,) = await last.take()
+        handled.append(int(one.envelope.body))
+        await last.finish(one)
+    assert handled == list(range(199, -1, -1))

@@ -21,8 +21,9 @@ from callboard.process.supervisor import (
     ProcessPlan,
     RestartPolicy,
     Supervisor,
+    UnfitError,
 )
-from callboard.process.worker import RECYCLED
+from callboard.process.worker import RECYCLED, UNFIT
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import has_ended
 
@@ -146,6 +147,15 @@ async def test_a_process_that_dies_too_often_ends_all() -> None:
         == "bad ended with exit code 3 after it was restarted 2 times: giving up, its output says why"
     )
     assert one.running == 0
+
+
+async def test_a_process_that_would_end_so_again_is_not_started_again() -> None:
+    recorder = Recorder()
+    one = supervisor(recorder, [plan(IDLE, "good"), plan(f"raise SystemExit({UNFIT})", "bad")])
+    with pytest.raises(UnfitError, match="bad can't work here, its output says why"):
+        await asyncio.wait_for(one.run(), 20)
+    assert one.running == 0
+    assert not [notice for notice in recorder.notices if "starts again" in notice]
 
 
 async def test_a_process_that_ignores_sigterm_is_killed_after_the_grace_period(

@@ -23,6 +23,7 @@ from .mutation import (
 LAYOUT = "contract/test_layout.py::"
 ALONE = "contract/test_alone.py::"
 LANE = "unit/broker/redis/client/test_lane.py::"
+BEFORE_WHO_ASKS = "test_a_request_that_ends_the_process_of_who_waits_for_it_is_tried_before_who_asks"
 
 OF_WORKERS: Final = (
     Mutation(
@@ -232,6 +233,26 @@ OF_WORKERS: Final = (
         "a suspect waits for a worker that holds nothing",
         never,
         (f"{SUSPECTS}test_a_worker_that_holds_something_is_told_that_a_suspect_waits{ON}",),
+    ),
+    Mutation(
+        "who asks is tried before what it asked for",
+        "of suspects the newest is tried first",
+        with_part("LPUSH", "RPUSH"),
+        (f"{SUSPECTS}{BEFORE_WHO_ASKS}[{{backend}}-one type]",),
+    ),
+    Mutation(
+        "what a worker held goes back in the order of a hash",
+        "what a worker held goes back by age",
+        never,
+        (f"{SUSPECTS}test_of_many_suspects_the_newest_is_tried_first{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "the suspects of one type are tried before those of another",
+        "of the suspects of several types the newest is tried first",
+        removed,
+        (f"{SUSPECTS}{BEFORE_WHO_ASKS}[{{backend}}-a later type]",),
+        quick=False,
     ),
     Mutation(
         "others come along with a suspect",

@@ -60,7 +60,8 @@ def up(
       callboard up counting:app --reload
       callboard up counting:app --processes counter=3 --url redis://10.0.0.5:6379
 
-    Exit codes: 0 drained, 1 a process died too often, 2 wrong use, 3 no server, 130 stopped at once.
+    Exit codes: 0 drained, 1 a process died too often, 2 wrong use, 3 no server, 78 a process lacks rights or
+    memory and would fail again, 130 stopped at once.
     """
     from callboard.process.loading import load_app
     from callboard.process.printing import unhindered

@@ -43,7 +43,7 @@ def worker(
       callboard worker counting:app --type counter --url redis://10.0.0.5:6379 --grace 10 --max-memory 500MB
 
     Exit codes: 0 drained, 1 failed, 2 wrong use, 3 no server, 75 a handler blocked it past its max_runtime,
-    79 passed a limit and drained, 130 stopped at once by a second signal.
+    78 lacks rights or memory and would fail again, 79 passed a limit and drained, 130 stopped at once by a second signal.
     """
     from callboard.cli.working import work
 

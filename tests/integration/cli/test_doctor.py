@@ -149,9 +149,22 @@ def test_a_publisher_that_comes_before_the_workers_is_told_to_wait_for_one(
         assert "`callboard acl worker --namespace shop` prints" in sent.stderr
         assert "it needs the role" not in sent.stderr
     for working in (worked, upped):
-        assert (working.returncode, working.stderr.count("\n")) == (1, 1)
+        assert (working.returncode, working.stderr.count("\n")) == (78, 1)
         assert "it needs the role worker, and `callboard acl worker " in working.stderr
         assert "start a worker" not in working.stderr
+
+
+def test_where_only_publishing_is_allowed_no_process_is_started(
+    shop: ShopFolder, server: ServerProcess
+) -> None:
+    """Each would end for the same reason, and be started again."""
+    shop.out("publish", "shop:app", "jobs", "Job", "name=one")
+    redis_cli(shop, server, *shlex.split(shop.out("acl", "publisher", "--namespace", "shop")))
+    done = shop.run("up", "shop:app", "--url", f"unix://callboard-publisher:PASSWORD@{server.path}")
+    assert done.returncode == 78
+    assert "it needs the role worker, and `callboard acl worker " in done.stderr
+    assert " | " not in done.stderr, "no process said anything"
+    assert done.stderr.count("\n") == 2, "where it is, and why not"
 
 
 def test_a_login_that_is_refused_is_not_a_server_that_is_away(

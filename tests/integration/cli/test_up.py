@@ -35,6 +35,15 @@ def test_every_type_has_its_processes_and_work_is_shown(shop: ShopFolder) -> Non
         assert workers_in(shop.folder) == []
 
 
+def test_what_would_end_a_process_again_ends_all_at_once(shop: ShopFolder) -> None:
+    done = shop.run("up", "shop:app", "--max-memory", "1MB")
+    assert done.returncode == 78
+    assert "before its first message and may take 1 MB: raise max_memory" in done.stderr
+    assert "can't work here, its output says why; to start it again would not help" in done.stderr
+    assert "starts again" not in done.stderr
+    assert workers_in(shop.folder) == []
+
+
 def test_ctrl_c_drains(shop: ShopFolder) -> None:
     with shop.started("up", "shop:app") as running:
         up(running, "clerk", "guard")

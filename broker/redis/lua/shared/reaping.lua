@@ -82,6 +82,15 @@ local function run_by(worker, list)
   return running, refs
 end
 
+-- In the order of the first entry of each agent.
+local function sort_by_age(list)
+  for i = 1, #list do
+    local _, id = split_ref(list[i].refs[1])
+    list[i].since = sortable(id)
+  end
+  table.sort(list, function(a, b) return a.since < b.since end)
+end
+
 -- Returns whether the consumer is gone, and whether it had something pending: what it leaves in the pending list moves to
 -- another first, so that redis-cli still shows it, and so that trimming does not take what is still parked.
 local function end_consumer(agent_type, suffix, worker)
@@ -143,6 +152,8 @@ local function reap(worker, guilt)
   for agent_type, its_refs in pairs(guilt == UNCERTAIN and refs or {}) do
     if #its_refs > 0 then count_deaths(agent_type, its_refs) end
   end
+  -- guard: what a worker held goes back by age
+  if guilt == UNCERTAIN then sort_by_age(running) end
   for i = 1, #running do return_key(running[i].type, running[i].key, running[i].refs, worker, guilt) end
   this.looked_at = (this.looked_at or 0) + 2 * #running -- one agent takes as long as two entries
   local types = words(call('HGET', P .. 'worker:' .. worker, 'types') or '')

@@ -43,10 +43,12 @@ local function first_suspicion(agent_type, key)
   return first and suspicion(agent_type, call('HGET', P .. 'tries:' .. agent_type, first))
 end
 
--- The agent waits for a worker that holds nothing else.
+-- The agent waits for a worker that holds nothing else. The newest comes first: it may be what one before it asked for. Tried
+-- first, a request is alone, and answered or buried when who asked is tried; the other way round they would be held together.
 local function make_suspect(agent_type, key)
   call('HSET', P .. 'busy:' .. agent_type, key, '')
-  call('RPUSH', P .. 'suspects:' .. agent_type, key)
+  -- guard: of suspects the newest is tried first
+  call('LPUSH', P .. 'suspects:' .. agent_type, key)
   ring(agent_type, 1)
 end
 

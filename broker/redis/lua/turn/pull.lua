@@ -57,6 +57,21 @@ local function pull_suspect(turn, agent_type)
   return false
 end
 
+-- The types of which agents wait to be tried alone: first that of the newest, see make_suspect().
+local function with_suspects(turn)
+  local found, since, paused = {}, {}, turn.paused
+  for _, agent_type in ipairs(turn.terms.types) do
+    local key = not (paused and paused['type ' .. agent_type]) and call('LINDEX', P .. 'suspects:' .. agent_type, 0)
+    if key then
+      local _, id = split_ref(call('LINDEX', P .. 'wait:' .. agent_type .. ':' .. key, 0) or '')
+      found[#found + 1], since[agent_type] = agent_type, sortable(id)
+    end
+  end
+  -- guard: of the suspects of several types the newest is tried first
+  table.sort(found, function(a, b) return since[a] > since[b] end)
+  return found
+end
+
 local function pull_type(turn, agent_type, count)
   if turn.resumed and turn.resumed[agent_type] then
     -- guard: all that was put aside goes on
@@ -89,9 +104,9 @@ local function pull_all(turn)
   -- There is nothing but new entries, for all types of the worker: mostly so.
   local types, rates, paused = turn.terms.types, turn.terms.rate, turn.paused
   turn.is_quiet = turn.is_calm or #types > 0 and how_many(turn.terms.waiting) == 0
-  for i = 1, turn.is_quiet and 0 or #types do
+  for _, agent_type in ipairs(turn.is_quiet and NONE or with_suspects(turn)) do
     -- guard: nothing comes along with a suspect
-    if not (paused and paused['type ' .. types[i]]) and pull_suspect(turn, types[i]) then return end
+    if pull_suspect(turn, agent_type) then return end
   end
   for i = 1, #types do
     local agent_type = types[i]
