@@ -68,6 +68,7 @@ class BadUrlError(BrokerError, ValueError):
         before, at, host = self.url.rpartition("@")
         scheme, separator, _ = before.rpartition("://")
         self.url = f"{scheme}{separator}...@{host}" if at else self.url
+        self.url = re.sub(r"(sentinel_password=)[^&]*", r"\1...", self.url)
 
 
 class InvalidIdError(BrokerError, ValueError):

@@ -72,7 +72,10 @@ class BrokerSettings:
 
     url: Text | None = Field(
         default=None,
-        description="The server: redis://, rediss://, unix:// or memory://. None: the embedded server.",
+        description=(
+            "The server: redis://, rediss://, unix://, memory://, or redis+sentinel://HOST:PORT,HOST:PORT/NAME for the "
+            "primary that sentinels call NAME. None: the embedded server."
+        ),
     )
     namespace: Text | None = Field(
         default=None,

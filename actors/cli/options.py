@@ -47,7 +47,7 @@ Url = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="Server: redis://, rediss:// or unix://. Default: CALLBOARD_URL, REDIS_URL, embedded.",
+        help="Server: redis://, rediss://, redis+sentinel:// or unix://. Default: CALLBOARD_URL, REDIS_URL, embedded.",
     ),
 ]
 Namespace = Annotated[

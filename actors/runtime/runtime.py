@@ -41,7 +41,8 @@ class RedisAgentRuntime(RuntimeRuns):
     without a handler raises.
 
     Args:
-        url: redis://, rediss://, unix:// or memory://. None: CALLBOARD_URL, else REDIS_URL, else the embedded server.
+        url: redis://, rediss://, redis+sentinel://, unix:// or memory://. None: CALLBOARD_URL, else REDIS_URL,
+            else the embedded server.
         namespace: what keeps applications on one server apart. None: that of the settings, else CALLBOARD_NAMESPACE, else
             a throw-away namespace that is deleted by `close`. One that was named anywhere is never deleted.
         settings: everything else; None: from the environment.

@@ -58,21 +58,23 @@ class Scheduler:
         self._schedules = schedules
         self._store = ScheduleStore(transport.admin)
         self._stagger = random.uniform(0, STAGGER)
+        self._declared = (
+            0  # how often the app had declared its schedules when this process had; 0: it has not
+        )
         self._told: dict[str, str] = {}
 
     async def run(self) -> None:
         """Declares them, and sends what is due; ends when there are none, else when it is cancelled."""
-        is_declared = False
-        while not is_declared or self._schedules:
+        while not self._declared or self._schedules:
             pause = LOOK_EVERY
             try:
-                is_declared = is_declared or await self._declare()
-                pause = await self._look() if is_declared else DECLARE_AGAIN
+                self._declared = self._declared or await self._declare()
+                pause = await self._look() if self._declared else DECLARE_AGAIN
             except BrokerError as error:
                 self._tell("", f"schedules can't be looked to, and are tried again: {error}")
             await asyncio.sleep(pause + self._stagger)
 
-    async def _declare(self) -> bool:
+    async def _declare(self) -> int:
         now = self._transport.now_ms()
         declared = [
             Declared(one.name, _said(one), one.timetable.digest, one.timetable.after(now))
@@ -83,7 +85,12 @@ class Scheduler:
     async def _look(self) -> float:
         """Sends what is due. Returns in how many seconds to look again."""
         soonest = self._transport.now_ms() + int(LOOK_EVERY * 1000)
-        for stored in await self._store.all():
+        found, declared = await self._store.look(self._app)
+        # The server has lost what was declared here.
+        if declared < self._declared:
+            self._declared = 0
+            return 0.0
+        for stored in found:
             schedule = self._schedules.get(stored.name)
             # Another process has declared it with another timetable, since this one has started: it is theirs.
             if schedule is not None and stored.digest == schedule.timetable.digest and stored.paused is None:

@@ -1,4 +1,4 @@
-"""Says that a run waits for a member whom no process runs: it goes on as soon as one does, and not before."""
+"""Looks after a run that is silent: whom nobody runs is named, and a run that the server has lost is not waited for."""
 
 from __future__ import annotations
 
@@ -19,14 +19,18 @@ NOT_KNOWN: Final = (BrokerError, TimeoutError, LookupError)
 
 
 class Absent:
-    """Looks, for the reader of a run, whether those who are to speak are there; a warning names who is not, once.
+    """Looks, for the reader of a run, whether it is there, and those who are to speak; a warning names who is not, once.
 
     Args:
         team: Name of the team.
         describe: Asks the manager how the run stands.
+
+    Attributes:
+        is_over: The manager knew no such run any more when it was last asked, and nothing was read since.
     """
 
     def __init__(self, team: str, describe: Callable[[], Awaitable[Accepted]]) -> None:
+        self.is_over = False
         self._team = team
         self._describe = describe
         self._loop = asyncio.get_running_loop()
@@ -37,6 +41,7 @@ class Absent:
     def heard(self) -> None:
         """There was an event."""
         self._heard_at = self._loop.time()
+        self.is_over = False
 
     async def close(self) -> None:
         """Looks no more."""
@@ -49,13 +54,17 @@ class Absent:
             if wait > 0:
                 await asyncio.sleep(wait)
                 continue
-            self.heard()
+            self._heard_at = self._loop.time()
             try:
-                missing = (await self._describe()).missing
+                described = await self._describe()
             except NOT_KNOWN as error:
                 logger.debug("it is not known who is missing in %s: %s", self._team, error)
                 continue
-            if missing and missing != self._missing:
-                types = ", ".join(f"{self._team}.{name}" for name in missing)
-                logger.warning("the team %s waits: no process runs %s. Start one.", self._team, types)
-            self._missing = missing
+            self._say(described.missing)
+            self.is_over = described.state == "idle"
+
+    def _say(self, missing: list[str]) -> None:
+        if missing and missing != self._missing:
+            types = ", ".join(f"{self._team}.{name}" for name in missing)
+            logger.warning("the team %s waits: no process runs %s. Start one.", self._team, types)
+        self._missing = missing

@@ -50,7 +50,7 @@ from .steering import Steering
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from callboard.runtime.run_reading import RunEntry
+    from callboard.runtime.run_reading import RunEntry, RunReading as RunEvents
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
@@ -136,6 +136,7 @@ class TeamClient(Steering):
             TaskError, TeamTaskError: The task is none, or the strategy refuses it (a ValueError).
             TeamRunError: A member, the strategy or a condition failed for good (a RuntimeError).
             TeamOutputError: The last message is not what the team was to answer with (a ValueError).
+            TeamRunUnknownError: The server has lost the run with its data (a LookupError).
             asyncio.CancelledError: The run was cancelled.
             RunRightsError: The user of the server may not read runs; it is not begun (a PermissionError).
         """
@@ -144,9 +145,9 @@ class TeamClient(Steering):
         async with self.runtime.read_run(stream_of(self._address, run_id)) as events:  # refuses who may not
             await self._begin(order, is_own_id, cancellation_token)
             # One with an id of the user's may have ended long ago.
-            entries = self.entries(run_id) if is_own_id else aiter(events)
+            portions = self.portions(run_id) if is_own_id else self._coming(events, run_id)
             async with aclosing(
-                self._read(entries, run_id, cancellation_token, output_task_messages)
+                self._read(_each(portions), run_id, cancellation_token, output_task_messages)
             ) as items:
                 async for item in items:
                     yield item
@@ -293,24 +294,45 @@ class TeamClient(Steering):
         Raises:
             TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
         """
-        async with aclosing(self.portions(run_id, after=after)) as portions:
-            async for portion in portions:
-                for entry in portion:
-                    yield entry
+        async with aclosing(_each(self.portions(run_id, after=after))) as entries:
+            async for entry in entries:
+                yield entry
 
     async def portions(self, run_id: str, *, after: int = 0) -> AsyncGenerator[list[RunEntry], None]:
-        """The same, many entries at once where many are there."""
-        number, stream, live = after, stream_of(self._address, run_id), False
-        for is_known in (False, True):
-            async with self.runtime.read_run(stream, after=number, live=live) as reading:
-                async for portion in reading.portions():
-                    number = portion[-1].number if portion else number
+        """The same, many entries at once where many are there; an empty list where none came for a while."""
+        number, stream = after, stream_of(self._address, run_id)
+        async with self.runtime.read_run(stream, after=number, live=False) as events:
+            async for portion in events.portions():
+                number = portion[-1].number if portion else number
+                yield portion
+        is_over = (await self.describe(run_id)).state == "idle"
+        async with self.runtime.read_run(stream, after=number, live=not is_over) as events:
+            coming = events.portions() if is_over else self._coming(events, run_id, number)
+            async with aclosing(coming):
+                async for portion in coming:
                     yield portion
-            if not is_known:
-                described = await self.describe(run_id)
-                live = described.state != "idle"
-        if not live:
-            raise TeamRunUnknownError(self.team, self.conversation, run_id)
+        raise TeamRunUnknownError(self.team, self.conversation, run_id)
+
+    async def _coming(
+        self, events: RunEvents, run_id: str, number: int = 0
+    ) -> AsyncGenerator[list[RunEntry], None]:
+        """What comes of a run that goes on, without an end, unless the server has lost the run: then what is left of it."""
+        absent = Absent(self.team, partial(self._described, run_id))
+        try:
+            async for portion in events.portions():
+                if portion:
+                    absent.heard()
+                    number = portion[-1].number
+                yield portion
+                if absent.is_over and not portion:
+                    break
+        finally:
+            await absent.close()
+        # Its end may have come since the last look.
+        async with self.runtime.read_run(stream_of(self._address, run_id), after=number, live=False) as left:
+            async for portion in left.portions():
+                yield portion
+        raise TeamRunUnknownError(self.team, self.conversation, run_id)
 
     async def describe(self, run_id: str) -> Accepted:
         """State of a run; "idle" when it is neither under way nor waits for its turn."""
@@ -327,10 +349,8 @@ class TeamClient(Steering):
         cancelling = None if token is None else Cancelling(token, partial(self.abort, run_id))
         if cancelling is not None:
             entries = cancelling.watched(entries)
-        absent = Absent(self.team, self._described)
         try:
             async for entry in entries:
-                absent.heard()
                 if isinstance(entry.event, Shown):
                     for message in reading.show(entry.event):
                         yield message
@@ -338,13 +358,17 @@ class TeamClient(Steering):
                     yield self._result(reading, entry.event, run_id)
                     return
         finally:
-            await absent.close()
             await entries.aclose()
             if cancelling is not None:
                 await cancelling.close()
 
-    async def _described(self) -> Accepted:
-        return await self.runtime.send_message(Describe(), self._address)
+    async def _described(self, run_id: str) -> Accepted:
+        """State of a run, and who is missing; of one that waits for another: who is missing in that one."""
+        described = await self.describe(run_id)
+        if described.state != "queued":
+            return described
+        ahead: Accepted = await self.runtime.send_message(Describe(), self._address)
+        return described.model_copy(update={"missing": ahead.missing})
 
     def _result(self, reading: RunReading, end: RunEnded, run_id: str) -> TaskResult:
         return self.with_output(reading.ended(end, run_id))
@@ -363,3 +387,10 @@ class TeamClient(Steering):
         if accepted.run_id != run_id:
             raise TeamBusyError(self.team, self.conversation, accepted.run_id)
         raise TeamTaskError(self.team, accepted.problem)
+
+
+async def _each(portions: AsyncGenerator[list[RunEntry], None]) -> AsyncGenerator[RunEntry, None]:
+    async with aclosing(portions):
+        async for portion in portions:
+            for entry in portion:
+                yield entry

@@ -110,11 +110,11 @@ class TeamNotRunError(TeamError, RuntimeError):
 
 
 class TeamRunUnknownError(TeamError, LookupError):
-    """A run that nobody can read: the conversation never had it, or its events are not kept any more."""
+    """A run that nobody can read: the conversation never had it, its events are not kept any more, or the server lost it."""
 
     template = (
-        "The team {team!r} has no run {run_id!r} in the conversation {conversation!r}, or not any more: "
-        "events are kept for the time of `run_retention`."
+        "The team {team!r} has no run {run_id!r} in the conversation {conversation!r}, or not any more: events are kept for "
+        "the time of `run_retention`, and a server that loses data loses runs. If it was begun a moment ago, begin it again."
     )
 
     team: str

@@ -119,7 +119,7 @@ OF_THE_NAMESPACE = (
         "schedules",
         "hash",
         "`declared <name>` (JSON), `app <name>`, `next <name>` (due time, ms, and digest of its timetable), "
-        "`paused <name>`, `sent <name>` (ms), `count <name>`",
+        "`paused <name>`, `sent <name>` (ms), `count <name>`, `declares <app>`",
     ),
     KeyKind("events", "stream", "what the runtime did, about the last 10,000: event, of, what, more"),
     KeyKind(

@@ -8,6 +8,7 @@ from typing import Any
 from callboard.broker.errors import ConnectionLostError
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.endpoint import Endpoint
+from callboard.broker.redis.client.primary_watch import PrimaryWatch, watch_of
 from callboard.broker.settings import DEFAULT_NAMESPACE, BrokerSettings
 
 from .keys import Keys
@@ -18,23 +19,25 @@ class RedisStore:
 
     Args:
         link: the connection, such as `runtime.transport.admin`.
+        watch: of its primary, which ends with this store.
     """
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, watch: PrimaryWatch | None = None) -> None:
         self._link = link
+        self._watch = watch
 
     @classmethod
     def at(cls, url: str, settings: BrokerSettings | None = None) -> RedisStore:
         """A store with a connection of its own, made when it is first used; `close` ends it.
 
         Args:
-            url: redis://, rediss://, unix:// or memory://.
+            url: redis://, rediss://, redis+sentinel://, unix:// or memory://.
             settings: namespace and timeouts.
         """
         chosen = settings or BrokerSettings()
-        return cls(
-            Link(Endpoint.parse(url), Keys(chosen.namespace or DEFAULT_NAMESPACE), chosen, "callboard-store")
-        )
+        endpoint, keys = Endpoint.parse(url), Keys(chosen.namespace or DEFAULT_NAMESPACE)
+        watch = watch_of(endpoint, chosen)
+        return cls(Link(endpoint, keys, chosen, "callboard-store", watch=watch), watch)
 
     async def get(self, name: str) -> bytes | None:
         """The value of a name; None: there is none."""
@@ -128,6 +131,8 @@ class RedisStore:
     def close(self) -> None:
         """Ends the connection."""
         self._link.close()
+        if self._watch is not None:
+            self._watch.close()
 
 
 def _ms(seconds: float) -> int:

@@ -26,13 +26,14 @@ def faketime_library() -> Path | None:
 def skewed(seconds: float) -> dict[str, str]:
     """Variables of a process whose wall clock is to be wrong by so many seconds. Its monotonic clock stays right."""
     library = faketime_library()
+    folder = Path(__file__).parent / "skew"
+    path = {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}
     if library is not None:
         # The name of the second variable differs between versions.
-        return {
+        return path | {
             "LD_PRELOAD": str(library),
             "FAKETIME": f"{seconds:+.0f}",
             "DONT_FAKE_MONOTONIC": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         }
-    folder = Path(__file__).parent / "skew"
-    return {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT))), CHAOS_SKEW: repr(seconds)}
+    return path | {CHAOS_SKEW: repr(seconds)}

@@ -220,6 +220,19 @@ async def test_the_doctor_names_schedules_that_are_late(runtimes: Runtimes) -> N
     assert (found.level, "late: late" in found.what) == ("warning", True)
 
 
+async def test_what_a_server_lost_is_declared_again(
+    runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after FLUSHALL: the finding was that nothing was sent any more until a process was started."""
+    monkeypatch.setattr("callboard.runtime.scheduler.LOOK_EVERY", 0.05)
+    heard: list[str] = []
+    runtime = await started(runtimes, app_with(heard, every=timedelta(milliseconds=100)))
+    await declared(runtime)
+    await runtime.transport.admin.command("DEL", runtime.transport.keys.of("schedules"))
+    known = len(heard)
+    await eventually(lambda: len(heard) > known + 1)
+
+
 async def test_what_was_sent_is_not_due_again_by_another_timetable(runtimes: Runtimes) -> None:
     """A process looks at the clock, stands still, and declares its timetable when others have sent what it found due."""
     heard: list[str] = []

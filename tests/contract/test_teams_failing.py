@@ -20,8 +20,10 @@ from callboard.teams import (
     SelectorGroupChat,
     TeamMemberError,
     TeamRunError,
+    TeamRunUnknownError,
     TeamStateError,
 )
+from callboard.teams.hosting import host
 from callboard.teams.orders import Save
 from tests.contract.test_teams import Gated
 from tests.helpers.chat import Echo, texts
@@ -111,6 +113,23 @@ async def test_the_status_of_a_run_names_whom_nobody_runs(
     runtimes.of(app, types=[f"team.{name}"]).start()
     await asyncio.wait_for(running, PATIENCE)
     assert not (await client.status()).missing
+
+
+@pytest.mark.parametrize("is_followed", [False, True])
+async def test_a_run_that_the_server_lost_is_not_waited_for(
+    runtime: RedisAgentRuntime, is_followed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after FLUSHALL, or when a replica takes over that never had it: the finding was that its caller waited for ever."""
+    monkeypatch.setattr("callboard.teams.absent.PATIENCE", 0.05)
+    monkeypatch.setattr("callboard.broker.redis.client.run_reader.BLOCK", 0.05)
+    team = RoundRobinGroupChat([Gated("a"), Echo("b")], max_turns=2, name="team")
+    await host(team, runtime, "team")
+    running = asyncio.ensure_future(team.on(runtime).run(task="go", run_id="lost" if is_followed else None))
+    await asyncio.wait_for(Gated.began["a"].wait(), PATIENCE)
+    await runtime.control.reset(AgentId("team", "default"))
+    Gated.gates["a"].set()
+    with pytest.raises(TeamRunUnknownError, match="a server that loses data loses runs"):
+        await asyncio.wait_for(running, PATIENCE)
 
 
 class Stubborn(Echo):

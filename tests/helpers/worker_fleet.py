@@ -18,12 +18,19 @@ SHORT_LEASE = {"CALLBOARD_LEASE": "1", "CALLBOARD_BEAT_EVERY": "0.2"}
 
 
 class WorkerFleet:
-    """One namespace on a server."""
+    """One namespace on a server.
 
-    def __init__(self, url: str, namespace: str, file: Path) -> None:
+    Args:
+        url: how the workers and the publisher find the server.
+        namespace: on it.
+        file: of the effects.
+        address: how redis-py finds the server, where it is another way.
+    """
+
+    def __init__(self, url: str, namespace: str, file: Path, address: str = "") -> None:
         self.url = url
         self.namespace = namespace
-        self.ledger = Ledger(url, namespace, file)
+        self.ledger = Ledger(address or url, namespace, file)
         self.publisher = RedisAgentRuntime.from_app(app, url, namespace=namespace, types=())
         self.workers: list[Process] = []
         self._numbers: Counter[str] = Counter()

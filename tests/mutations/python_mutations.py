@@ -16,12 +16,15 @@ PLACES = "unit/broker/consumer/test_places.py::"
 MAILBOX = "unit/broker/consumer/test_mailbox.py::"
 BATCHES = "unit/broker/redis/client/test_batches.py::"
 PUBLISHER = "unit/broker/redis/client/test_publisher.py::"
+SCANS = "unit/broker/redis/client/test_scans.py::"
+TRANSPORT = "unit/broker/redis/client/test_transport.py::"
 KEEPER = "unit/broker/redis/client/test_keeper.py::"
 HEARTBEAT = "unit/broker/redis/client/test_heartbeat.py::"
 LINK = "unit/broker/redis/client/test_connection_link.py::"
 LANE = "unit/broker/redis/client/test_lane.py::"
 REENTRY = "contract/test_runtime_reentry.py::"
 WIRE = "unit/broker/redis/client/test_wire.py::"
+PRIMARY = "unit/broker/redis/client/test_primary_watch.py::"
 FOLLOWER = "unit/broker/redis/client/test_follower.py::"
 LOCAL_WORKER = "unit/actors/runtime/test_local_worker.py::"
 WATCH = "unit/actors/process/test_lease_watch.py::"
@@ -45,6 +48,20 @@ ASKED = "contract/test_runtime_suspects.py::"
 ASKING_SUSPECTS = f"{ASKED}test_suspects_that_ask_are_answered_by_the_worker_that_tries_them["
 
 PYTHON_MUTATIONS: Final = (
+    Mutation(
+        "a scan through a client goes on with the cursor of a server that may be gone",
+        "a scan begins anew on another connection",
+        becomes("is_lost = False"),
+        (f"{SCANS}test_a_scan_begins_anew_on_another_connection[first page]",),
+        quick=False,
+    ),
+    Mutation(
+        "a look for what is left goes on with the cursor of a server that may be gone",
+        "a look for what is left begins anew on another connection",
+        never,
+        (f"{TRANSPORT}test_looking_for_what_is_left_begins_anew_where_the_server_may_be_another",),
+        quick=False,
+    ),
     Mutation(
         "what is parked again of an agent is turned round",
         "what is parked again keeps its order",
@@ -188,6 +205,13 @@ PYTHON_MUTATIONS: Final = (
         "a connection to a demoted primary ends",
         never,
         (f"{WIRE}test_a_server_that_is_the_primary_no_more_is_left",),
+        quick=False,
+    ),
+    Mutation(
+        "a connection to a primary that was replaced stays",
+        "nothing more is written to a server that sentinels have replaced",
+        never,
+        (f"{PRIMARY}test_what_is_connected_elsewhere_is_broken_off",),
         quick=False,
     ),
     Mutation(

@@ -126,12 +126,14 @@ def cli(
 def _talk(runner: asyncio.Runner, url: str, arguments: list[str]) -> int:
     from callboard.broker import BrokerSettings
     from callboard.broker.redis.client.endpoint import Endpoint
+    from callboard.broker.redis.client.primary_watch import locate
     from callboard.broker.redis.client.transport import RedisTransport
 
     endpoint = Endpoint.parse(url)
     program = shutil.which("redis-cli")
     if program is not None:
-        return _run_redis_cli(program, endpoint, arguments)
+        found = runner.run(locate(endpoint, BrokerSettings().connect_timeout))
+        return _run_redis_cli(program, found, arguments)
 
     async def transport() -> RedisTransport:
         return RedisTransport(url, BrokerSettings())

@@ -17,11 +17,17 @@ from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.scripts import is_missing, is_there_already, library
 
 from .commands import pack, says_demoted, translate
-from .endpoint import Argument, Endpoint
+from .endpoint import Argument, Endpoint, Watched
+from .sentinels import ROLE, Search, check_role
 
 
 class BlockingConnection(Protocol):
     """One connection, used by one thread at a time."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where it leads: never to sentinels."""
+        ...
 
     def call(self, arguments: Sequence[Argument]) -> Any:
         """The answer to one command; nothing is tried again.
@@ -49,13 +55,44 @@ def connect(endpoint: Endpoint, timeout: float, name: str) -> BlockingConnection
 
     Raises:
         ConnectionLostError: it can't be reached.
+        ServerUnavailableError: its sentinels do not say where it is, or name one that is no primary.
         BrokerError: the login is refused.
     """
     if endpoint.scheme == "memory":
         from .memory import BlockingMemory
 
         return BlockingMemory(endpoint)
-    return BlockingWire(endpoint, timeout, name)
+    if endpoint.watched is None:
+        return BlockingWire(endpoint, timeout, name)
+    primary = _located(endpoint, endpoint.watched, timeout)
+    wire = BlockingWire(primary, timeout, name)
+    try:
+        check_role(primary, wire.call(ROLE))
+    except CommandError:
+        return wire  # its user may not ask; a replica says so with the first call
+    except BrokerError:
+        wire.close()
+        raise
+    return wire
+
+
+def _located(endpoint: Endpoint, watched: Watched, timeout: float) -> Endpoint:
+    """As `primary_watch.locate`."""
+    search = Search(endpoint, watched, timeout)
+    for sentinel in search.sentinels():
+        try:
+            search.heard(sentinel, _asked(sentinel, search))
+        except BrokerError as error:
+            search.failed(sentinel, error)
+    return search.primary()
+
+
+def _asked(sentinel: Endpoint, search: Search) -> Any:
+    wire = BlockingWire(sentinel, search.patience, "callboard-asks")
+    try:
+        return wire.call(search.question)
+    finally:
+        wire.close()
 
 
 def run(connection: BlockingConnection, keys: Keys, function: str, arguments: Sequence[Argument]) -> Any:
@@ -79,7 +116,7 @@ class BlockingWire:
     """A connection to a server, over TCP, TLS or a Unix socket; see `connect`."""
 
     def __init__(self, endpoint: Endpoint, timeout: float, name: str = "callboard") -> None:
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._reader = hiredis.Reader()
         try:
             self._socket = _open(endpoint, timeout)
@@ -99,16 +136,16 @@ class BlockingWire:
             while (answer := self._reader.gets()) is False:
                 data = self._socket.recv(65536)
                 if not data:
-                    raise ConnectionLostError(self._endpoint.shown, "the server closed the connection")
+                    raise ConnectionLostError(self.endpoint.shown, "the server closed the connection")
                 self._reader.feed(data)
         except (OSError, hiredis.ProtocolError) as error:
             # A timeout is an OSError too. Its answer may still come, and the next call would take it for its own: hence
             # "of no use any more", and callers close the connection.
-            raise ConnectionLostError(self._endpoint.shown, str(error)) from error
+            raise ConnectionLostError(self.endpoint.shown, str(error)) from error
         if isinstance(answer, hiredis.ReplyError):
             if says_demoted(str(answer)):
                 self.close()
-            raise translate(answer, self._endpoint.shown)
+            raise translate(answer, self.endpoint.shown)
         return answer
 
     def close(self) -> None:

@@ -27,6 +27,8 @@ from callboard.broker.telemetry import Connected, emit
 
 from .commands import Beginning, says_demoted, says_loading
 from .endpoint import Argument, Endpoint
+from .primary_watch import PrimaryWatch, locate
+from .sentinels import ROLE, check_role
 from .wire import Wire
 
 logger = logging.getLogger("callboard.broker")
@@ -56,6 +58,11 @@ class Channel(Protocol):
         self, first: Beginning, beginning: Beginning, arguments: Sequence[Argument], timeout: float
     ) -> list[Any]: ...
 
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where it leads: never to sentinels."""
+        ...
+
     def close(self, reason: str = "closed") -> None: ...
 
 
@@ -65,7 +72,19 @@ async def open_channel(endpoint: Endpoint, name: str, settings: BrokerSettings) 
         from .memory import MemoryChannel
 
         return MemoryChannel(endpoint)
-    return await Wire.open(endpoint, name, settings.connect_timeout)
+    timeout = settings.connect_timeout
+    if endpoint.watched is None:
+        return await Wire.open(endpoint, name, timeout)
+    primary = await locate(endpoint, timeout)
+    wire = await Wire.open(primary, name, timeout)
+    try:
+        check_role(primary, await wire.call_within(ROLE, timeout))
+    except CommandError:
+        return wire  # its user may not ask; a replica says so with the first call
+    except ServerUnavailableError:
+        wire.close()
+        raise
+    return wire
 
 
 class Link:
@@ -77,6 +96,10 @@ class Link:
         revive: starts an embedded server again that died.
         on_loss: told when a connection broke in the middle of a call; and whether the server said that it is the primary
             no more, so that all connections to it are of no use.
+        watch: breaks the connection off when sentinels name another primary; to be given where they watch the endpoint.
+
+    Attributes:
+        opened: how many connections it has made.
     """
 
     def __init__(
@@ -87,8 +110,10 @@ class Link:
         name: str = "callboard",
         revive: Revive | None = None,
         on_loss: Callable[[Link, bool], None] | None = None,
+        watch: PrimaryWatch | None = None,
     ) -> None:
         self.endpoint = endpoint
+        self._watch = watch
         self._revive = revive
         self._on_loss = on_loss
         self.keys = keys
@@ -98,6 +123,7 @@ class Link:
         self._functions: dict[str, Beginning] = {}
         self._opening = asyncio.Lock()
         self._closed = False
+        self.opened = 0
 
     @property
     def is_open(self) -> bool:
@@ -126,6 +152,9 @@ class Link:
                     raise ConnectionLostError(self.endpoint.shown, "the link was closed")
                 emit(Connected, self.endpoint.shown, self._channel is not None)
                 self._channel = channel
+                if self._watch is not None:
+                    self._watch.follow(self)
+                self.opened += 1
             return self._channel
 
     async def reconnect(self, within: float) -> None:
@@ -334,6 +363,11 @@ class Link:
         """Drops the connection unless a call is under way, which has a limit of its own."""
         if self._channel is not None and not self._channel.is_waiting:
             self._channel.close("another connection of the process was lost")
+
+    @property
+    def connected_to(self) -> Endpoint | None:
+        """Where the open connection leads."""
+        return self._channel.endpoint if self._channel is not None and self._channel.is_open else None
 
     def break_off(self, reason: str) -> None:
         """Drops the connection; the next call makes a new one."""

@@ -3,22 +3,57 @@
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass, field
-from urllib.parse import parse_qs, unquote, urlsplit
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from callboard.broker.errors import BadUrlError
 
 SCHEMES = ("redis", "rediss", "unix", "memory")
-PLANNED = ("redis+sentinel", "redis+cluster")
+WATCHED = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
+"""Schemes of servers that sentinels watch, and how such a server is connected to."""
+PLANNED = ("redis+cluster",)
 DEFAULT_PORT = 6379
+SENTINEL_PORT = 26379
 
 Argument = bytes | str | int | float
 """A part of a command."""
 
 
+class Address(NamedTuple):
+    """Where one process listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Sentinels (https://redis.io/docs/latest/operate/oss_and_stack/management/sentinel/) and the primary that they watch.
+
+    Attributes:
+        name: what the sentinels call the primary.
+        sentinels: any of them may be asked where it is.
+        username, password: of the sentinels, where they want any.
+    """
+
+    name: str
+    sentinels: tuple[Address, ...]
+    username: str = ""
+    password: str = field(default="", repr=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One server. `shown` is the URL without its password, for messages and logs."""
+    """One server. `shown` is the URL without its password, for messages and logs.
+
+    Attributes:
+        watched: where the server is has to be asked for, before each connection; host and port say nothing then.
+    """
 
     scheme: str
     host: str = "127.0.0.1"
@@ -29,10 +64,14 @@ class Endpoint:
     password: str = field(default="", repr=False)
     ca_file: str = ""
     check_certificate: bool = True
+    watched: Watched | None = None
 
     @classmethod
     def parse(cls, url: str) -> Endpoint:
         """Reads `redis://[user:password@]host[:port][/db]`, `rediss://...`, `unix:///path[?db=0]`, `memory://name`.
+
+        And of a server that sentinels watch `redis+sentinel://[user:password@]host[:port],host[:port].../name[/db]`, with
+        `?sentinel_username=` and `sentinel_password=` where the sentinels want a login of their own.
 
         Raises:
             BadUrlError: the scheme, port or database is not one of these.
@@ -41,47 +80,68 @@ class Endpoint:
             parts = urlsplit(url)
         except ValueError as error:
             raise BadUrlError(url, str(error)) from error
-        try:
-            port = parts.port
-        except ValueError:
-            # Not the text of that error: it quotes what it takes for the port, which may be part of a password.
-            raise BadUrlError(
-                url,
-                "its port is not a number from 0 to 65535; in a user name or password write # as %23, / as %2F and ? as %3F",
-            ) from None
         if parts.scheme in PLANNED:
             raise BadUrlError(
                 url, f"{parts.scheme}:// is not supported yet; give the address of the server itself"
             )
-        if parts.scheme not in SCHEMES or "://" not in url:
-            raise BadUrlError(url, "it has to begin with redis://, rediss://, unix:// or memory://")
+        if parts.scheme not in (*SCHEMES, *WATCHED) or "://" not in url:
+            raise BadUrlError(
+                url, "it has to begin with redis://, rediss://, redis+sentinel://, unix:// or memory://"
+            )
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        path = parts.path
-        try:
-            database = int(query.get("db", 0) if parts.scheme == "unix" else path.strip("/") or 0)
-        except ValueError as error:
-            raise BadUrlError(url, "what follows the host has to be the number of a database") from error
-        if database < 0:
-            raise BadUrlError(url, "the number of a database is not less than 0")
-        if parts.scheme == "unix" and (not path or parts.hostname):
-            raise BadUrlError(url, "unix:// needs the path of a socket, such as unix:///run/redis.sock")
-        return cls(
-            scheme=parts.scheme,
-            host=parts.hostname or "127.0.0.1",
-            port=port or DEFAULT_PORT,
-            path=unquote(path) if parts.scheme == "unix" else "",
-            database=0 if parts.scheme == "memory" else database,
-            username=unquote(parts.username or ""),
-            password=unquote(parts.password or ""),
+        login, _, listed = parts.netloc.rpartition("@")
+        username, _, password = login.partition(":")
+        endpoint = cls(
+            scheme=WATCHED.get(parts.scheme, parts.scheme),
+            username=unquote(username),
+            password=unquote(password),
             ca_file=query.get("ssl_ca_certs", ""),
             check_certificate=query.get("ssl_cert_reqs", "required") != "none",
         )
+        if parts.scheme in WATCHED:
+            return endpoint._behind_sentinels(url, parts.path, listed, query)
+        return endpoint._at_address(url, parts, query)
+
+    def _at_address(self, url: str, parts: SplitResult, query: Mapping[str, str]) -> Endpoint:
+        if self.scheme == "unix":
+            if not parts.path or parts.hostname:
+                raise BadUrlError(url, "unix:// needs the path of a socket, such as unix:///run/redis.sock")
+            return replace(self, path=unquote(parts.path), database=_database(url, query.get("db", "")))
+        host, port = _address(url, parts.netloc.rpartition("@")[2], DEFAULT_PORT)
+        database = _database(url, parts.path.strip("/"))
+        return replace(
+            self,
+            host=host or "127.0.0.1",
+            port=port,
+            database=0 if self.scheme == "memory" else database,
+        )
+
+    def _behind_sentinels(self, url: str, path: str, listed: str, query: Mapping[str, str]) -> Endpoint:
+        name, _, database = path.strip("/").partition("/")
+        addresses = tuple(_address(url, each, SENTINEL_PORT) for each in listed.split(","))
+        if not name or not all(address.host for address in addresses):
+            raise BadUrlError(
+                url,
+                "it needs the addresses of sentinels and what they call the primary, such as "
+                "redis+sentinel://10.0.0.1:26379,10.0.0.2:26379,10.0.0.3:26379/mymaster",
+            )
+        watched = Watched(
+            unquote(name), addresses, query.get("sentinel_username", ""), query.get("sentinel_password", "")
+        )
+        return replace(self, host="", port=0, database=_database(url, database), watched=watched)
 
     @property
     def shown(self) -> str:
+        if self.watched is not None:
+            listed = ",".join(map(str, self.watched.sentinels))
+            return f"{self.scheme}+sentinel://{listed}/{self.watched.name}/{self.database}"
         if self.scheme == "unix":
             return f"unix://{self.path}"
-        return f"{self.scheme}://{self.host}:{self.port}/{self.database}"
+        return f"{self.scheme}://{Address(self.host, self.port)}/{self.database}"
+
+    def at(self, address: Address) -> Endpoint:
+        """The server at this address, which sentinels have named."""
+        return replace(self, host=address.host, port=address.port, watched=None)
 
     def ssl_context(self) -> ssl.SSLContext | None:
         if self.scheme != "rediss":
@@ -103,3 +163,26 @@ class Endpoint:
             commands.append(("SELECT", str(self.database)))
         commands.append(("CLIENT", "SETNAME", name.replace(" ", "_")))
         return commands
+
+
+def _address(url: str, text: str, default_port: int) -> Address:
+    try:
+        parts = urlsplit(f"//{text}")
+        port = parts.port
+    except ValueError:
+        # Not the text of that error: it quotes what it takes for the port, which may be part of a password.
+        raise BadUrlError(
+            url,
+            "its port is not a number from 0 to 65535; in a user name or password write # as %23, / as %2F and ? as %3F",
+        ) from None
+    return Address(parts.hostname or "", port or default_port)
+
+
+def _database(url: str, text: str) -> int:
+    try:
+        number = int(text or 0)
+    except ValueError as error:
+        raise BadUrlError(url, "what follows the host has to be the number of a database") from error
+    if number < 0:
+        raise BadUrlError(url, "the number of a database is not less than 0")
+    return number

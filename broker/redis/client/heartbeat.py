@@ -76,6 +76,7 @@ class Heartbeat:
         self._health = HealthFile(Path(settings.health_file)) if settings.health_file else None
         self._stop = threading.Event()
         self._connection: BlockingConnection | None = None
+        self._leaves = False
         self._thread = threading.Thread(target=self._run, name="callboard-heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -96,6 +97,17 @@ class Heartbeat:
         while self._thread.is_alive() and loop.time() < deadline:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
+
+    @property
+    def connected_to(self) -> Endpoint | None:
+        """Where the open connection leads."""
+        connection = self._connection
+        return None if connection is None else connection.endpoint
+
+    def break_off(self, reason: str) -> None:
+        """The next beat goes over a new connection."""
+        logger.debug("the heartbeat leaves its server: %s", reason)
+        self._leaves = True
 
     def _run(self) -> None:
         complained = False
@@ -152,6 +164,10 @@ class Heartbeat:
         return bool(answer[3])
 
     def _connected(self) -> BlockingConnection:
+        if self._leaves and self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        self._leaves = False
         if self._connection is None:
             # Twice in a lease it must be possible to notice a dead connection and make a new one.
             patience = max(0.2, self._settings.lease / 3)

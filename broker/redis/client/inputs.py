@@ -14,6 +14,7 @@ from callboard.broker.runs import RunWrite
 from .commits import write_values
 from .connection import Link
 from .nested import NO_FENCE
+from .scans import scan
 
 LISTED: Final = "questions listed"  # in `config`, see ask.lua
 PART: Final = 1000  # questions in one answer of the server
@@ -107,12 +108,9 @@ class InputStore:
         if name != "inputs" and not await self._are_listed():
             name = "inputs"
         asked: dict[str, float] = {}
-        cursor: bytes | int = b"0"
-        while True:
-            cursor, part = await self._link.command("ZSCAN", self._link.keys.of(name), cursor, "COUNT", PART)
+        async for part in scan(self._link, "ZSCAN", self._link.keys.of(name), page=PART):
             asked.update((part[i].decode(), float(part[i + 1])) for i in range(0, len(part), 2))
-            if int(cursor) == 0:
-                return sorted(asked, key=lambda one: (asked[one], one))
+        return sorted(asked, key=lambda one: (asked[one], one))
 
     async def _are_listed(self) -> bool:
         """Whether every open question is in the lists of its runs and its key; once true, it stays true."""

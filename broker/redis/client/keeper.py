@@ -23,7 +23,8 @@ from callboard.broker.settings import BrokerSettings
 
 from . import keeper_process
 from .commands import pack
-from .endpoint import Endpoint
+from .endpoint import Argument, Endpoint
+from .sentinels import as_server, question
 
 logger = logging.getLogger("callboard.broker")
 
@@ -164,6 +165,7 @@ def can_keep(endpoint: Endpoint, settings: BrokerSettings) -> bool:
 
 def _plan(endpoint: Endpoint, keys: Keys, settings: BrokerSettings, watch: Watch) -> bytes:
     greeting = endpoint.greeting("callboard-keeper")
+    sentinels, asking = _sentinels(endpoint)
     farewell = ("FCALL", library().function("leave"), "1", keys.prefix, "1", "1")
     words = (
         str(os.getpid()),
@@ -183,10 +185,22 @@ def _plan(endpoint: Endpoint, keys: Keys, settings: BrokerSettings, watch: Watch
         str(settings.max_silence),
         str(watch.margin),
         "1" if watch.ends_worker else "",
+        sentinels,
+        b"".join(pack(command) for command in asking),
+        str(len(asking)),
         *farewell,
     )
     raw = (word if isinstance(word, bytes) else word.encode(errors="surrogateescape") for word in words)
     return b" ".join(word.hex().encode() for word in raw) + b"\n"
+
+
+def _sentinels(endpoint: Endpoint) -> tuple[str, list[tuple[Argument, ...]]]:
+    """Their addresses, and what each of them is to be sent; nothing of a server that none watch."""
+    watched = endpoint.watched
+    if watched is None:
+        return "", []
+    greeting = as_server(endpoint, watched, watched.sentinels[0]).greeting("callboard-keeper")
+    return " ".join(f"{host} {port}" for host, port in watched.sentinels), [*greeting, question(watched)]
 
 
 def _shared_memory() -> int:

@@ -52,7 +52,7 @@ class Plan:
 
     Attributes:
         parent: pid of the worker.
-        host, port, path: of the server; a path is that of a socket.
+        host, port, path: of the server; a path is that of a socket. Behind sentinels host and port say nothing.
         tls, ca_file, check: whether and how to encrypt.
         greeting, answers: what to send first, as bytes, and how many answers come.
         workers: the Redis key of the leases.
@@ -62,6 +62,8 @@ class Plan:
         max_silence: seconds that it may be silent while no handler with a limit runs.
         margin: seconds past a limit after which a silent worker is ended, or loses its lease.
         ends: whether it is ended.
+        sentinels: where those listen who know where the server is; mostly there are none.
+        asking, said: what each of them is sent, as bytes, and how many answers come. The last one says where the server is.
         farewell: the command that gives back what a dead worker held, without the worker's name; words in hexadecimal.
     """
 
@@ -76,7 +78,10 @@ class Plan:
         self.lease = int(texts[10])
         self.patience, self.quiet, self.max_silence, self.margin = map(float, texts[11:15])
         self.ends = texts[15] == "1"
-        self.farewell = words[16:]
+        listed = texts[16].split()
+        self.sentinels = [(host, int(port)) for host, port in zip(listed[::2], listed[1::2], strict=True)]
+        self.asking, self.said = words[17], int(texts[18])
+        self.farewell = words[19:]
 
 
 class RefusedError(Exception):
@@ -109,7 +114,8 @@ class Server:
 
     def _connected(self) -> tuple[socket.socket, io.BufferedReader]:
         plan = self._plan
-        made = opened(plan)
+        host, port = located(plan) if plan.sentinels else (plan.host, plan.port)
+        made = opened(plan, host, port, plan.patience)
         try:
             answers = made.makefile("rb")
             made.sendall(plan.greeting)
@@ -128,13 +134,32 @@ class Server:
         self._socket = self._answers = None
 
 
-def opened(plan: Plan) -> socket.socket:
-    """Connects to the server."""
+def located(plan: Plan) -> tuple[str, int]:
+    """Where the first sentinel that knows says that the server is.
+
+    Raises:
+        OSError: none does.
+    """
+    for host, port in plan.sentinels:
+        try:
+            with opened(plan, host, port, plan.patience / len(plan.sentinels)) as made:
+                made.sendall(plan.asking)
+                with made.makefile("rb") as answers:
+                    found = [read(answers) for _ in range(plan.said)][-1]
+        except (OSError, RefusedError):
+            continue  # the next one may know
+        if found:
+            return found[0].decode(), int(found[1])
+    raise ConnectionError("no sentinel says where the server is")
+
+
+def opened(plan: Plan, host: str, port: int, patience: float) -> socket.socket:
+    """Connects to the server, or to a sentinel."""
     import socket
 
     if not plan.path:
-        plain = socket.create_connection((plan.host, plan.port), plan.patience)
-        return context(plan).wrap_socket(plain, server_hostname=plan.host) if plan.tls else plain
+        plain = socket.create_connection((host, port), patience)
+        return context(plan).wrap_socket(plain, server_hostname=host) if plan.tls else plain
     plain = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         plain.settimeout(plan.patience)

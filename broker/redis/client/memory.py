@@ -98,7 +98,7 @@ class MemoryChannel:
     """A Channel on a store in this process."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._database = server_of(endpoint).dbs[0]
         self._client = BlockingMemory(endpoint)
         self._closed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -176,7 +176,7 @@ class MemoryChannel:
 
     def _check_open(self) -> None:
         if self._closed.done():
-            raise ConnectionLostError(self._endpoint.shown, self._closed.result())
+            raise ConnectionLostError(self.endpoint.shown, self._closed.result())
 
     def close(self, reason: str = "closed") -> None:
         if not self._closed.done():
@@ -209,6 +209,7 @@ class BlockingMemory:
     """The same for a thread, as `blocking.BlockingWire` is for servers."""
 
     def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
         store = server_of(endpoint)
         import fakeredis
 

@@ -67,15 +67,17 @@ class ScheduleStore:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    async def declare(self, app: str, schedules: Iterable[Declared]) -> bool:
+    async def declare(self, app: str, schedules: Iterable[Declared]) -> int:
         """Makes the schedules of an app known; others of that app are forgotten.
 
-        False when something was sent meanwhile behind the first due time of a new timetable: all are declared again then.
+        Returns:
+            How often the app did so; 0 when something was sent meanwhile behind the first due time of a new timetable: all
+            are declared again then.
         """
         arguments: list[Argument] = ["declare", app]
         for one in schedules:
             arguments += (one.name, one.said, one.digest, one.first)
-        return bool(await self._link.run("schedule", arguments))
+        return int(await self._link.run("schedule", arguments))
 
     async def pass_over(self, stored: StoredSchedule, due: int) -> bool:
         """Lets a due time pass without sending anything; False when it is not what is due any more."""
@@ -98,10 +100,16 @@ class ScheduleStore:
 
     async def all(self) -> list[StoredSchedule]:
         """All of them, by name."""
+        return (await self.look())[0]
+
+    async def look(self, app: str = "") -> tuple[list[StoredSchedule], int]:
+        """All of them, by name, and how often an app has declared its own."""
         flat: list[bytes] = await self._link.command("HGETALL", self._link.keys.of(KEY))
         fields = dict(zip(map(_text, flat[::2]), map(_text, flat[1::2]), strict=True))
         names = sorted(field.removeprefix("declared ") for field in fields if field.startswith("declared "))
-        return [one for name in names if (one := _stored(name, fields)) is not None]
+        count = fields.get(f"declares {app}", "")
+        schedules = [one for name in names if (one := _stored(name, fields)) is not None]
+        return schedules, int(count) if _is_time(count) else 0
 
 
 def following(stored: StoredSchedule, due: int) -> str:

@@ -31,9 +31,11 @@ from .inputs import InputStore
 from .keeper import Keeper, Watch, can_keep
 from .lane import WorkerLane
 from .nested import NO_FENCE, NestedRequests
+from .primary_watch import watch_of
 from .publisher import Publisher
 from .requests import Requests
 from .run_writer import RunWriter
+from .scans import scan
 from .states import StateStore, StoredState
 from .turns import as_words
 
@@ -65,6 +67,7 @@ class RedisTransport:
 
             # Says here what is not installed, and not from the depths of the first call.
             server_of(self.endpoint)
+        self._watch = watch_of(self.endpoint, settings)
         self.keys = Keys(settings.namespace or DEFAULT_NAMESPACE)
         self.settings = settings
         # It begins with the user, so that a user's rights can be confined to the replies to its own processes; and nobody
@@ -86,7 +89,9 @@ class RedisTransport:
     def link(self, purpose: str) -> Link:
         """A connection of its own."""
         name = f"callboard-{purpose}"
-        made = Link(self.endpoint, self.keys, self.settings, name, self._revive, self._doubt_others)
+        made = Link(
+            self.endpoint, self.keys, self.settings, name, self._revive, self._doubt_others, self._watch
+        )
         self._links.add(made)
         return made
 
@@ -205,7 +210,10 @@ class RedisTransport:
         keeper: Keeper | None = None,
     ) -> Heartbeat:
         """The heartbeat of one worker; not started yet."""
-        return Heartbeat(self.endpoint, self.keys, self.settings, pulse, on_fenced, keeper)
+        made = Heartbeat(self.endpoint, self.keys, self.settings, pulse, on_fenced, keeper)
+        if self._watch is not None:
+            self._watch.follow(made)
+        return made
 
     def keeper(self, watch: Watch) -> Keeper | None:
         """Extends the lease of one worker while it is silent; not started yet. None where there can't be one."""
@@ -229,9 +237,14 @@ class RedisTransport:
     async def idle(self) -> tuple[int, int, int, bytes]:
         """The work left in the namespace: unread streams, held keys, due timers; and a mark of the last message."""
         unread, pending, due, mark, place = await self.admin.run("idle", ("",))
+        connection = self.admin.opened
         while place and not unread:
             # The mark stays that of the first look: a message that came since is seen by whoever looks twice.
             unread, pending, due, _, place = await self.admin.run("idle", (place,))
+            # The place has the cursor of a scan: see `scan`.
+            # guard: a look for what is left begins anew on another connection
+            if self.admin.opened != connection:
+                return await self.idle()
         return unread, pending, due, mark
 
     # States of persistent agents
@@ -305,17 +318,9 @@ class RedisTransport:
         return [name.decode(errors="replace")[len(prefix) :] for name in found]
 
     async def _keys_after(self, prefix: str, kind: str = "") -> list[bytes]:
-        """The Redis keys that begin with `prefix`; one that was added by hand may not be UTF-8."""
-        of_type = ("TYPE", kind) if kind else ()
-        found: list[bytes] = []
-        cursor: bytes | int = 0
-        while True:
-            cursor, names = await self.admin.command(
-                "SCAN", cursor, "MATCH", literally(prefix) + "*", "COUNT", 1000, *of_type
-            )
-            found += names
-            if int(cursor) == 0:
-                return found
+        """The Redis keys that begin with `prefix`, each once; one that was added by hand may not be UTF-8."""
+        pages = scan(self.admin, "SCAN", pattern=literally(prefix) + "*", of_type=kind)
+        return list(dict.fromkeys([name async for names in pages for name in names]))
 
     async def delete_namespace(self) -> None:
         """Removes every key of the namespace."""
@@ -348,6 +353,8 @@ class RedisTransport:
             self.claims.close()
             self.nested.close()
             self.admin.close()
+            if self._watch is not None:
+                self._watch.close()
 
 
 def _is_taken(topic: str, subscriptions: Iterable[Declared]) -> bool:

@@ -48,11 +48,12 @@ class Wire(asyncio.Protocol):
 
     Attributes:
         is_open: it was made and has not been lost.
+        endpoint: where it leads.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.is_open = False
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._reader = hiredis.Reader()
         self._expected: deque[Expected] = deque()
         self._transport: asyncio.WriteTransport | None = None
@@ -86,15 +87,15 @@ class Wire(asyncio.Protocol):
         return wire
 
     async def _connect(self) -> None:
-        if self._endpoint.path:
-            await self._loop.create_unix_connection(lambda: self, self._endpoint.path)
+        if self.endpoint.path:
+            await self._loop.create_unix_connection(lambda: self, self.endpoint.path)
         else:
             await self._loop.create_connection(
-                lambda: self, self._endpoint.host, self._endpoint.port, ssl=self._endpoint.ssl_context()
+                lambda: self, self.endpoint.host, self.endpoint.port, ssl=self.endpoint.ssl_context()
             )
 
     async def _greet(self, name: str) -> None:
-        for command in self._endpoint.greeting(name):
+        for command in self.endpoint.greeting(name):
             await self.call(command)
 
     @property
@@ -120,7 +121,7 @@ class Wire(asyncio.Protocol):
         """
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._transport is None or self._lost is not None:
-            future.set_exception(self._lost or ConnectionLostError(self._endpoint.shown))
+            future.set_exception(self._lost or ConnectionLostError(self.endpoint.shown))
             return future
         try:
             packed = pack(arguments) if beginning is None else pack_behind(beginning, arguments)
@@ -146,7 +147,7 @@ class Wire(asyncio.Protocol):
             timeout: seconds for both.
         """
         if self._transport is None or self._lost is not None:
-            lost = self._lost or ConnectionLostError(self._endpoint.shown)
+            lost = self._lost or ConnectionLostError(self.endpoint.shown)
             return [lost, lost]
         one, other = self._loop.create_future(), self._loop.create_future()
         packed = pack_behind(first, ()) + pack_behind(beginning, arguments)
@@ -202,9 +203,9 @@ class Wire(asyncio.Protocol):
     def _break(self, reason: str) -> None:
         self.is_open = False
         if self._lost is None:
-            self._lost = ConnectionLostError(self._endpoint.shown, reason)
+            self._lost = ConnectionLostError(self.endpoint.shown, reason)
             if reason != "closed":
-                emit(Disconnected, self._endpoint.shown, reason)
+                emit(Disconnected, self.endpoint.shown, reason)
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm, self._alarm_at = None, math.inf
@@ -237,7 +238,7 @@ class Wire(asyncio.Protocol):
 
     def _refused(self, future: asyncio.Future[Any], answer: Exception) -> None:
         if not future.done():
-            future.set_exception(translate(answer, self._endpoint.shown))
+            future.set_exception(translate(answer, self.endpoint.shown))
         # guard: a connection to a demoted primary ends
         if says_demoted(str(answer)):
             self.close(str(answer))

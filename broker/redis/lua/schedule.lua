@@ -5,7 +5,8 @@
 -- ARGV: 'declare', app, then for each of its schedules: name, what it says of it, digest of its timetable, first due time (ms)
 --       'pass', name, what is due, what is due instead: nothing is sent
 --       'pause', name, when (ms) and by whom; 'resume', name; 'remove', name
--- Returns 1 when something changed, else 0; for 'declare': 0 when a first due time came too late, and has to be given anew.
+-- Returns 1 when something changed, else 0; for 'declare': how often this app did so, or 0 when a first due time came too late,
+-- and has to be given anew.
 
 local KINDS = { 'declared ', 'app ', 'next ', 'paused ', 'sent ', 'count ' }
 
@@ -29,18 +30,25 @@ local function declare_schedule(app, name, said, digest, first)
   return true
 end
 
+-- A process whose number is above that of the server knows that what it declared was lost.
+local function count_declaration(app, known)
+  local count = (tonumber(known['declares ' .. app] or 0) or 0) + 1
+  call('HSET', P .. 'schedules', 'declares ' .. app, text(count))
+  return count
+end
+
 -- Those that an app does not declare any more end with the first process that says so.
 local function declare_schedules(app)
-  local kept, known, done = {}, by_name(call('HGETALL', P .. 'schedules')), 1
+  local kept, known, done = {}, by_name(call('HGETALL', P .. 'schedules')), true
   for i = 3, #ARGV, 4 do
     kept[ARGV[i]] = true
-    if not declare_schedule(app, ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]) then done = 0 end
+    if not declare_schedule(app, ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]) then done = false end
   end
   for field, value in pairs(known) do
     local name = string.match(field, '^app (.*)$')
     if name and value == app and not kept[name] then forget_schedule(name) end
   end
-  return done
+  return done and count_declaration(app, known) or 0
 end
 
 local ORDERS = {

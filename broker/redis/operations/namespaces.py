@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from callboard.broker.redis.client.scans import scan
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.keys import Keys
 
-PAGE = 1000  # keys that the server looks at in one call
-MOST_PAGES = 200
+MOST_PAGES = 200  # looked at
 MARKS = ("config", "types", "topics")  # one of them is in every namespace that was used
 
 
@@ -38,10 +38,10 @@ async def known(transport: RedisTransport) -> tuple[str, ...]:
 
 
 async def _names(transport: RedisTransport, pattern: str) -> AsyncIterator[str]:
-    cursor: bytes | int = 0
-    for _ in range(MOST_PAGES):
-        cursor, names = await transport.admin.command("SCAN", cursor, "MATCH", pattern, "COUNT", PAGE)
+    looked_at = 0
+    async for names in scan(transport.admin, "SCAN", pattern=pattern):
         for name in names:
             yield name.decode(errors="replace")
-        if int(cursor) == 0:
+        looked_at += 1
+        if looked_at == MOST_PAGES:
             return

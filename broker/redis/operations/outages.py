@@ -7,13 +7,15 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from callboard.broker.outages import error_in
+from callboard.broker.redis.client.scans import scan
 from callboard.broker.redis.client.transport import RedisTransport
 
 from .numbers import moment
 from .views import Outage
 
-PAGE: Final = 1_000  # tried entries in one answer
-MOST_PAGES: Final = 5  # looked at for each type: what waits is counted, and a long list need not be
+MOST_PAGES: Final = (
+    5  # of tried entries that are looked at for each type: what waits is counted, and a long list need not be
+)
 
 _TRIED: Final = re.compile(rb"\d+ (\d+) \d+ (.*)", re.DOTALL)
 
@@ -35,13 +37,11 @@ async def _outage(transport: RedisTransport, agent_type: str) -> Outage | None:
 async def _tried(transport: RedisTransport, agent_type: str) -> Iterable[bytes]:
     """What is known of tried entries, each once."""
     found: dict[bytes, bytes] = {}
-    cursor: bytes | int = 0
-    for _ in range(MOST_PAGES):
-        cursor, page = await transport.admin.command(
-            "HSCAN", transport.keys.of(f"tries:{agent_type}"), cursor, "COUNT", PAGE
-        )
+    looked_at = 0
+    async for page in scan(transport.admin, "HSCAN", transport.keys.of(f"tries:{agent_type}")):
         found |= zip(page[::2], page[1::2], strict=True)
-        if int(cursor) == 0:
+        looked_at += 1
+        if looked_at == MOST_PAGES:
             break
     return found.values()
 

@@ -1,10 +1,9 @@
-"""Reading what may be large in small answers, so that no call keeps the server from others."""
+"""All of what may be large, read in small answers."""
 
 from __future__ import annotations
 
+from callboard.broker.redis.client.scans import scan
 from callboard.broker.redis.client.transport import RedisTransport
-
-PAGE = 1000  # members of a hash or set in one answer
 
 
 async def pages(transport: RedisTransport, command: str, suffix: str, pattern: str = "*") -> list[bytes]:
@@ -19,15 +18,8 @@ async def pages(transport: RedisTransport, command: str, suffix: str, pattern: s
     Returns:
         Each field or member once.
     """
-    found: list[bytes] = []
-    cursor: bytes | int = 0
-    while True:
-        cursor, page = await transport.admin.command(
-            command, transport.keys.of(suffix), cursor, "MATCH", pattern, "COUNT", PAGE
-        )
-        found += page
-        if int(cursor) == 0:
-            break
+    parts = scan(transport.admin, command, transport.keys.of(suffix), pattern=pattern)
+    found = [value async for part in parts for value in part]
     if command == "SSCAN":
         return list(dict.fromkeys(found))
     return [value for pair in dict(zip(found[::2], found[1::2], strict=True)).items() for value in pair]

@@ -2,7 +2,7 @@
 --
 -- schedules  hash  `declared <name>` -> what its app says of it, as JSON; `app <name>`; `next <name>` -> `<ms> <digest>`: when it
 --                  is due next, and by which timetable; `paused <name>` -> when (ms) and by whom; `sent <name>` -> when
---                  something was sent last, ms; `count <name>`: how often
+--                  something was sent last, ms; `count <name>`: how often; `declares <app>` -> how often it declared its own
 
 local firing = {}
 

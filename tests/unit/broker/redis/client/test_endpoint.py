@@ -5,7 +5,7 @@ import ssl
 import pytest
 
 from callboard.broker.errors import BadUrlError
-from callboard.broker.redis.client.endpoint import Endpoint
+from callboard.broker.redis.client.endpoint import Address, Endpoint, Watched
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,27 @@ from callboard.broker.redis.client.endpoint import Endpoint
         ("unix:///run/redis.sock", Endpoint("unix", path="/run/redis.sock")),
         ("unix:///with%20space.sock?db=3", Endpoint("unix", path="/with space.sock", database=3)),
         ("unix://:pw@/run/redis.sock", Endpoint("unix", path="/run/redis.sock", password="pw")),
+        (
+            "redis+sentinel://a,b:7,[::1]:8/mymaster",
+            Endpoint(
+                "redis",
+                "",
+                0,
+                watched=Watched("mymaster", (Address("a", 26379), Address("b", 7), Address("::1", 8))),
+            ),
+        ),
+        (
+            "rediss+sentinel://me:p%40w@a/my%20master/3?sentinel_username=s&sentinel_password=x%26y",
+            Endpoint(
+                "rediss",
+                "",
+                0,
+                database=3,
+                username="me",
+                password="p@w",
+                watched=Watched("my master", (Address("a", 26379),), "s", "x&y"),
+            ),
+        ),
         ("memory://tests", Endpoint("memory", "tests")),
         ("memory://tests/5", Endpoint("memory", "tests")),
     ],
@@ -47,7 +68,12 @@ def test_a_url_is_taken_apart(url: str, expected: Endpoint) -> None:
         ("unix://", "path of a socket"),
         ("unix://run/redis.sock", "path of a socket"),
         ("unix:///s?db=x", "the number of a database"),
-        ("redis+sentinel://h", "not supported yet"),
+        ("redis+sentinel://h", "addresses of sentinels and what they call the primary"),
+        ("redis+sentinel://h1,h2/", "addresses of sentinels and what they call the primary"),
+        ("redis+sentinel:///mymaster", "addresses of sentinels and what they call the primary"),
+        ("redis+sentinel://h1,,h2/mymaster", "addresses of sentinels and what they call the primary"),
+        ("redis+sentinel://h1,h2:port/mymaster", "[Pp]ort"),
+        ("redis+sentinel://h/mymaster/x", "the number of a database"),
         ("redis+cluster://h", "not supported yet"),
     ],
 )
@@ -64,6 +90,22 @@ def test_a_password_is_never_shown() -> None:
     with pytest.raises(BadUrlError) as caught:
         Endpoint.parse("redis://me:s3cret@h:7000/x")
     assert "s3cret" not in str(caught.value)
+
+
+def test_nor_is_that_of_sentinels() -> None:
+    url = "redis+sentinel://me:s3cret@a,b/mymaster/2?sentinel_password=s3cret"
+    assert Endpoint.parse(url).shown == "redis+sentinel://a:26379,b:26379/mymaster/2"
+    assert "s3cret" not in repr(Endpoint.parse(url))
+    with pytest.raises(BadUrlError) as caught:
+        Endpoint.parse("redis+sentinel://a?sentinel_password=s3cret&ssl_cert_reqs=none")
+    assert "s3cret" not in str(caught.value)
+    assert caught.value.url == "redis+sentinel://a?sentinel_password=...&ssl_cert_reqs=none"
+
+
+def test_where_sentinels_say_that_it_is() -> None:
+    endpoint = Endpoint.parse("rediss+sentinel://me:pw@a/mymaster/2?ssl_ca_certs=/ca.pem")
+    there = endpoint.at(Address("10.0.0.5", 7000))
+    assert there == Endpoint.parse("rediss://me:pw@10.0.0.5:7000/2?ssl_ca_certs=/ca.pem")
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,8 @@ from callboard.broker.redis.operations.acl import rules
 from tests.helpers.eventually import eventually
 from tests.helpers.peers import Client, peer, silent
 from tests.helpers.processes import has_ended
-from tests.helpers.servers import ServerProcess
+from tests.helpers.sentinels import NAME, Sentinel
+from tests.helpers.servers import ServerProcess, free_port
 
 USER, PASSWORD = "keeping", "pass word\n:@"
 LEASE = 0.4
@@ -138,6 +139,16 @@ async def test_it_logs_in_as_the_worker_does_and_shows_no_password(server: Serve
     assert any("name=callboard-keeper" in line and f"user={USER}" in line for line in listed.splitlines())
     assert not [word for word in fixture.process.cmdline() if "pass" in word]
     await fixture.close()
+
+
+async def test_it_finds_the_primary_that_sentinels_watch(tmp_path: Path) -> None:
+    with ServerProcess(access="tcp") as server, Sentinel(tmp_path, server, 1, "s3cret") as sentinel:
+        listed = f"127.0.0.1:{free_port()},127.0.0.1:{sentinel.port}"
+        fixture = KeeperFixture(f"redis+sentinel://{listed}/{NAME}?sentinel_password=s3cret")
+        fixture.keeper.tell(await fixture.join())
+        for _ in range(2):
+            await fixture.is_extended()
+        await fixture.close()
 
 
 async def test_it_does_not_bring_back_a_worker_that_was_reaped(fixture: KeeperFixture) -> None:
@@ -496,6 +507,19 @@ def test_the_plan_arrives_as_it_was_made() -> None:
     assert (plan.margin, plan.ends, plan.answers) == (2.0, True, 3)
     assert b"se cret" in plan.greeting
     assert plan.farewell[2:] == [b"1", b"callboard:{n}:", b"1", b"1"]
+    assert (plan.sentinels, plan.asking, plan.said) == ([], b"", 0)
+
+
+def test_so_do_those_who_know_where_the_server_is() -> None:
+    endpoint = Endpoint.parse("redis+sentinel://me:pw@a,[::1]:7/my%20master?sentinel_password=se%20cret")
+    keeper = Keeper(endpoint, Keys("n"), BrokerSettings(), Watch(True, 2.0))
+    plan = keeper_process.Plan(keeper._plan.rstrip(b"\n"))
+    keeper.close()
+    assert plan.sentinels == [("a", 26379), ("::1", 7)]
+    assert plan.said == 3
+    assert b"se cret" in plan.asking
+    assert b"my master" in plan.asking
+    assert b"se cret" not in plan.greeting
 
 
 def test_a_lease_of_two_beats_is_extended_before_it_ends() -> None:

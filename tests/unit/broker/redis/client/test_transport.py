@@ -95,6 +95,28 @@ async def test_a_namespace_is_removed_whole_and_alone(server_url: str, transport
     await other.close(delete_namespace=True)
 
 
+# What is left to do
+
+
+async def test_looking_for_what_is_left_begins_anew_where_the_server_may_be_another(
+    transport: RedisTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The place has the cursor of a scan, by which another server passes over what waits."""
+    places: list[str | bytes] = []
+
+    async def run(name: str, arguments: tuple[str | bytes]) -> tuple[int, int, int, bytes, bytes]:
+        places.append(arguments[0])
+        if len(places) == 2:
+            transport.admin.break_off("the server is started again")
+            await transport.admin.channel()
+        return (0, 0, 0, b"7-0", b"counter 96") if len(places) == 1 else (len(places) - 2, 0, 0, b"8-0", b"")
+
+    await transport.admin.channel()
+    monkeypatch.setattr(transport.admin, "run", run)
+    assert await transport.idle() == (1, 0, 0, b"8-0")
+    assert places == ["", b"counter 96", ""]
+
+
 # Closing
 
 

@@ -1,0 +1,120 @@
+"""Where the primary is that sentinels watch, and whether it is still that one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import weakref
+from typing import Any, Protocol
+
+from callboard.broker.errors import BrokerError
+from callboard.broker.settings import BrokerSettings
+
+from .endpoint import Endpoint
+from .sentinels import Search
+from .wire import Wire
+
+logger = logging.getLogger("callboard.broker")
+
+LOOK_EVERY = 1.0  # seconds
+
+
+async def locate(endpoint: Endpoint, timeout: float) -> Endpoint:
+    """Where a server is: behind sentinels at the address that most of them give, else where its URL says.
+
+    Args:
+        endpoint: of the server.
+        timeout: seconds.
+
+    Raises:
+        ServerUnavailableError: no sentinel knows.
+    """
+    if endpoint.watched is None:
+        return endpoint
+    search = Search(endpoint, endpoint.watched, timeout)
+    for sentinel in search.sentinels():
+        try:
+            search.heard(sentinel, await ask(sentinel, search))
+        except BrokerError as error:
+            search.failed(sentinel, error)
+    return search.primary()
+
+
+async def ask(sentinel: Endpoint, search: Search) -> Any:
+    """What one sentinel answers.
+
+    Raises:
+        BrokerError: it can't be asked.
+    """
+    wire = await Wire.open(sentinel, "callboard-asks", search.patience)
+    try:
+        return await wire.call_within(search.question, search.patience)
+    finally:
+        wire.close()
+
+
+class Follower(Protocol):
+    """What has a connection to the primary."""
+
+    @property
+    def connected_to(self) -> Endpoint | None:
+        """Where the open connection leads; None: there is none."""
+        ...
+
+    def break_off(self, reason: str) -> None:
+        """Drops the connection; the next one is to lead to the primary of then."""
+        ...
+
+
+class PrimaryWatch:
+    """Asks the sentinels again and again, and breaks off the connections of a process to what is the primary no more.
+
+    A primary that dies breaks its connections itself. One that is replaced while it lives, by `SENTINEL FAILOVER` or
+    because sentinels could not reach it, takes what is written to it until it is told, ten seconds later (measured with
+    redis 7.0.15); all of that will be lost.
+
+    Args:
+        endpoint: a server that sentinels watch.
+        timeout: seconds that finding out may take.
+    """
+
+    def __init__(self, endpoint: Endpoint, timeout: float) -> None:
+        self._endpoint = endpoint
+        self._timeout = timeout
+        self._followers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._task: asyncio.Task[None] | None = None
+
+    def follow(self, follower: Follower) -> None:
+        """From now on this one is told, too."""
+        self._followers.add(follower)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="callboard-primary-watch")
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            try:
+                primary = await locate(self._endpoint, self._timeout)
+            except BrokerError as error:
+                # What is connected stays so: who can't reach the sentinels may well reach the server.
+                logger.debug("sentinels can't be asked: %s", error)
+                continue
+            self._leave_others(primary)
+
+    def _leave_others(self, primary: Endpoint) -> None:
+        followers: list[Follower] = list(self._followers)
+        for follower in followers:
+            # guard: nothing more is written to a server that sentinels have replaced
+            if follower.connected_to not in (None, primary):
+                follower.break_off(f"sentinels name {primary.shown} as the primary")
+
+    def close(self) -> None:
+        """Ends the watch; safe to repeat."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+
+def watch_of(endpoint: Endpoint, settings: BrokerSettings) -> PrimaryWatch | None:
+    """A watch for the connections to a server that sentinels watch; None for any other."""
+    return None if endpoint.watched is None else PrimaryWatch(endpoint, settings.connect_timeout)
