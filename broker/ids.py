@@ -290,10 +290,6 @@ class IdSource:
         self._count += 1
         return f"{self._prefix}{self._count:x}"
 
-    def derived(self, parent: str, agent: str, ordinal: int, salt: bytes = b"") -> str:
-        """The same as `derived_id`."""
-        return derived_id(parent, agent, ordinal, salt)
-
 
 # base64.b64encode() would make this table anew for each id.
 _IN_IDS: Final = bytes.maketrans(b"+/", b"._")

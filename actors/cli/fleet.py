@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from callboard.broker.errors import BrokerError
 from callboard.broker.redis.keys import CONTROL
+from callboard.foundation.meanwhile import meanwhile
 from callboard.process.launching import environment, worker_command
 from callboard.process.reloading import Reloader
 from callboard.process.supervisor import Ending, ProcessPlan, RestartPolicy, Supervisor
@@ -188,8 +190,7 @@ class Fleet:
         self.supervisor.stop()
 
 
-@contextlib.asynccontextmanager
-async def reloading(fleet: Fleet, plan: FleetPlan, board: Board) -> AsyncIterator[None]:
+def reloading(fleet: Fleet, plan: FleetPlan, board: Board) -> AbstractAsyncContextManager[None]:
     """Starts the processes of a fleet anew, within it, when a Python file in the current folder or below changes."""
     reloader = Reloader(
         plan.target,
@@ -198,11 +199,4 @@ async def reloading(fleet: Fleet, plan: FleetPlan, board: Board) -> AsyncIterato
         notice=board.notice,
         renew=fleet.supervisor.renew,
     )
-    task = asyncio.create_task(reloader.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error
+    return meanwhile(reloader.run(), "callboard-reloader")

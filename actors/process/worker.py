@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -82,13 +82,13 @@ class StopRequest:
         self._loop.call_soon_threadsafe(event.set)
 
     @contextlib.contextmanager
-    def on_signals(self, numbers: Sequence[signal.Signals] = STOP_SIGNALS) -> Iterator[None]:
-        """Asks for each of these signals while it lasts. Only in the main thread."""
+    def on_signals(self) -> Iterator[None]:
+        """Asks for each of STOP_SIGNALS while it lasts. Only in the main thread."""
 
         def handler(_number: int, _frame: FrameType | None) -> None:
             self.ask()
 
-        before = {number: signal.signal(number, handler) for number in numbers}
+        before = {number: signal.signal(number, handler) for number in STOP_SIGNALS}
         try:
             yield
         finally:

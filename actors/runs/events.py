@@ -368,10 +368,5 @@ def is_question(event: Event) -> TypeGuard[InputRequestEvent | AsyncInputRequest
     return event.type in ("input_request", "async_input_request")
 
 
-def is_end(event: Event) -> bool:
-    """Whether it is the last event of its run."""
-    return isinstance(event, ErrorEvent | CompletedEvent)
-
-
 def _value(response: InputResponseEvent | Any) -> Any:
     return response.value if isinstance(response, InputResponseEvent) else response

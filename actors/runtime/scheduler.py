@@ -20,6 +20,7 @@ from callboard.broker import MessageRegistry
 from callboard.broker.errors import BrokerError
 from callboard.broker.redis.client.schedules import Declared, ScheduleStore, StoredSchedule, firing
 from callboard.broker.redis.client.transport import RedisTransport
+from callboard.foundation.meanwhile import meanwhile
 from callboard.schedules import Firing, Schedule
 
 from .firing import posting_of
@@ -190,11 +191,5 @@ async def kept_up(scheduler: Scheduler | None) -> AsyncIterator[None]:
     if scheduler is None:
         yield
         return
-    task = asyncio.create_task(scheduler.run(), name="callboard-schedules")
-    try:
+    async with meanwhile(scheduler.run(), "callboard-schedules"):
         yield
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error

@@ -36,16 +36,14 @@ class _Attempt:
     ids: set[str] = field(default_factory=set)
 
 
-async def followed(
-    entries: AsyncIterable[RunEntry], run_id: str, shows_task: bool = True
-) -> AsyncGenerator[Said | TaskResult, None]:
+async def followed(entries: AsyncIterable[RunEntry], run_id: str) -> AsyncGenerator[Said | TaskResult, None]:
     """What is said in a run, from its entries, and at last what came of it.
 
     Raises:
         TeamRunError: It has failed (a RuntimeError).
         asyncio.CancelledError: It was cancelled.
     """
-    reading = RunReading(shows_task)
+    reading = RunReading(shows_task=True)
     async for entry in entries:
         if isinstance(entry.event, Shown):
             for message in reading.show(entry.event):

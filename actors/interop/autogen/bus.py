@@ -88,10 +88,6 @@ class HostingRuntime(RedisAgentRuntime):
         """Agent types that are registered here, too, and whose messages other processes handle."""
         self._elsewhere |= {name for given in names for name in (given, given + SUFFIX)}
 
-    def is_hosted(self, agent_type: str) -> bool:
-        """Whether a type is registered here."""
-        return agent_type in self._agents
-
     async def hosted(self, agent_id: AgentId) -> HostedAgent:
         """An agent, made when needed, with what is stored of it."""
         return await self.try_get_underlying_agent_instance(agent_id, HostedAgent)

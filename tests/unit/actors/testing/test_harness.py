@@ -114,8 +114,10 @@ async def test_waiting_gives_what_came_or_says_what_was_seen_last() -> None:
     async def never() -> list[int]:
         return []
 
-    with pytest.raises(AssertionError, match=r"not within 0\.02 s; last seen: \[\]"):
+    with pytest.raises(AssertionError, match=r"not within 0\.02 s: never; last seen: \[\]"):
         await eventually(never, within=0.02)
+    with pytest.raises(AssertionError, match=r"not within 0\.02 s: a number; last seen: \[\]"):
+        await eventually(never, within=0.02, what=lambda: "a number")
 
 
 def test_the_helpers_need_no_pytest() -> None:
