@@ -12,7 +12,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,6 +25,7 @@ SPENDERS: Final = ("python", "server")
 COUNTS: Final = {
     "publish": 20_000,
     "handle": 20_000,
+    "drive": 20_000,
     "relay": 15_000,
     "fan": 30_000,
     "ask": 10_000,
@@ -32,7 +33,7 @@ COUNTS: Final = {
     "team": 2_000,
 }
 """Messages of one measurement, by way; of a team: turns."""
-OVER_TOPICS: Final = ("publish", "handle")
+OVER_TOPICS: Final = ("publish", "handle", "drive")
 """Ways that `--topics` measures."""
 
 
@@ -55,13 +56,16 @@ class Work(NamedTuple):
         """Of its line."""
         return f"{self.way}/{self.topics}" if self.topics else self.way
 
+    def arguments(self, url: str) -> list[str]:
+        """Of the node that does it, with the server of this URL."""
+        return [self.way, str(self.messages), url, *([str(self.topics)] if self.topics else [])]
+
 
 def _spent(checkout: Path, work: Work) -> dict[str, float]:
     """One measurement, on a server of its own."""
-    topics = (str(work.topics),) if work.topics else ()
     with ServerProcess(best_kind()) as server:
         done = subprocess.run(
-            [sys.executable, "-P", str(NODE), work.way, str(work.messages), server.url, *topics],
+            [sys.executable, "-P", str(NODE), *work.arguments(server.url)],
             env={**os.environ, "PYTHONPATH": str(checkout)},
             stdout=subprocess.PIPE,
             text=True,
@@ -94,8 +98,30 @@ def _line(way: str, spender: str, rounds: Sequence[Round]) -> str:
 def _works(options: argparse.Namespace) -> list[Work]:
     """What the options ask for."""
     part = 20 if options.quick else 1
-    ways = options.only or (OVER_TOPICS if options.topics else COUNTS)
+    ways = options.only or over_topics(COUNTS, options.topics)
     return [Work(way, COUNTS[way] // part, topics) for way in ways for topics in options.topics or [0]]
+
+
+def add_topics(parser: argparse.ArgumentParser) -> None:
+    """The option `--topics`."""
+    parser.add_argument(
+        "--topics",
+        action="append",
+        type=at_least_one,
+        metavar="N",
+        help=f"{', '.join(OVER_TOPICS)} over so many topics; may be given more than once",
+    )
+
+
+def over_topics(ways: Iterable[str], topics: Sequence[int] | None) -> list[str]:
+    """Those of the ways that are measured when none is named."""
+    return [way for way in ways if not topics or way in OVER_TOPICS]
+
+
+def check_topics(parser: argparse.ArgumentParser, ways: Iterable[str], topics: Sequence[int] | None) -> None:
+    """Ends the program where a way does not go over topics."""
+    if topics and not set(ways) <= set(OVER_TOPICS):
+        parser.error(f"only {', '.join(OVER_TOPICS)} go over topics")
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -110,16 +136,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--quick", action="store_true", help="a twentieth of the messages; for a look, not a record"
     )
     parser.add_argument("--only", action="append", metavar="WAY", choices=list(COUNTS), help="some ways only")
-    parser.add_argument(
-        "--topics",
-        action="append",
-        type=at_least_one,
-        metavar="N",
-        help="publish and handle over so many topics; may be given more than once",
-    )
+    add_topics(parser)
     options = parser.parse_args(arguments)
-    if options.topics and not set(options.only or ()) <= set(OVER_TOPICS):
-        parser.error(f"only {' and '.join(OVER_TOPICS)} go over topics")
+    check_topics(parser, options.only or (), options.topics)
     return options
 
 

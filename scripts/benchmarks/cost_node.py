@@ -6,6 +6,7 @@ It runs with the code of whatever checkout is on PYTHONPATH; only names that hav
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import sys
 import time
@@ -19,6 +20,7 @@ from callboard.broker import BrokerSettings
 from callboard.cli.sessions import run
 from callboard.runtime.runtime import RedisAgentRuntime
 from scripts.benchmarks.messages import FAN, app, small, wide_app
+from tests.helpers.server_driver import LEASE, ServerDriver, plain, posting, topic
 
 NAMESPACE = "cost"
 AT_ONCE, KEYS = 100, 100  # tasks that publish or ask; agents of each type
@@ -122,6 +124,26 @@ async def handle_wide(url: str, count: int, meter: Meter, topics: int) -> None:
             await runtime.stop_when(lambda: runtime.handled >= count)
 
 
+async def drive(url: str, count: int, meter: Meter, topics: int = 1) -> None:
+    """Messages to so many topics in turn, published and handled at once without a runtime: each call carries a hundred."""
+    settings = BrokerSettings(namespace=NAMESPACE, url=url, lease=LEASE)
+    driver = ServerDriver(url, settings)
+    await driver.declare(*(topic("sink", f"in-{number}") for number in range(topics)))
+    worker = await driver.worker("sink")
+    numbers = itertools.count()
+
+    async def pass_on(messages: int) -> None:
+        for _ in range(0, messages, AT_ONCE):
+            here = [next(numbers) for _ in range(AT_ONCE)]
+            await driver.publish(*(posting(f"topic:in-{i % topics}", f"key-{i % KEYS}") for i in here))
+            await worker.turn(*plain(worker.held, worker.held), count=AT_ONCE, scan=False)
+
+    await pass_on(max(topics, AT_ONCE))
+    with _as_a_worker(), meter.running():
+        await pass_on(count)
+    await driver.close()
+
+
 async def relay(url: str, count: int, meter: Meter) -> None:
     """The same by a handler that publishes one message for each."""
     await handle(url, count, meter, ("relay",), "relayed")
@@ -174,6 +196,7 @@ async def team(url: str, count: int, meter: Meter) -> None:
 WAYS: dict[str, Callable[[str, int, Meter], Awaitable[None]]] = {
     "publish": publish,
     "handle": handle,
+    "drive": drive,
     "relay": relay,
     "fan": fan,
     "ask": ask,
@@ -183,6 +206,7 @@ WAYS: dict[str, Callable[[str, int, Meter], Awaitable[None]]] = {
 OVER_TOPICS: dict[str, Callable[[str, int, Meter, int], Awaitable[None]]] = {
     "publish": publish_wide,
     "handle": handle_wide,
+    "drive": drive,
 }
 """Ways that may go over many topics."""
 

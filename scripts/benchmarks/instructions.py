@@ -8,6 +8,7 @@ many, and the difference is what counts.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from .callgrind import PATIENCE, CallgrindError, CountedServer, callgrind, counted
-from .cost import NODE
+from .cost import NODE, Work, add_topics, check_topics, over_topics
 from .site import ROOT, checkout
 
 
@@ -31,6 +32,7 @@ class Counts(NamedTuple):
 WAYS: Final = {
     "publish": Counts(1000, 5000),
     "handle": Counts(1000, 5000),
+    "drive": Counts(2000, 10_000),
     "relay": Counts(1000, 4000),
     "fan": Counts(1000, 6000),
     "ask": Counts(500, 2500),
@@ -46,10 +48,10 @@ class Spent(NamedTuple):
     server: float
 
 
-def _counted(checkout: Path, way: str, count: int) -> Spent:
+def _counted(checkout: Path, work: Work) -> Spent:
     """One process with so many messages, on a server of its own, from their starts to their ends."""
     with tempfile.TemporaryDirectory(prefix="instructions") as folder, CountedServer() as server:
-        command = [sys.executable, "-P", str(NODE), way, str(count), server.url]
+        command = [sys.executable, "-P", str(NODE), *work.arguments(server.url)]
         done = subprocess.run(
             [*callgrind(Path(folder), "process"), *command],
             # The same order of what stands in sets, and so the same count.
@@ -61,7 +63,7 @@ def _counted(checkout: Path, way: str, count: int) -> Spent:
             check=False,
         )
         if done.returncode:
-            raise CallgrindError(f"{way} in {checkout} failed: {done.stderr[-2000:]}")
+            raise CallgrindError(f"{work.name} in {checkout} failed: {done.stderr[-2000:]}")
         return Spent(counted((Path(folder) / "process.log").read_text()), server.total())
 
 
@@ -71,11 +73,12 @@ def per_message(few: Spent, many: Spent, counts: Counts) -> Spent:
     return Spent((many.process - few.process) / more, (many.server - few.server) / more)
 
 
-def measured(checkout: Path, way: str) -> Spent:
-    """What a message costs in a checkout."""
+def measured(checkout: Path, way: str, topics: int = 0) -> Spent:
+    """What a message costs in a checkout; `topics` as of `Work`."""
     counts = WAYS[way]
-    print(f"{way}: {checkout}", file=sys.stderr, flush=True)
-    return per_message(_counted(checkout, way, counts.few), _counted(checkout, way, counts.many), counts)
+    few, many = (Work(way, messages, topics) for messages in counts)
+    print(f"{few.name}: {checkout}", file=sys.stderr, flush=True)
+    return per_message(_counted(checkout, few), _counted(checkout, many), counts)
 
 
 def lines(way: str, here: Spent, there: Spent | None) -> list[str]:
@@ -99,19 +102,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--against", type=checkout, metavar="FOLDER", help="another checkout, measured as well"
     )
-    parser.add_argument(
-        "--only", metavar="WAY,...", default=",".join(WAYS), help=f"some of {', '.join(WAYS)}; default: all"
-    )
+    parser.add_argument("--only", metavar="WAY,...", help=f"some of {', '.join(WAYS)}; default: all")
+    add_topics(parser)
     options = parser.parse_args(arguments)
-    ways = options.only.split(",")
+    ways = options.only.split(",") if options.only else over_topics(WAYS, options.topics)
     if unknown := sorted({*ways} - {*WAYS}):
         parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(WAYS)}")
+    check_topics(parser, ways, options.topics)
     against: Path | None = options.against
     print("instructions for each message: here" + (", there, here / there" if against else ""))
     try:
-        for way in ways:
-            there = None if against is None else measured(against, way)
-            print("\n".join(lines(way, measured(ROOT, way), there)), flush=True)
+        for way, topics in itertools.product(ways, options.topics or [0]):
+            there = None if against is None else measured(against, way, topics)
+            name = Work(way, 0, topics).name
+            print("\n".join(lines(name, measured(ROOT, way, topics), there)), flush=True)
     except CallgrindError as error:
         print(f"scripts/bench instructions: {error}", file=sys.stderr)
         return 1

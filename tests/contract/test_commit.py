@@ -7,6 +7,7 @@ import time
 from itertools import chain
 
 from callboard.broker import BrokerSettings
+from callboard.broker.delivery import Delivery
 from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.client.publisher import message_values
 from callboard.broker.redis.marks import Mark
@@ -114,32 +115,62 @@ async def test_a_key_that_backs_off_waits_and_others_go_on(driver: ServerDriver)
 
 
 async def test_commits_of_several_streams_end_as_each_says(driver: ServerDriver) -> None:
+    """So many of one stream in a row are a run of their own."""
+    together = 5
     await driver.declare(topic("counter", "visits"), topic("counter", "orders"))
     worker, other = await driver.worker("counter"), await driver.worker("counter")
-    await driver.note("topic:visits", "a", "done")
-    await driver.note("topic:orders", "b", "again")
-    taken = await worker.take()
-    assert sorted(bodies(taken)) == ["again", "done"]
+    for number in range(together):
+        await driver.note("topic:visits", f"a{number}", "done")
+    for number in range(together):
+        await driver.note("topic:orders", f"b{number}", "again")
+    taken = await worker.take(20)
+    assert bodies(taken) == ["done"] * together + ["again"] * together
     await worker.turn(
         *(
-            Done(one, Mark.RETRY, (1, 1, "", "no")) if one.envelope.key == "b" else Done(one, Mark.COMMIT, ())
+            Done(one, Mark.RETRY, (1, 1, "", "no"))
+            if one.stream == b"topic:orders"
+            else Done(one, Mark.COMMIT, ())
             for one in taken
         )
     )
-    came_back = []
+    came_back: list[Delivery] = []
 
-    async def is_back() -> bool:
+    async def are_back() -> bool:
         came_back.extend(await other.take())
-        return bool(came_back)
+        return len(came_back) == together
 
-    await eventually(is_back)
-    assert [(one.stream, one.attempt) for one in came_back] == [(b"topic:orders", 2)]
+    await eventually(are_back)
+    assert {(one.stream, one.attempt) for one in came_back} == {(b"topic:orders", 2)}
     await other.finish_all()
-    await driver.note("topic:visits", "a", "next")
+    await driver.note("topic:visits", "a0", "next")
     assert bodies(await other.take()) == ["next"]
     await other.finish_all()
     await driver.check_empty("counter")
-    assert (await driver.mapping("stats:counter"))["done"] == "3"
+    assert (await driver.mapping("stats:counter"))["done"] == str(2 * together + 1)
+
+
+async def test_commits_of_many_streams_and_types_in_turn(driver: ServerDriver) -> None:
+    """Each is acknowledged in its stream for its type; what can't be written takes no other with it."""
+    names = [f"visits-{number}" for number in range(4)]
+    await driver.declare(*(topic(each, name) for each in ("counter", "clerk") for name in names))
+    await driver.command("SET", "state:counter:k5", "no hash")
+    worker = await driver.worker("counter", "clerk")
+    notes = [posting(f"topic:{names[number % 4]}", f"k{number}", str(number)) for number in range(12)]
+    assert await driver.publish(*notes) == [True] * 12
+    taken = await worker.take(20)
+    assert bodies(taken) == [str(number) for number in range(12)] * 2
+    state = Done(taken[5], Mark.COMMIT + Mark.STATE, (1, b"x"))
+    back = Done(taken[7], Mark.RELEASE, ())
+    done = [Done(one, Mark.COMMIT, ()) for one in taken]
+    await worker.turn(*done[:5], state, done[6], back, *done[8:])
+    (letter,) = await driver.letters("counter")
+    assert letter["body"] == b"5"
+    assert [await driver.pending(f"topic:{name}", "counter") for name in names] == [0, 0, 0, 1]
+    assert bodies(await worker.take()) == ["7"]
+    await worker.finish_all()
+    await driver.check_empty("counter", "clerk")
+    totals = [(await driver.mapping(f"stats:{each}"))["done"] for each in ("counter", "clerk")]
+    assert totals == ["12", "12"]
 
 
 async def test_commits_of_two_types_that_are_alike_free_the_agents_of_both(driver: ServerDriver) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from itertools import chain
 
 import pytest
 
-from callboard.broker.errors import CommandError, UndeliverableError
+from callboard.broker import BrokerSettings
+from callboard.broker.errors import BacklogError, CommandError, UndeliverableError
 from callboard.broker.redis.client.endpoint import Argument
 from callboard.broker.redis.client.publisher import message_values
 from callboard.broker.redis.client.transport import Declared
@@ -19,7 +22,7 @@ FAR = 9_000_000_000_000  # a time of the server's clock, ms
 
 
 def _values(stream: str, *bodies: str, once: str = "") -> list[Argument]:
-    return message_values(posting(stream, "a", body, idempotency_id=once) for body in bodies)
+    return message_values([posting(stream, "a", body, idempotency_id=once) for body in bodies])
 
 
 async def test_a_batch_that_is_sent_again_adds_nothing(driver: ServerDriver) -> None:
@@ -342,3 +345,42 @@ async def test_messages_of_every_form_in_one_batch_keep_their_order(driver: Serv
     ]
     assert await driver.publish(*batch) == [True, True, True, True, False, True]
     assert bodies(await (await driver.worker("counter")).take()) == ["1", "2", "3", "4", "6"]
+
+
+async def test_of_messages_to_several_streams_in_turn_each_ends_as_it_has_to(driver: ServerDriver) -> None:
+    """They are one run for the server, in which each names its stream."""
+    streams = ("topic:visits", "topic:orders", "inbox:counter")
+    await driver.declare(topic("counter", "visits"), topic("counter", "orders"))
+    await driver.command("SET", "topic:broken", "x")
+    batch = [posting(streams[number % 3], "a", str(number)) for number in range(9)]
+    batch = [one._replace(envelope=one.envelope._replace(cause="m0")) for one in batch[:4]] + batch[4:]
+    batch[2:2] = [
+        posting("inbox:nobody", "a"),
+        posting("topic:broken", "a"),
+        posting("topic:new", "a", "new"),
+    ]
+    batch += [posting(stream, "a", stream, idempotency_id=f"{i // 2}") for i, stream in enumerate(streams)]
+    futures = [driver.transport.publisher.post(one) for one in batch]
+    ends = await asyncio.gather(*futures, return_exceptions=True)
+    assert [type(end) for end in ends if end is not True] == [UndeliverableError, CommandError, bool]
+    assert [ends.index(end) for end in ends if end is not True] == [2, 3, 13]
+    added = ["0", "1", *map(str, range(2, 9)), streams[0], streams[2]]
+    assert bodies(await (await driver.worker("counter")).take(20)) == added
+    assert [entry["body"] for entry in await driver.entries("topic:new")] == [b"new"]
+    for first, stream in enumerate(streams[:2]):
+        found = [entry["body"].decode() for entry in await driver.entries(stream)]
+        assert found[:3] == [str(number) for number in range(first, 9, 3)]
+
+
+async def test_of_messages_to_several_streams_in_turn_those_are_refused_that_find_no_room(
+    server_url: str,
+) -> None:
+    settings = BrokerSettings(namespace=f"contract-{os.urandom(4).hex()}", max_backlog=2, when_full="reject")
+    driver = ServerDriver(server_url, settings)
+    await driver.declare(topic("counter", "visits"), topic("counter", "orders"))
+    batch = [posting(f"topic:{name}", "a", name) for name in ("visits", "orders") * 3 + ("visits",)]
+    futures = [driver.transport.publisher.post(one) for one in batch]
+    ends = await asyncio.gather(*futures, return_exceptions=True)
+    assert [type(end) for end in ends] == [bool] * 4 + [BacklogError] * 3
+    assert len(await driver.entries("topic:visits")) == len(await driver.entries("topic:orders")) == 2
+    await driver.close()

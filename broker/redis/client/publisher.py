@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -21,6 +21,7 @@ from callboard.broker.errors import (
 from callboard.broker.settings import BrokerSettings
 from callboard.broker.telemetry import Published, emit, is_watched
 
+from .apart import are_apart
 from .batches import Producer, send_batch
 from .clock import ServerClock, steady_ms
 from .connection import Link
@@ -275,9 +276,14 @@ def limits_of(settings: BrokerSettings) -> str:
     return f"{window} {settings.max_unclaimed} {settings.max_backlog} {settings.max_backlog_per_key}"
 
 
-def message_values(postings: Iterable[Posting]) -> list[Argument]:
-    """Messages as publish.lua takes them: in runs of one form with the same stream and type, in order."""
+def message_values(postings: Sequence[Posting]) -> list[Argument]:
+    """Messages as publish.lua takes them: in runs of one form with the same stream and type, in order.
+
+    Where most go to another stream than the one before, runs are of several streams, and each message names its own.
+    """
     arguments: list[Argument] = []
+    streams = [posting.stream for posting in postings]
+    is_apart = are_apart(streams)
     now: tuple[str, str, str] = ("", "", "")
     run: list[Argument] = []
     count = 0
@@ -285,10 +291,11 @@ def message_values(postings: Iterable[Posting]) -> list[Argument]:
         name, kind, key, sender, head, body = encode(envelope)
         is_simple = not (due or idempotency_id or waiting)
         form = (HEADED if head or sender else PLAIN) if is_simple else FULL
-        if now != (form, stream, kind):
+        its_run = (form, "" if is_apart else stream, kind)
+        if now != its_run:
             if count:
                 arguments += (*now, count, *run)
-            now, run, count = (form, stream, kind), [], 0
+            now, run, count = its_run, [], 0
         count += 1
         if form is PLAIN:
             run += (name, key, body)
@@ -296,6 +303,8 @@ def message_values(postings: Iterable[Posting]) -> list[Argument]:
             run += (name, key, sender, head, body)
         else:
             run += (name, key, sender, head, body, due, idempotency_id, waiting)
+        if is_apart:
+            run.append(stream)
     if count:
         arguments += (*now, count, *run)
     return arguments

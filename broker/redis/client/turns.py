@@ -11,6 +11,7 @@ from callboard.broker.encoding.limits import Limits
 from callboard.broker.errors import EncodeError
 from callboard.broker.settings import BrokerSettings
 
+from .apart import are_apart
 from .commands import pack
 from .commits import Done
 from .endpoint import Argument
@@ -110,30 +111,40 @@ def _delivered(runs: Sequence[Any], flat: Sequence[Any]) -> list[Values]:
 def add_commits(arguments: list[Argument], done: Sequence[Done]) -> None:
     """The commits of a turn behind its other arguments."""
     arguments.append(len(done))
+    is_apart = are_apart([one.delivery.stream for one in done])
     raw_type, stream = b"", b""
+    streams: list[Argument] = []
     entries: list[Argument] = []
     keys: list[Argument] = []
     modes: list[str] = []
     extras: list[Argument] = []
     for delivery, mode, its_extras in done:
-        if delivery.stream != stream or delivery.raw_type != raw_type:
+        if delivery.raw_type != raw_type or (delivery.stream != stream and not is_apart):
             if entries:
-                arguments += _run_of_commits(raw_type, stream, entries, keys, modes)
-            raw_type, stream, entries, keys, modes = delivery.raw_type, delivery.stream, [], [], []
+                arguments += _run_of_commits(raw_type, stream, streams, entries, keys, modes)
+            raw_type, stream = delivery.raw_type, b"" if is_apart else delivery.stream
+            streams, entries, keys, modes = [], [], [], []
+        if is_apart:
+            streams.append(delivery.stream)
         entries.append(delivery.entry)
         keys.append(delivery.raw_key)
         modes.append(mode)
         if its_extras:
             extras += its_extras
     if entries:
-        arguments += _run_of_commits(raw_type, stream, entries, keys, modes)
+        arguments += _run_of_commits(raw_type, stream, streams, entries, keys, modes)
     arguments += extras
 
 
 def _run_of_commits(
-    raw_type: bytes, stream: bytes, entries: list[Argument], keys: list[Argument], modes: list[str]
+    raw_type: bytes,
+    stream: bytes,
+    streams: list[Argument],
+    entries: list[Argument],
+    keys: list[Argument],
+    modes: list[str],
 ) -> tuple[Argument, ...]:
-    """Commits of one stream: a mode that all have is said once."""
+    """Commits of one stream, or of several, whose names are `streams`: a mode that all have is said once."""
     if modes.count(modes[0]) == len(modes):
-        return (raw_type, stream, len(entries), modes[0], *entries, *keys)
-    return (raw_type, stream, len(entries), "", *entries, *keys, *modes)
+        return (raw_type, stream, len(entries), modes[0], *streams, *entries, *keys)
+    return (raw_type, stream, len(entries), "", *streams, *entries, *keys, *modes)

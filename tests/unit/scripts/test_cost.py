@@ -22,12 +22,12 @@ def test_it_measures_and_compares(
 
 
 def test_it_measures_over_topics(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(cost.COUNTS, "publish", 2_000)
-    monkeypatch.setitem(cost.COUNTS, "handle", 2_000)
+    for way in cost.OVER_TOPICS:
+        monkeypatch.setitem(cost.COUNTS, way, 2_000)
     assert cost.main(["--topics", "3", "--quick", "--rounds", "1"]) == 0
     _, *lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines] == [
-        [f"{way}/3", spender] for way in ("publish", "handle") for spender in cost.SPENDERS
+        [f"{way}/3", spender] for way in cost.OVER_TOPICS for spender in cost.SPENDERS
     ]
     with pytest.raises(SystemExit):
         cost.main(["--topics", "3", "--only", "ask"])

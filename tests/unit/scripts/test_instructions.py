@@ -50,7 +50,7 @@ def test_without_valgrind_it_says_what_to_do(
     with pytest.raises(CallgrindError, match="apt-get install valgrind"):
         callgrind.callgrind(Path(), "process")
 
-    def fails(_: Path, way: str) -> Spent:
+    def fails(_: Path, way: str, topics: int) -> Spent:
         raise CallgrindError(callgrind.MISSING)
 
     monkeypatch.setattr(instructions, "measured", fails)
@@ -62,3 +62,6 @@ def test_a_way_that_there_is_not_is_named(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(SystemExit):
         instructions.main(["--only", "ask,asl"])
     assert "there is no asl; there are publish," in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        instructions.main(["--only", "drive,ask", "--topics", "3"])
+    assert "only publish, handle, drive go over topics" in capsys.readouterr().err

@@ -5,7 +5,8 @@
 --
 -- ARGV: producer, batch number, its limits (see new_limits), count, number of fences, or '' when there are neither fences nor
 --   bodies that point to their bytes, then the messages, in runs of one form with the same stream and type: form, stream
---   suffix, type, count, then for each message the values of the form:
+--   suffix, type, count, then for each message the values of the form, and at the end its stream suffix where the run leaves it
+--   empty, since it goes to several streams:
 --   'p' (plain)  id, key, body
 --   'h'          id, key, from, head, body
 --   'f' (full)   id, key, from, head, body, due (see sending.lua), idempotency id or '', waiting process or ''
@@ -16,7 +17,15 @@
 --   'duplicate', 'undeliverable', 'fenced', 'full': too much of its stream or agent is not handled yet, or 'unwritable': the key
 --   holds something else, or its last possible id was used
 
-local WIDTH = { p = 3, h = 5, f = 8 }
+-- Runs of messages. width: values of a message, by form.
+local run = { width = { p = 3, h = 5, f = 8 } }
+
+-- The form, the stream suffix, or '', and the number of the messages of the run that begins there; where its first message
+-- begins, and how many values each of them has.
+function run.read(at)
+  local form, suffix = ARGV[at], ARGV[at + 1]
+  return form, suffix, number_of(ARGV[at + 3]), at + 4, run.width[form] + (suffix == '' and 1 or 0)
+end
 
 -- What belongs to one batch. deliverable: by stream suffix, whether its agent type is declared; room: messages that a
 -- stream still takes; counted: whether they were counted exactly.
@@ -78,7 +87,7 @@ end
 
 -- Those at the beginning of a run whose stream is known to take messages, and about which nothing else has to be asked: so are nearly
 -- all but the first of a run. Returns how many were added.
-local function publish_at_once(suffix, form, kind, at, count)
+function run.publish(suffix, form, kind, at, count)
   local touched = this.touched
   if not touched[suffix] or this.unclaimed[suffix] then return 0 end
   local added = append.all_at_once(suffix, kind, at, count, form == HEADED)
@@ -86,18 +95,43 @@ local function publish_at_once(suffix, form, kind, at, count)
   return added
 end
 
+-- The same for a run over several streams.
+function run.publish_apart(form, kind, at, count)
+  local touched, is_headed = this.touched, form == HEADED
+  for i = 0, count - 1 do
+    local suffix, added = ARGV[at + (is_headed and 5 or 3)], nil
+    local before = touched[suffix]
+    if before and is_headed then
+      added = append.at_once(suffix, ARGV[at], kind, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
+      at = at + 6
+    elseif before then
+      added = append.at_once(suffix, ARGV[at], kind, ARGV[at + 1], '', '', ARGV[at + 2])
+      at = at + 4
+    end
+    if not added then return i end
+    touched[suffix] = before + 1
+  end
+  return count
+end
+
 -- The messages of a batch, in order; what was not added is noted in the result.
 local function publish_all(batch, count, fenced, result)
   local number, at, is_simple = 0, FIRST, not (fenced or this.claims or batch.is_limited)
   while number < count do
-    local form, suffix, kind, behind = ARGV[at], ARGV[at + 1], ARGV[at + 2], number + number_of(ARGV[at + 3])
-    local width = WIDTH[form]
-    at = at + 4
+    local kind, form, suffix, n, first, width = ARGV[at + 2], run.read(at)
+    local behind, is_plain = number + n, is_simple and form ~= FULL
+    at = first
     while number < behind do
-      local added = is_simple and form ~= FULL and publish_at_once(suffix, form, kind, at, behind - number) or 0
+      local added = 0
+      if is_plain and suffix == '' then
+        added = run.publish_apart(form, kind, at, behind - number)
+      elseif is_plain then
+        added = run.publish(suffix, form, kind, at, behind - number)
+      end
       number, at = number + added, at + added * width
       if number == behind then break end
-      local status = fenced and fenced[number] and 'fenced' or publish_one(batch, form, suffix, kind, at)
+      local stream = suffix == '' and ARGV[at + width - 1] or suffix
+      local status = fenced and fenced[number] and 'fenced' or publish_one(batch, form, stream, kind, at)
       if status then
         result[#result + 1] = number
         result[#result + 1] = status
@@ -107,18 +141,25 @@ local function publish_all(batch, count, fenced, result)
   end
 end
 
+-- Notes the topic of a stream that is of one, once.
+function run.note_topic(found, suffix)
+  if found.known[suffix] then return end
+  found.known[suffix] = true
+  if string.sub(suffix, 1, 6) ~= 'topic:' then return end
+  local n = #found.topics + 1
+  found.topics[n], found.suffixes[n] = string.sub(suffix, 7), suffix
+end
+
 -- The topics among the streams of a batch, and their streams.
 local function topics_of(count)
-  local number, at, topics, suffixes, known = 0, FIRST, {}, {}, {}
+  local number, at, found = 0, FIRST, { known = {}, topics = {}, suffixes = {} }
   while number < count do
-    local suffix, n = ARGV[at + 1], number_of(ARGV[at + 3])
-    if not known[suffix] then
-      known[suffix] = true
-      if string.sub(suffix, 1, 6) == 'topic:' then topics[#topics + 1], suffixes[#suffixes + 1] = string.sub(suffix, 7), suffix end
-    end
-    number, at = number + n, at + 4 + n * WIDTH[ARGV[at]]
+    local _, suffix, n, first, width = run.read(at)
+    number, at = number + n, first + n * width
+    if suffix ~= '' then run.note_topic(found, suffix) end
+    for last = first + width - 1, suffix == '' and at - 1 or 0, width do run.note_topic(found, ARGV[last]) end
   end
-  return topics, suffixes
+  return found.topics, found.suffixes
 end
 
 -- Looks up at once who subscribes to the topics of a batch: one by one that is a fifth of its cost where it has many. What has
@@ -137,8 +178,8 @@ end
 local function behind_messages(count)
   local number, at = 0, FIRST
   while number < count do
-    local n = tonumber(ARGV[at + 3])
-    number, at = number + n, at + 4 + n * WIDTH[ARGV[at]]
+    local _, _, n, first, width = run.read(at)
+    number, at = number + n, first + n * width
   end
   return at
 end

@@ -1,8 +1,8 @@
 -- Commits: each writes all of what it says or, because the turn was refused before or one of its keys is of the wrong type,
 -- nothing; then its message is a dead letter.
 --
--- A commit is four values at the same place of four lists: `group` (a table: agent type, stream suffix, ids that are acknowledged),
--- `id`, `key` and `mode`, what the marks say (modes.lua); `n` is how many there are. Most are plain and need nothing else.
+-- A commit is four values at the same place of four lists: `group` (a table: agent type, stream suffix, and as a list the ids that
+-- are acknowledged), `id`, `key` and `mode`, what the marks say (modes.lua); `n` is how many there are. Most are plain and need nothing else.
 -- `own`: their fields of own:<worker>. `mode_of_all`: where all are of one type, and have one mode, as mostly; then nobody
 -- looks at them one by one, where nothing is to be written of them.
 
@@ -17,7 +17,7 @@ local function group_at(groups, known, agent_type, suffix)
   end
   local group = of_type[suffix]
   if not group then
-    group = { type = agent_type, suffix = suffix, acked = {} }
+    group = { nil, type = agent_type, suffix = suffix } -- with room for an id: mostly there is one
     of_type[suffix], groups[#groups + 1] = group, group
   end
   return group
@@ -33,17 +33,23 @@ local function read_commits(turn)
   local first_type, mode_of_all = ARGV[at], ARGV[at + 3] ~= '' and mode_of(ARGV[at + 3])
   while i < n do
     local agent_type, suffix, count, common = ARGV[at], ARGV[at + 1], number_of(ARGV[at + 2]), ARGV[at + 3]
-    local one, its_mode = group_at(groups, known, agent_type, suffix), common ~= '' and mode_of(common)
-    local acked, head = one.acked, agent_type .. ' ' .. suffix .. ' '
+    local its_mode, is_apart, head = common ~= '' and mode_of(common), suffix == '', agent_type .. ' ' .. suffix .. ' '
+    local one = not is_apart and group_at(groups, known, agent_type, suffix)
     -- guard: commits of several modes are looked at one by one
     if its_mode ~= mode_of_all or agent_type ~= first_type then mode_of_all = false end
-    at = at + 4
+    at = at + (is_apart and 4 + count or 4)
     for here = at, at + count - 1 do
       local its, entry = its_mode or mode_of(ARGV[here + 2 * count]), ARGV[here]
       i = i + 1
-      group[i], id[i], key[i], mode[i], own[i] = one, entry, ARGV[here + count], its, head .. entry
+      if is_apart then
+        one = group_at(groups, known, agent_type, ARGV[here - count])
+        own[i] = agent_type .. ' ' .. one.suffix .. ' ' .. entry
+      else
+        own[i] = head .. entry
+      end
+      group[i], id[i], key[i], mode[i] = one, entry, ARGV[here + count], its
       -- guard: what comes back is not acknowledged
-      if not its.comes_back then acked[#acked + 1] = entry end
+      if not its.comes_back then one[#one + 1] = entry end
       if its.has_logs then turn.has_logs = true end
     end
     at = at + (its_mode and 2 or 3) * count
@@ -70,11 +76,11 @@ end
 local function end_urgent(commits, group)
   for i = 1, commits.n do
     local name = group.type .. ' ' .. commits.key[i]
-    if call('HGET', P .. 'urgent', name) == group.suffix .. ' ' .. commits.id[i] and contains(group.acked, commits.id[i]) then
+    if call('HGET', P .. 'urgent', name) == group.suffix .. ' ' .. commits.id[i] and contains(group, commits.id[i]) then
       call('HDEL', P .. 'urgent', name)
     end
   end
-  if #group.acked > 0 then call('XDEL', P .. group.suffix, unpack(group.acked)) end
+  if #group > 0 then call('XDEL', P .. group.suffix, unpack(group)) end
   if call('XLEN', P .. group.suffix) == 0 then call('DEL', P .. group.suffix) end
 end
 
@@ -85,10 +91,10 @@ local function acknowledge(turn, commits)
   bulk('HDEL', turn.own, commits.own)
   for i = 1, #groups do
     local group = groups[i]
-    local acked, suffix, agent_type = group.acked, group.suffix, group.type
-    for j = 1, #acked, CHUNK do
+    local suffix, agent_type = group.suffix, group.type
+    for j = 1, #group, CHUNK do
       -- guard: a commit acknowledges
-      run('XACK', P .. suffix, agent_type, unpack(acked, j, math.min(j + CHUNK - 1, #acked)))
+      run('XACK', P .. suffix, agent_type, unpack(group, j, math.min(j + CHUNK - 1, #group)))
     end
     if string.sub(suffix, 1, 7) == 'urgent:' then end_urgent(commits, group) end
   end

@@ -110,7 +110,7 @@ local function pull_new(turn, agent_type, count)
     add_paused(turn, agent_type, streams, suffixes, paused)
   end
   local before = turn.given
-  if #streams > 0 and early == 0 and not horizon then usual.give(turn, agent_type, suffixes, streams, count) end
+  if #streams > 0 and early == 0 and not horizon then usual.give(turn, agent_type, streams, count) end
   count = count - (turn.given - before)
   local list, cutoff = gather(turn, agent_type, streams, suffixes, not (horizon or bound))
   if horizon or bound then turn.more = true end

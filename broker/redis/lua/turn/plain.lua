@@ -8,12 +8,12 @@ local usual = {}
 -- An entry id as a number: so many times the milliseconds after those of the first one, and what follows them.
 local SPAN, MOST_MS = 4194304, 4503599627370496
 
--- Of the entries of several streams, in the order of publishing, those that may be given, and their streams; nil where such numbers can't
--- say it. (A number that can't be told from another one is rounded; then both are the same.)
+-- Of the entries of several streams, in the order of publishing, those that may be given, their streams, and the number of all; nil where
+-- such numbers can't say it. (A number that can't be told from another one is rounded; then both are the same.)
 local function merge(streams, wanted)
   local numbers, of, stream_of, n, base, last_ms, ms, gap = {}, {}, {}, 0, nil, nil, 0, nil
   for i = 1, #streams do
-    local entries, suffix, number = streams[i][2], string.sub(streams[i][1], #P + 1), nil
+    local suffix, entries, number = streams[i][1], streams[i][2], nil
     for j = 1, #entries do
       local id = entries[j][1]
       local dash = string.find(id, '-', 1, true)
@@ -42,7 +42,7 @@ local function merge(streams, wanted)
     if gap and number > gap then break end
     entries[i], from[i] = of[number], stream_of[number]
   end
-  return entries, from
+  return entries, from, n
 end
 
 -- Agents of the entries from the first up to one that is not as publishers store it, or that no worker may be given.
@@ -128,26 +128,32 @@ local function note_given(streams, from, count)
   for i = 1, count do given[from[i]] = (given[from[i]] or 0) + 1 end
   for i = 1, #streams do
     -- guard: what is not given yet goes another way
-    streams[i].given = given[string.sub(streams[i][1], #P + 1)]
+    streams[i].given = given[streams[i][1]]
   end
 end
 
--- Gives entries of the streams that were read, from the first on, up to one that needs more; `given` of each stream: how many of it.
+-- Gives entries of the streams that were read, from the first on, up to one that needs more; `given` of each stream: how many of it,
+-- and `are_given`: all of them.
 -- (What comes alone is given in fewer steps than these.)
-function usual.give(turn, agent_type, suffixes, streams, wanted)
-  local entries, from, suffix = streams[1][2], nil, ''
+function usual.give(turn, agent_type, streams, wanted)
+  local entries, from, suffix, n = streams[1][2], nil, streams[1][1], nil
   if #streams == 1 and #entries == 1 or turn.paused or turn.any_cancelled or turn.terms.persistent[agent_type] then return end
   if #streams > 1 then
-    entries, from = merge(streams, wanted)
+    entries, from, n = merge(streams, wanted)
     if not entries then return end
   else
     -- guard: what is read beyond what is wanted is not plain
     if #entries > wanted then return end
-    suffix = #suffixes == 1 and suffixes[1] or string.sub(streams[1][1], #P + 1)
   end
   local keys = usual.keys_of(turn.terms.max_body, entries)
   if #keys == 0 then return end
   local count, i = take_agents(turn, agent_type, suffix, from, entries, keys), 1
   while i <= count do i = give_run(turn, agent_type, suffix, from, entries, i, count) end
-  if from then note_given(streams, from, count) else streams[1].given = count end
+  if count == (n or #entries) then
+    streams.are_given = true
+  elseif from then
+    note_given(streams, from, count)
+  else
+    streams[1].given = count
+  end
 end

@@ -54,10 +54,11 @@ local function read_streams(turn, agent_type, count, suffixes)
     if failure(got) then got = read_one_by_one(turn, agent_type, count, part) end
     for _, stream in ipairs(got or NONE) do
       local entries = stream[2]
+      stream[1] = #part == 1 and part[1] or string.sub(stream[1], #P + 1) -- its suffix from here on
       -- What ends with the last id that was given has been read to its end: it is not asked once more, by the turn of the
       -- commit, for whose end a requester waits.
       -- guard: a stream that may hold more is read on
-      stream.is_cut = #entries >= count and not is_newest(entries[#entries][1])
+      if #entries >= count and not is_newest(entries[#entries][1]) then stream.is_cut = true end
       all[#all + 1] = stream
     end
   end
@@ -92,7 +93,7 @@ local function read_paused(turn, agent_type, suffixes)
     suffixes = {}
     for _, stream in ipairs(streams) do
       bytes, entries = bytes + add_part(all, known, stream), entries + #stream[2]
-      if stream.is_cut then suffixes[#suffixes + 1] = string.sub(stream[1], #P + 1) end
+      if stream.is_cut then suffixes[#suffixes + 1] = stream[1] end
     end
   end
   return all
@@ -151,7 +152,7 @@ local function gather(turn, agent_type, streams, suffixes, is_all)
   local list, cutoff, max_body, drained, left, read_from, cursor = {}, nil, turn.terms.max_body, suffixes, nil, {}, {}
   for i = 1, #streams do
     local stream = streams[i]
-    local suffix, entries = #suffixes == 1 and suffixes[1] or string.sub(stream[1], #P + 1), stream[2]
+    local suffix, entries = stream[1], stream[2]
     local last = entries[#entries][1]
     read_from[i], cursor[2 * i - 1], cursor[2 * i] = suffix, suffix, last
     if stream.is_cut then
@@ -160,7 +161,7 @@ local function gather(turn, agent_type, streams, suffixes, is_all)
       turn.more = true
       if not cutoff or sortable(last) < cutoff then cutoff = sortable(last) end
     end
-    for i = (stream.given or 0) + 1, #entries do
+    for i = streams.are_given and #entries + 1 or (stream.given or 0) + 1, #entries do
       local values, wrong = checked_values(max_body, entries[i][2])
       if values then
         list[#list + 1] = { suffix = suffix, id = entries[i][1], values = values }

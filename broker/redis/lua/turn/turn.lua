@@ -7,7 +7,8 @@
 --   accept (how many entries that are parked behind finished agents may be handed over)
 --   entries wanted of each type
 --   number of commits; they come in runs of the same stream: type, stream suffix, count, mode of all of them or '', entry ids, agent
---   keys, and where there is no mode of all: modes
+--   keys, and where there is no mode of all: modes. Where a run is of several streams its suffix is '', and before the entry ids come
+--   the suffixes
 --   then, in the same order, what the marks of each mode bring: see broker/redis/marks.py
 -- Returns {'OK', server ms, next due ms or '', flags, number of the call before}, and where something is given
 --   runs, deliveries, states; or, where it is one delivery without a state: type, suffix, message type, and its values. A turn that

@@ -21,7 +21,14 @@ from callboard.broker.errors import (
 )
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.endpoint import Argument, Endpoint
-from callboard.broker.redis.client.publisher import FULL, HEADED, LARGEST_BATCH, PLAIN, Publisher
+from callboard.broker.redis.client.publisher import (
+    FULL,
+    HEADED,
+    LARGEST_BATCH,
+    PLAIN,
+    Publisher,
+    message_values,
+)
 from callboard.broker.redis.client.transport import Declared, RedisTransport
 from callboard.broker.redis.keys import Keys
 from tests.helpers.eventually import eventually
@@ -41,8 +48,9 @@ def _ids(arguments: Sequence[Any]) -> list[str]:
     at = FIRST_VALUE
     while len(ids) < arguments[3]:
         form, count = arguments[at], arguments[at + 3]
-        behind = at + 4 + count * WIDTHS[form]
-        ids += arguments[at + 4 : behind : WIDTHS[form]]
+        width = WIDTHS[form] + (arguments[at + 1] == "")  # of several streams: each message has its own
+        behind = at + 4 + count * width
+        ids += arguments[at + 4 : behind : width]
         at = behind
     return ids
 
@@ -173,6 +181,20 @@ async def test_in_flight_counts_from_the_moment_of_handing_in(fixture: Publisher
     await asyncio.gather(*futures)
     await fixture.publisher.flush()
     assert fixture.publisher.in_flight == 0
+
+
+def test_messages_of_one_stream_say_it_once() -> None:
+    values = message_values([note(1), note(2)])
+    assert values == [PLAIN, "topic:visits", "Note", 2, "m1", "k", b"{}", "m2", "k", b"{}"]
+
+
+def test_messages_that_go_from_stream_to_stream_are_a_run_in_which_each_names_its_own() -> None:
+    values = message_values([note(1, "topic:a"), note(2, "topic:b"), note(3, "topic:c", due=5)])
+    assert values[:4] == [PLAIN, "", "Note", 2]
+    assert (values[7], values[11]) == ("topic:a", "topic:b")
+    assert values[12:16] == [FULL, "", "Note", 1]
+    assert values[16] == "m3"
+    assert values[24:] == ["topic:c"]
 
 
 # A message that comes alone
