@@ -178,7 +178,7 @@ async def test_the_doctor_looks_at_each_of_them(tmp_path: Path) -> None:
         Sentinel(tmp_path, server, 1) as sentinel,
         Sentinel(tmp_path, other, 1) as astray,
     ):
-        assert await _findings(server.url) == []
+        assert [finding.level for finding in await _findings(server.url)] == ["ok"]
         known, nobody = f"127.0.0.1:{sentinel.port}", f"127.0.0.1:{free_port()}"
         well = await _findings(f"redis+sentinel://{known}/{NAME}")
         assert [finding.level for finding in well] == ["ok", "info"]

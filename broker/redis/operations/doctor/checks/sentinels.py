@@ -17,8 +17,10 @@ ORDER = 61
 async def examine(subject: Subject) -> Sequence[Finding]:
     """Each sentinel by itself; and whether a primary that was replaced would go on taking writes."""
     endpoint = subject.transport.endpoint
-    if endpoint.watched is None:
+    if subject.is_in_memory:
         return []
+    if endpoint.watched is None:
+        return [ok("the URL names the server itself")]
     silent, named = await _ask_all(endpoint, endpoint.watched, subject.settings.connect_timeout)
     findings = [_agreement(named), *silent]
     if await subject.setting("min-replicas-to-write") == "0":
