@@ -3,6 +3,9 @@
 What a call does takes as many whatever else the machine does; how many messages share a call depends on it, so the machine
 has to be quiet. A process needs thousands of times as many to begin as a message takes: it runs with few messages and with
 many, and the difference is what counts.
+
+All of it takes a quarter of an hour on a machine that does nothing else, and as long again for another checkout: each run
+says what it is and how long it took.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -46,8 +50,22 @@ class Spent(NamedTuple):
     server: float
 
 
-def _counted(checkout: Path, way: str, count: int) -> Spent:
+def _counted(checkout: Path, way: str, count: int, patience: float) -> Spent:
     """One process with so many messages, on a server of its own, from their starts to their ends."""
+    print(f"  {way}, {count:,} in {checkout}: ", end="", file=sys.stderr, flush=True)
+    began = time.monotonic()
+    try:
+        spent = _spent(checkout, way, count, patience)
+    except subprocess.TimeoutExpired as error:
+        raise CallgrindError(
+            f"{way} with {count:,} did not end within {patience:g} s: wait until the machine has less to do, or say "
+            "--within SECONDS"
+        ) from error
+    print(f"{time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    return spent
+
+
+def _spent(checkout: Path, way: str, count: int, patience: float) -> Spent:
     with tempfile.TemporaryDirectory(prefix="instructions") as folder, CountedServer() as server:
         command = [sys.executable, "-P", str(NODE), way, str(count), server.url]
         done = subprocess.run(
@@ -57,7 +75,7 @@ def _counted(checkout: Path, way: str, count: int) -> Spent:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=PATIENCE,
+            timeout=patience,
             check=False,
         )
         if done.returncode:
@@ -71,11 +89,11 @@ def per_message(few: Spent, many: Spent, counts: Counts) -> Spent:
     return Spent((many.process - few.process) / more, (many.server - few.server) / more)
 
 
-def measured(checkout: Path, way: str) -> Spent:
-    """What a message costs in a checkout."""
+def measured(checkout: Path, way: str, patience: float = PATIENCE) -> Spent:
+    """What a message costs in a checkout, if each run ends within so many seconds."""
     counts = WAYS[way]
-    print(f"{way}: {checkout}", file=sys.stderr, flush=True)
-    return per_message(_counted(checkout, way, counts.few), _counted(checkout, way, counts.many), counts)
+    few, many = (_counted(checkout, way, count, patience) for count in counts)
+    return per_message(few, many, counts)
 
 
 def lines(way: str, here: Spent, there: Spent | None) -> list[str]:
@@ -102,6 +120,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--only", metavar="WAY,...", default=",".join(WAYS), help=f"some of {', '.join(WAYS)}; default: all"
     )
+    parser.add_argument(
+        "--within",
+        type=float,
+        metavar="SECONDS",
+        default=PATIENCE,
+        help=f"for each run; default: {PATIENCE:g}",
+    )
     options = parser.parse_args(arguments)
     ways = options.only.split(",")
     if unknown := sorted({*ways} - {*WAYS}):
@@ -110,8 +135,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("instructions for each message: here" + (", there, here / there" if against else ""))
     try:
         for way in ways:
-            there = None if against is None else measured(against, way)
-            print("\n".join(lines(way, measured(ROOT, way), there)), flush=True)
+            there = None if against is None else measured(against, way, options.within)
+            print("\n".join(lines(way, measured(ROOT, way, options.within), there)), flush=True)
     except CallgrindError as error:
         print(f"scripts/bench instructions: {error}", file=sys.stderr)
         return 1

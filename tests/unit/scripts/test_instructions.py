@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def test_without_valgrind_it_says_what_to_do(
     with pytest.raises(CallgrindError, match="apt-get install valgrind"):
         callgrind.callgrind(Path(), "process")
 
-    def fails(_: Path, way: str) -> Spent:
+    def fails(_: Path, way: str, patience: float) -> Spent:
         raise CallgrindError(callgrind.MISSING)
 
     monkeypatch.setattr(instructions, "measured", fails)
@@ -62,3 +63,14 @@ def test_a_way_that_there_is_not_is_named(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(SystemExit):
         instructions.main(["--only", "ask,asl"])
     assert "there is no asl; there are publish," in capsys.readouterr().err
+
+
+def test_a_run_that_does_not_end_is_a_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hangs(checkout: Path, way: str, count: int, patience: float) -> Spent:
+        raise subprocess.TimeoutExpired("callgrind", patience)
+
+    monkeypatch.setattr(instructions, "_spent", hangs)
+    assert instructions.main(["--only", "ask", "--within", "7"]) == 1
+    assert "ask with 500 did not end within 7 s: wait until" in capsys.readouterr().err
