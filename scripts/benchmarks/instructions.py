@@ -3,6 +3,9 @@
 What a call does takes as many whatever else the machine does; how many messages share a call depends on it, so the machine
 has to be quiet. A process needs thousands of times as many to begin as a message takes: it runs with few messages and with
 many, and the difference is what counts.
+
+All of it takes a quarter of an hour on a machine that does nothing else, and as long again for another checkout: each run
+says what it is and how long it took.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -48,8 +52,22 @@ class Spent(NamedTuple):
     server: float
 
 
-def _counted(checkout: Path, work: Work) -> Spent:
+def _counted(checkout: Path, work: Work, patience: float) -> Spent:
     """One process with so many messages, on a server of its own, from their starts to their ends."""
+    print(f"  {work.name}, {work.messages:,} in {checkout}: ", end="", file=sys.stderr, flush=True)
+    began = time.monotonic()
+    try:
+        spent = _spent(checkout, work, patience)
+    except subprocess.TimeoutExpired as error:
+        raise CallgrindError(
+            f"{work.name} with {work.messages:,} did not end within {patience:g} s: wait until the machine has less to do, "
+            "or say --within SECONDS"
+        ) from error
+    print(f"{time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    return spent
+
+
+def _spent(checkout: Path, work: Work, patience: float) -> Spent:
     with tempfile.TemporaryDirectory(prefix="instructions") as folder, CountedServer() as server:
         command = [sys.executable, "-P", str(NODE), *work.arguments(server.url)]
         done = subprocess.run(
@@ -59,7 +77,7 @@ def _counted(checkout: Path, work: Work) -> Spent:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=PATIENCE,
+            timeout=patience,
             check=False,
         )
         if done.returncode:
@@ -73,12 +91,11 @@ def per_message(few: Spent, many: Spent, counts: Counts) -> Spent:
     return Spent((many.process - few.process) / more, (many.server - few.server) / more)
 
 
-def measured(checkout: Path, way: str, topics: int = 0) -> Spent:
-    """What a message costs in a checkout; `topics` as of `Work`."""
+def measured(checkout: Path, way: str, topics: int = 0, patience: float = PATIENCE) -> Spent:
+    """What a message costs in a checkout, if each run ends within so many seconds; `topics` as of `Work`."""
     counts = WAYS[way]
-    few, many = (Work(way, messages, topics) for messages in counts)
-    print(f"{few.name}: {checkout}", file=sys.stderr, flush=True)
-    return per_message(_counted(checkout, few), _counted(checkout, many), counts)
+    few, many = (_counted(checkout, Work(way, messages, topics), patience) for messages in counts)
+    return per_message(few, many, counts)
 
 
 def lines(way: str, here: Spent, there: Spent | None) -> list[str]:
@@ -103,6 +120,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--against", type=checkout, metavar="FOLDER", help="another checkout, measured as well"
     )
     parser.add_argument("--only", metavar="WAY,...", help=f"some of {', '.join(WAYS)}; default: all")
+    parser.add_argument(
+        "--within",
+        type=float,
+        metavar="SECONDS",
+        default=PATIENCE,
+        help=f"for each run; default: {PATIENCE:g}",
+    )
     add_topics(parser)
     options = parser.parse_args(arguments)
     ways = options.only.split(",") if options.only else over_topics(WAYS, options.topics)
@@ -113,9 +137,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("instructions for each message: here" + (", there, here / there" if against else ""))
     try:
         for way, topics in itertools.product(ways, options.topics or [0]):
-            there = None if against is None else measured(against, way, topics)
-            name = Work(way, 0, topics).name
-            print("\n".join(lines(name, measured(ROOT, way, topics), there)), flush=True)
+            there = None if against is None else measured(against, way, topics, options.within)
+            here = measured(ROOT, way, topics, options.within)
+            print("\n".join(lines(Work(way, 0, topics).name, here, there)), flush=True)
     except CallgrindError as error:
         print(f"scripts/bench instructions: {error}", file=sys.stderr)
         return 1

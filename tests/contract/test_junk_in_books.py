@@ -12,6 +12,7 @@ from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.marks import Mark
 from callboard.broker.redis.operations.repair import find, repair
 from tests.helpers.asking import AskingFixture
+from tests.helpers.eventually import eventually
 from tests.helpers.server_driver import LEASE, DrivenWorker, ServerDriver, bodies, posting, topic
 
 pytestmark = pytest.mark.real_server("what a command says of such a value is the server's own")
@@ -39,7 +40,7 @@ JUNK: dict[str, tuple[str, ...]] = {
 async def test_work_goes_on_beside_junk_in_the_books(driver: ServerDriver, name: str) -> None:
     """A worker holds a message with others behind it, one dies, and one joins."""
     await driver.declare(topic("counter", "visits"), topic("counter", "others"))
-    first, dying = await driver.worker("counter"), await driver.worker("counter")
+    first, dying, idle = [await driver.worker("counter") for _ in range(3)]
     await driver.note("topic:visits", "b", "0")
     await dying.take(1)
     await driver.note("topic:visits", "a", "1")
@@ -52,8 +53,13 @@ async def test_work_goes_on_beside_junk_in_the_books(driver: ServerDriver, name:
     with contextlib.suppress(FencedError):
         await first.lane.resync()
     await driver.expire(dying)
-    await first.beat(lease=0.001)  # patience with who died is over at once
-    await first.beat(lease=LEASE)
+    await first.beat(lease=0.001)  # patience with who died is over a millisecond later
+
+    async def is_reaped() -> bool:
+        await idle.beat(lease=LEASE)  # the first may be fenced by now
+        return await driver.command("ZSCORE", "workers", dying.name) is None
+
+    await eventually(is_reaped)
     await driver.publish(posting("topic:others", "c", "4"))
     second = await driver.worker("counter")
     await second.lane.join(["counter"], {"Note": 1})

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from . import namespaces, program
 from .children import drain, end_of_children, exit_code, kill_group, wait_for
-from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
+from .kernel import PR_SET_PDEATHSIG, adopt_orphans, prctl
 from .plan import KILLED, NAMESPACES, PROC, REFUSED, Plan
 from .watch import PAUSE, Watch
 
@@ -34,7 +34,7 @@ def arrange(plan: Plan) -> None:
     """Take the measures that only the first process of the namespaces can take."""
     if os.uname().sysname == "Linux":
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        prctl(PR_SET_CHILD_SUBREAPER, 1)
+    adopt_orphans()
     if NAMESPACES not in plan.measures:
         return
     if PROC in plan.measures:

@@ -10,7 +10,7 @@ import time
 
 from . import keeper, namespaces
 from .children import drain, end_of_children, exit_code, kill_all, wait_for
-from .kernel import PR_SET_CHILD_SUBREAPER, prctl
+from .kernel import adopt_orphans
 from .plan import CANCELLED, KILLED, NAMESPACES, REFUSED, TIMEOUT, Plan
 
 
@@ -30,8 +30,7 @@ def main() -> None:
 
 def prepare(plan: Plan) -> None:
     """Enter the namespaces, and become the parent of every orphan among our descendants."""
-    if os.uname().sysname == "Linux":
-        prctl(PR_SET_CHILD_SUBREAPER, 1)
+    adopt_orphans()
     if NAMESPACES in plan.measures:
         namespaces.enter(network=plan.network)
 

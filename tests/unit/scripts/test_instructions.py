@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from scripts.benchmarks import callgrind, instructions
 from scripts.benchmarks.callgrind import CallgrindError, counted
-from scripts.benchmarks.instructions import Counts, Spent, lines, per_message
+from scripts.benchmarks.instructions import Counts, Spent, Work, lines, per_message
 
 LOG = """\
 ==7== Command: redis-server
@@ -50,7 +51,7 @@ def test_without_valgrind_it_says_what_to_do(
     with pytest.raises(CallgrindError, match="apt-get install valgrind"):
         callgrind.callgrind(Path(), "process")
 
-    def fails(_: Path, way: str, topics: int) -> Spent:
+    def fails(_: Path, way: str, topics: int, patience: float) -> Spent:
         raise CallgrindError(callgrind.MISSING)
 
     monkeypatch.setattr(instructions, "measured", fails)
@@ -65,3 +66,14 @@ def test_a_way_that_there_is_not_is_named(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(SystemExit):
         instructions.main(["--only", "drive,ask", "--topics", "3"])
     assert "only publish, handle, drive go over topics" in capsys.readouterr().err
+
+
+def test_a_run_that_does_not_end_is_a_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hangs(checkout: Path, work: Work, patience: float) -> Spent:
+        raise subprocess.TimeoutExpired("callgrind", patience)
+
+    monkeypatch.setattr(instructions, "_spent", hangs)
+    assert instructions.main(["--only", "ask", "--within", "7"]) == 1
+    assert "ask with 500 did not end within 7 s: wait until" in capsys.readouterr().err
