@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from .errors import CannotAskError, MisuseError, OutsideContextError
+from .step_check import called, check_step
 from .suspension import UNSET, Unset
 
 if TYPE_CHECKING:
@@ -89,15 +90,18 @@ class MessageContext:
             What the function returned, now or in an earlier attempt: a message, a pydantic model or plain data.
 
         Raises:
+            StepError: The function was called already, or is not async (a TypeError).
             EncodeError: The result can't be recorded; the effect has been made.
             ClaimTooLargeError: The same, because it is larger than `max_claim`.
             UnknownMessageError, DecodeError: What was recorded can't be read by this code any more, because
                 its class is gone or has changed. The effect is not made again.
         """
-        if self.recorder is None:
-            return await function(*args, **kwargs)
+        check_step(name, function)
         # A partial and not a lambda: the recorder may ask the function what it returns.
-        return cast("T", await self.recorder(name, partial(function, *args, **kwargs)))
+        call = partial(function, *args, **kwargs)
+        if self.recorder is None:
+            return await called(name, call)
+        return cast("T", await self.recorder(name, call))
 
     @overload
     async def ask(

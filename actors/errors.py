@@ -13,6 +13,7 @@ CallboardError
     ├── StateError                       the persistent state of an agent can't be this (TypeError)
     ├── AgentAttributeError              an agent has no id, runtime or state (AttributeError)
     ├── MisuseError                      an object is used in a way that it is not made for (RuntimeError)
+    ├── StepError                        ctx.once was given what it can't run (TypeError)
     ├── OutsideContextError              something is asked for where it does not exist (RuntimeError)
     ├── InputError                       something is wrong with a question to a person, or with its answer
     │   ├── CannotAskError               what is running can't wait without a process (RuntimeError)
@@ -138,6 +139,21 @@ class MisuseError(ActorError, RuntimeError):
     template = "{text}"
 
     text: str
+
+
+class StepError(ActorError, TypeError):
+    """Something was given to `ctx.once` that it can't run.
+
+    Attributes:
+        name: What was given as the name of the step, as `repr` shows it.
+        reason: What to write instead.
+    """
+
+    template = "the step {name} can't run: {reason}"
+    permanent = True
+
+    name: str
+    reason: str
 
 
 class OutsideContextError(ActorError, RuntimeError):

@@ -69,6 +69,10 @@ class CheckedQuestion(Generic[T]):
         shown = None if default is UNSET else _json(adapter, default)
         if shown is not None and choices and json.loads(shown) not in choices:
             raise QuestionError("", "its default is none of its choices")
+        for one in choices or ():
+            _check_fits(adapter, f"its choice {one!r}", json.dumps(one))
+        if shown is not None:
+            _check_fits(adapter, "its default", shown)
         told = "" if details is None else _json(_ANYTHING, dict(details))
         _json(_ANYTHING, (text, name, choices, names))
         if len(text) + len(told) > MOST:
@@ -123,9 +127,18 @@ _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 
 def _json(adapter: TypeAdapter[Any], value: Any) -> str:
     try:
-        return adapter.dump_json(value).decode()
+        # Without warnings: what is of another class is refused when it is read again.
+        return adapter.dump_json(value, warnings=False).decode()
     except (PydanticSerializationError, ValueError) as error:
         raise QuestionError("", f"what is asked can't be written as JSON: {error}") from None
+
+
+def _check_fits(adapter: TypeAdapter[Any], what: str, given: str) -> None:
+    """What could be no answer of the class would be found out days later, by whoever answers."""
+    try:
+        adapter.validate_json(given)
+    except ValidationError as error:
+        raise QuestionError("", f"{what} does not fit its answer_type: {error.errors()[0]['msg']}") from None
 
 
 def as_json(value: Any) -> str:

@@ -21,6 +21,7 @@ from callboard.broker.encoding.limits import Limits
 from callboard.broker.errors import ClaimTooLargeError, EncodeError
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.errors import CannotAskError
+from callboard.step_check import called
 from callboard.suspension import Suspended
 
 from .asking import Questions, steps_around
@@ -144,7 +145,7 @@ class Recorder:
         if self.questions is not None and self.questions.is_over:
             raise Suspended
         try:
-            result = await call()
+            result = await called(name, call)
         except (Suspended, BaseExceptionGroup):
             await self._rest_if_cut_off(name, not around)
             raise

@@ -28,7 +28,7 @@ def check_team(
     """
     if not name.isidentifier():
         raise AgentNameError(name, "a team")
-    _check_participants(participants)
+    check_participants(participants)
     _check_condition(condition)
     _check_turns(max_turns)
     check_budget(budget)
@@ -37,7 +37,12 @@ def check_team(
         raise TeamDeclarationError(f"A budget can't hold: {problem}.")
 
 
-def _check_participants(given: object) -> None:
+def check_participants(given: object) -> None:
+    """Check that these can be the members of a team.
+
+    Raises:
+        TeamDeclarationError: They are no list, are none, or two have one name (a ValueError).
+    """
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise TeamDeclarationError(
             f"The participants have to be a list, [...], and not a {type(given).__name__}."

@@ -9,6 +9,7 @@ from callboard.conditions.base import TerminationCondition
 from callboard.foundation.component import Component, NotDumpableError
 from callboard.messages.base import BaseAgentEvent, BaseChatMessage
 
+from .checks import check_participants
 from .config import TeamConfig, common_config
 from .errors import TeamDeclarationError
 from .group_chat import BaseGroupChat
@@ -63,8 +64,7 @@ class ConcurrentGroupChat(BaseGroupChat, Component[ConcurrentGroupChatConfig]):
         emit_team_events: bool = False,
         **options: Any,
     ) -> None:
-        if not participants:
-            raise TeamDeclarationError("At least one participant is required.")
+        check_participants(participants)
         if rounds < 1:
             raise TeamDeclarationError("The number of rounds must be greater than 0.")
         super().__init__(

@@ -12,6 +12,7 @@ from callboard.foundation.component import Component
 from callboard.messages.base import BaseAgentEvent, BaseChatMessage
 from callboard.messages.chat import HandoffMessage
 
+from .checks import check_participants
 from .config import TeamConfig, common_config
 from .errors import ParticipantTypeError, TeamDeclarationError
 from .group_chat import BaseGroupChat
@@ -60,6 +61,7 @@ class Swarm(BaseGroupChat, Component[SwarmConfig]):
         emit_team_events: bool = False,
         **options: Any,
     ) -> None:
+        check_participants(participants)
         for participant in participants:
             if isinstance(participant, Team):
                 raise ParticipantTypeError(participant.name, "Swarm")

@@ -211,6 +211,16 @@ async def who_asks_nonsense_is_told_so(asker: Asker) -> None:
     assert isinstance(await asker.over(), QuestionError)
 
 
+async def a_choice_that_is_no_answer_is_refused(asker: Asker) -> None:
+    await asker.ask(text="How many?", choices=("1", "many"), answer_type=int)
+    assert "its choice 'many' does not fit its answer_type" in str(await asker.over())
+
+
+async def a_default_that_is_no_answer_is_refused(asker: Asker) -> None:
+    await asker.ask(text="Well?", answer_type=bool, default="perhaps")
+    assert "its default does not fit its answer_type" in str(await asker.over())
+
+
 CASES: list[Case] = [
     first_answer_counts,
     another_question_is_not_answered,
@@ -222,6 +232,8 @@ CASES: list[Case] = [
     a_default_takes_its_place,
     withdrawn_is_withdrawn,
     who_asks_nonsense_is_told_so,
+    a_choice_that_is_no_answer_is_refused,
+    a_default_that_is_no_answer_is_refused,
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from callboard.broker import BrokerSettings, MessageRegistry
 from callboard.broker.errors import ClaimTooLargeError, DecodeError, EncodeError, UnknownMessageError
 from callboard.broker.redis.client.transport import RedisTransport
+from callboard.errors import StepError
 from callboard.runtime.once import Recorder
 from tests.helpers.fake_transport import FakeTransport
 from tests.helpers.runtimes import Answer, Note
@@ -123,6 +124,15 @@ async def test_an_effect_that_nobody_waits_for_any_more_is_cancelled(transport: 
     await asyncio.wait({call})
     await asyncio.sleep(0)
     assert asyncio.all_tasks() == before
+    assert transport.records == {}
+
+
+async def test_a_function_that_is_not_async_is_refused(transport: FakeTransport) -> None:
+    def pay() -> Any:
+        return 250
+
+    with pytest.raises(StepError, match="'pay' can't run: its function has to be async"):
+        await _recorder(transport)("pay", pay)
     assert transport.records == {}
 
 

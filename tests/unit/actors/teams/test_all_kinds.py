@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -12,7 +13,20 @@ import pytest
 from callboard.agents import TaskResult
 from callboard.conditions import MaxMessageTermination
 from callboard.messages import BaseAgentEvent
-from callboard.teams import BaseGroupChat, ParticipantTypeError, Swarm, TeamStateError
+from callboard.models import ReplayChatCompletionClient
+from callboard.teams import (
+    BaseGroupChat,
+    ConcurrentGroupChat,
+    DiGraphBuilder,
+    GraphFlow,
+    MagenticOneGroupChat,
+    ParticipantTypeError,
+    RoundRobinGroupChat,
+    SelectorGroupChat,
+    Swarm,
+    TeamDeclarationError,
+    TeamStateError,
+)
 from tests.helpers.team_kinds import KINDS, SPEAKERS
 from tests.helpers.team_members import Passer, speakers_of, texts_of
 
@@ -54,6 +68,24 @@ async def test_members_of_an_inner_team_may_have_the_names_of_the_outer_ones(kin
     team = KINDS[kind](inner=KINDS["graph"](name="inner"))
     said = without_task(await team.run(task="Begin.")).split()
     assert Counter(said) == Counter(SPEAKERS[kind].replace("INNER", "ann bob").split())
+
+
+GRAPH = DiGraphBuilder().add_node(Passer("ann")).build()
+MAKERS: list[Callable[[Any], BaseGroupChat]] = [
+    RoundRobinGroupChat,
+    Swarm,
+    ConcurrentGroupChat,
+    lambda given: SelectorGroupChat(given, ReplayChatCompletionClient([])),
+    lambda given: MagenticOneGroupChat(given, ReplayChatCompletionClient([])),
+    lambda given: GraphFlow(given, GRAPH),
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("given", [Passer("ann"), {"ann": Passer("ann")}, "ann", ["ann"], [Passer], None])
+def test_what_are_no_members_is_said_in_a_sentence(make: Callable[[Any], BaseGroupChat], given: Any) -> None:
+    with pytest.raises(TeamDeclarationError, match=r"have to be a list|can't take part in a team"):
+        make(given)
 
 
 # Saved anywhere
