@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from callboard.broker.delivery import Delivery
 from tests.helpers.server_driver import ServerDriver, bodies, posting, topic
 
 
@@ -199,6 +200,33 @@ async def test_what_was_read_ahead_is_what_its_stream_holds_when_the_data_were_r
     while got := bodies(await worker.take(5)):
         seen += got
     assert seen[:10] == [*(f"old {i}" for i in range(1, 5)), *(f"new {i}" for i in range(5)), "other"]
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+async def test_each_delivery_of_several_streams_in_turn_says_where_it_is_from(
+    driver: ServerDriver, persistent: bool
+) -> None:
+    """Whatever else it brings: a sender, a time of its own, a state."""
+    names = [f"topic:visits-{number}" for number in range(4)]
+    await driver.declare(*(topic("counter", name.removeprefix("topic:")) for name in names))
+    worker = await driver.worker("counter")
+    by_hand = ("type", "Note", "key", "by-hand", "at", "5", "body", "by hand")
+    await driver.add_by_hand(names[2], *by_hand, id="1-1")
+    batch = [posting(names[number % 4], f"k{number}", str(number)) for number in range(12)]
+    batch[5] = batch[5]._replace(envelope=batch[5].envelope._replace(sender="clerk/a"))
+    await driver.publish(*batch)
+    taken: list[Delivery] = []
+    while len(taken) < 13:
+        turn = await worker.turn(count=5, persistent=persistent)
+        assert turn.deliveries
+        taken += turn.deliveries
+    assert bodies(taken) == ["by hand", *map(str, range(12))]
+    assert [one.stream.decode() for one in taken] == [names[2], *(names[number % 4] for number in range(12))]
+    assert [one.raw_key.decode() for one in taken] == ["by-hand", *(f"k{number}" for number in range(12))]
+    assert taken[0].envelope.at == 5
+    assert taken[6].envelope.sender == "clerk/a"
+    await worker.finish_all()
+    await driver.check_empty("counter")
 
 
 async def test_a_second_agent_type_gets_its_own_copy(driver: ServerDriver) -> None:

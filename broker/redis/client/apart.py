@@ -1,4 +1,4 @@
-"""How many messages or commits say where they belong: each for itself, or a run of them at once."""
+"""How messages or commits say where they belong: each for itself, or a run of them at once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from operator import ne
 from typing import Final
 
 RUN: Final = 4  # values that a run says at once; they are worth it for as many messages
+LOOKED_AT: Final = (
+    20  # messages of a call, its first ones: to look at all takes time where all are of one stream
+)
 
 
 def are_apart(streams: Sequence[str] | Sequence[bytes]) -> bool:

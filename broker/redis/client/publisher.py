@@ -21,7 +21,7 @@ from callboard.broker.errors import (
 from callboard.broker.settings import BrokerSettings
 from callboard.broker.telemetry import Published, emit, is_watched
 
-from .apart import are_apart
+from .apart import LOOKED_AT, are_apart
 from .batches import Producer, send_batch
 from .clock import ServerClock, steady_ms
 from .connection import Link
@@ -279,11 +279,10 @@ def limits_of(settings: BrokerSettings) -> str:
 def message_values(postings: Sequence[Posting]) -> list[Argument]:
     """Messages as publish.lua takes them: in runs of one form with the same stream and type, in order.
 
-    Where most go to another stream than the one before, runs are of several streams, and each message names its own.
+    Where they go from stream to stream, runs are of several streams, and each message names its own.
     """
     arguments: list[Argument] = []
-    streams = [posting.stream for posting in postings]
-    is_apart = are_apart(streams)
+    is_apart = are_apart([posting.stream for posting in postings[:LOOKED_AT]])
     now: tuple[str, str, str] = ("", "", "")
     run: list[Argument] = []
     count = 0

@@ -11,7 +11,7 @@ from callboard.broker.encoding.limits import Limits
 from callboard.broker.errors import EncodeError
 from callboard.broker.settings import BrokerSettings
 
-from .apart import are_apart
+from .apart import LOOKED_AT, are_apart
 from .commands import pack
 from .commits import Done
 from .endpoint import Argument
@@ -111,7 +111,7 @@ def _delivered(runs: Sequence[Any], flat: Sequence[Any]) -> list[Values]:
 def add_commits(arguments: list[Argument], done: Sequence[Done]) -> None:
     """The commits of a turn behind its other arguments."""
     arguments.append(len(done))
-    is_apart = are_apart([one.delivery.stream for one in done])
+    is_apart = are_apart([one.delivery.stream for one in done[:LOOKED_AT]])
     raw_type, stream = b"", b""
     streams: list[Argument] = []
     entries: list[Argument] = []

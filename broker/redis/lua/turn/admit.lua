@@ -74,7 +74,7 @@ local function admit_merged(turn, agent_type, list, cutoff, count)
   local paused, chosen, early_no_more = turn.paused or {}, {}, {}
   local early = call('ZRANGE', P .. 'early:' .. agent_type, 0, turn.paused and count + ASIDE - 1 or count - 1)
   local copies = ahead.copies_of(agent_type, #early == 0)
-  local read, at, early_at = ahead.in_order(list), 1, 1
+  local read, at, early_at, suffix, changes = ahead.in_order(list), 1, 1, nil, 0
   while count > 0 do
     local item, member = read[at], early[early_at]
     local is_early = member and not (item and item.member < member)
@@ -89,6 +89,7 @@ local function admit_merged(turn, agent_type, list, cutoff, count)
     end
     if item then
       chosen[#chosen + 1] = item
+      if item.suffix ~= suffix then suffix, changes = item.suffix, changes + 1 end
       -- What is paused takes no place of the worker.
       if not paused[item.suffix] then count = count - 1 end
     end
@@ -99,7 +100,10 @@ local function admit_merged(turn, agent_type, list, cutoff, count)
     turn.more = true
   end
   if count == 0 then turn.more = true end
+  -- A run says four values more than one delivery.
+  turn.is_apart = 4 * (changes - 1) > #chosen
   admit(turn, agent_type, chosen)
+  turn.is_apart = false
 end
 
 -- Of streams that may hold something before `bound`, up to which what was read ahead is enough, those that do.

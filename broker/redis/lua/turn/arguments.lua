@@ -20,6 +20,7 @@
 -- returned, returned_order               agents that go back: by `<type> <key>` and in order, see effects.lua
 -- runs, out, states                      deliveries and states of the result, see turn.lua
 -- given, out_n, run_n                    the number of deliveries, and of values in `out` and `runs`
+-- is_apart                               what is given goes from stream to stream, and names its own, see take.lua
 -- own_new, own_n                         field, value, ... for own:<worker>, and their number
 -- more, suspicion                        flags of the result
 -- next_token                             when a type's rate limit lets the next entry pass, ms
@@ -95,7 +96,7 @@ local function new_turn(worker)
     terms = terms_of(ARGV[4]), worker = worker, own = P .. 'own:' .. worker, held = number_of(ARGV[5]), scan = ARGV[6],
     accept = number_of(ARGV[7]), handed = 0, bytes = 0, streams = 0, wanted = number_of(ARGV[8]), at = 9,
     books = NONE, any_parked = NONE, any_busy = NONE, returned = NONE, returned_order = NONE,
-    given = 0, runs = NONE, run_n = 0, out = NONE, out_n = 0, states = NONE, own_new = NONE, own_n = 0,
+    given = 0, runs = NONE, run_n = 0, out = NONE, out_n = 0, states = NONE, own_new = NONE, own_n = 0, is_apart = false,
   }
 end
 

@@ -27,7 +27,7 @@ end
 
 -- Each value of an answer costs what a small command does: what is the same from one delivery to the next is said once, and
 -- what is mostly empty only where it is not. PLAIN: entry id, id, key, body; HEADED: `from` and `head` after the key, FULL: then
--- tries and `at` (else the time of the entry's id) as well. What plain.lua gives of several streams has one more, its stream.
+-- tries and `at` (else the time of the entry's id) as well. Of several streams in turn PLAIN and HEADED have one more, their stream.
 local PLAIN, HEADED, FULL = 4, 6, 8
 
 -- So many deliveries more that have this in common, and so many values each.
@@ -57,6 +57,10 @@ local function add_delivery(turn, agent_type, suffix, id, tries, values)
   end
   if width == FULL then out[n + 6], out[n + 7] = tries, values[AT] end
   out[n + width] = body
+  if turn.is_apart and width ~= FULL then
+    out[n + width + 1] = suffix
+    suffix, width = '', width + 1
+  end
   add_run(turn, agent_type, suffix, values[TYPE], width, 1)
 end
 
