@@ -66,10 +66,11 @@ class BadUrlError(BrokerError, ValueError):
     reason: str
 
     def __post_init__(self) -> None:
+        # That of the sentinels first: it may have an @, too.
+        self.url = re.sub(r"(sentinel_password=)[^&]*", r"\1...", self.url)
         before, at, host = self.url.rpartition("@")
         scheme, separator, _ = before.rpartition("://")
         self.url = f"{scheme}{separator}...@{host}" if at else self.url
-        self.url = re.sub(r"(sentinel_password=)[^&]*", r"\1...", self.url)
 
 
 class InvalidIdError(BrokerError, ValueError):

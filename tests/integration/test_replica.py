@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+import signal
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,7 +24,7 @@ from ..helpers.servers import ServerProcess
 
 @pytest.fixture
 def master() -> Iterator[ServerProcess]:
-    with ServerProcess(access="tcp") as server:
+    with ServerProcess(access="tcp", options=("--repl-diskless-sync-delay", "0")) as server:
         yield server
 
 
@@ -27,20 +32,80 @@ def settings(master: ServerProcess) -> BrokerSettings:
     return BrokerSettings(url=master.url, namespace="copies", durability="replica", socket_timeout=1.0)
 
 
-async def test_a_publish_returns_when_the_replica_has_it(master: ServerProcess) -> None:
+@pytest.fixture
+def replica(master: ServerProcess) -> Iterator[ServerProcess]:
     options = ("--replicaof", "127.0.0.1", str(master.port))
-    with ServerProcess(access="tcp", options=options) as replica:
-        async with RedisAgentRuntime(settings=settings(master)) as runtime:
-            admin = runtime.transport.admin
+    with ServerProcess(access="tcp", options=options) as server:
+        yield server
 
-            async def is_linked() -> bool:
-                return b"state=online" in await admin.command("INFO", "replication")
 
-            await eventually(is_linked, within=20)
-            await runtime.publish_message("kept", TopicId("notes", "a"))
-            copy = Link(Endpoint.parse(replica.url), Keys("copies"), BrokerSettings())
-            assert await copy.command("XLEN", copy.keys.of("topic:notes")) == 1
-            copy.close()
+async def _linked(runtime: RedisAgentRuntime) -> None:
+    """Waits until the replica follows."""
+
+    async def is_linked() -> bool:
+        return b"state=online" in await runtime.transport.admin.command("INFO", "replication")
+
+    await eventually(is_linked, within=20)
+
+
+async def _notes(server: ServerProcess) -> int:
+    link = Link(Endpoint.parse(server.url), Keys("copies"), BrokerSettings())
+    found = await link.command("XLEN", link.keys.of("topic:notes"))
+    link.close()
+    return int(found)
+
+
+async def test_a_publish_returns_when_the_replica_has_it(
+    master: ServerProcess, replica: ServerProcess
+) -> None:
+    async with RedisAgentRuntime(settings=settings(master)) as runtime:
+        await _linked(runtime)
+        await runtime.publish_message("kept", TopicId("notes", "a"))
+        assert await _notes(replica) == 1
+
+
+async def test_a_connection_that_breaks_while_the_replica_is_waited_for_loses_nothing(
+    master: ServerProcess, replica: ServerProcess
+) -> None:
+    patient = replace(settings(master), socket_timeout=60.0)
+    async with RedisAgentRuntime(settings=patient) as runtime:
+        await _linked(runtime)
+        admin = runtime.transport.admin
+        replica.signal(signal.SIGSTOP)
+        publishing = asyncio.create_task(runtime.publish_message("kept", TopicId("notes", "a")))
+
+        async def waiting() -> str:
+            clients = (await admin.command("CLIENT", "LIST")).decode()
+            found = re.search(r"^id=(\d+) .* cmd=wait ", clients, re.MULTILINE)
+            return found[1] if found else ""
+
+        await eventually(waiting, within=20)
+        await admin.command("CLIENT", "KILL", "ID", await waiting())
+        replica.signal(signal.SIGCONT)
+        await publishing
+        assert await _notes(replica) == await _notes(master) == 1
+
+
+async def test_a_new_connection_does_not_confirm_what_went_over_the_old_one(
+    master: ServerProcess, replica: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may lead to a server that was made the primary and never had it."""
+    async with RedisAgentRuntime(settings=replace(settings(master), socket_timeout=60.0)) as runtime:
+        await _linked(runtime)
+        link = runtime.transport.publisher._link
+        run, calls = link.run, []
+
+        async def break_after(name: str, *rest: Any, **more: Any) -> Any:
+            answer = await run(name, *rest, **more)
+            calls.append(name)
+            if len(calls) == 1:
+                link.break_off("cut")
+            return answer
+
+        monkeypatch.setattr(link, "run", break_after)
+        await runtime.publish_message("kept", TopicId("notes", "a"))
+        assert calls == ["publish", "publish"]
+        assert await _notes(replica) == 1
 
 
 async def test_without_a_replica_it_says_so(master: ServerProcess) -> None:

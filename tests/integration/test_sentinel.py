@@ -13,6 +13,7 @@ import redis
 from callboard import RedisAgentRuntime, TopicId
 from callboard.broker import BrokerSettings
 from callboard.broker.errors import ServerUnavailableError
+from callboard.broker.redis.client import primary_watch
 from callboard.broker.redis.client.blocking import connect
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.endpoint import Endpoint
@@ -21,6 +22,7 @@ from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.operations.doctor.checks import sentinels
 from callboard.broker.redis.operations.doctor.finding import Finding
 from callboard.broker.redis.operations.doctor.subject import Subject
+from callboard.broker.redis.store import RedisStore
 from tests.helpers.eventually import eventually
 from tests.helpers.ledger import Ledger
 from tests.helpers.processes import Process, python
@@ -164,6 +166,34 @@ async def test_a_user_who_may_not_ask_for_the_role_connects(tmp_path: Path) -> N
         blocking.close()
 
 
+async def test_who_watches_does_not_connect_for_each_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logging in and encrypting each second cost more than all else that an idle process does."""
+    monkeypatch.setattr(primary_watch, "LOOK_EVERY", 0.001)
+    with ServerProcess(access="tcp") as server, Sentinel(tmp_path, server, 1) as sentinel:
+        url = f"redis+sentinel://127.0.0.1:{sentinel.port}/{NAME}"
+        store = RedisStore.at(url, BrokerSettings(namespace="watched"))
+        await store.set("any", b"1", 60)
+        with sentinel.client() as client:
+
+            def stats(name: str) -> int:
+                return int(client.info("stats")[name])
+
+            await eventually(lambda: [1 for one in client.client_list() if one["name"] == "callboard-watch"])
+            connections, commands = stats("total_connections_received"), stats("total_commands_processed")
+            await eventually(lambda: stats("total_commands_processed") > commands + 100)
+            assert stats("total_connections_received") == connections
+            client.client_kill_filter(_type="normal", skipme=True)
+            await eventually(lambda: stats("total_connections_received") > connections)
+            store.close()
+            await eventually(
+                lambda: (
+                    [one["name"] for one in client.client_list() if one["name"].startswith("callboard")] == []
+                )
+            )
+
+
 async def _findings(url: str) -> list[Finding]:
     transport = RedisTransport(url, BrokerSettings(connect_timeout=2.0, namespace="examined"))
     found = await sentinels.examine(Subject(transport))
@@ -176,6 +206,7 @@ async def test_the_doctor_looks_at_each_of_them(tmp_path: Path) -> None:
         ServerProcess(access="tcp") as server,
         ServerProcess(access="tcp") as other,
         Sentinel(tmp_path, server, 1) as sentinel,
+        Sentinel(tmp_path, server, 1) as second,
         Sentinel(tmp_path, other, 1) as astray,
     ):
         assert [finding.level for finding in await _findings(server.url)] == ["ok"]
@@ -185,7 +216,9 @@ async def test_the_doctor_looks_at_each_of_them(tmp_path: Path) -> None:
         ill = await _findings(f"redis+sentinel://{known},{nobody}/{NAME}")
         assert [finding.level for finding in ill] == ["ok", "warning", "info"]
         assert nobody in ill[1].what
-        torn = await _findings(f"redis+sentinel://{known},127.0.0.1:{astray.port}/{NAME}")
+        torn = await _findings(
+            f"redis+sentinel://{known},127.0.0.1:{second.port},127.0.0.1:{astray.port}/{NAME}"
+        )
         assert torn[0].level == "error"
         assert f"{server.port}/0" in torn[0].what
         assert f"{other.port}/0" in torn[0].what

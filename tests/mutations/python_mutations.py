@@ -215,6 +215,22 @@ PYTHON_MUTATIONS: Final = (
         quick=False,
     ),
     Mutation(
+        "which primary is taken is left to chance",
+        "where sentinels are of two minds, it is not by chance who is the primary",
+        never,
+        (
+            "unit/broker/redis/client/test_sentinels.py::test_sentinels_of_two_minds_do_not_leave_it_to_chance",
+        ),
+        quick=False,
+    ),
+    Mutation(
+        "a new connection confirms what went over the old one",
+        "a replica is waited for on the connection of the publish",
+        never,
+        ("integration/test_replica.py::test_a_new_connection_does_not_confirm_what_went_over_the_old_one",),
+        quick=False,
+    ),
+    Mutation(
         "an answer that does not come is waited for",
         "an answer that does not come breaks the connection",
         never,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from callboard.broker.errors import CommandError, ConnectionLostError, ServerUnavailableError
@@ -62,6 +62,7 @@ async def send_batch(
     arguments: list[Argument],
     producer: Producer,
     begun: Awaitable[Any] | None = None,
+    confirm: Callable[[], Awaitable[None]] | None = None,
 ) -> tuple[list[Any], float]:
     """Calls a function whose first arguments are the producer's name and number; again, as long as no server answers.
 
@@ -71,6 +72,7 @@ async def send_batch(
         arguments: of the call.
         producer: numbers the calls.
         begun: the first call, where it was sent already.
+        confirm: called when it is answered; where that finds no server, both are done again.
 
     Returns:
         The answer, and when it was asked for, by `steady_ms`.
@@ -84,7 +86,10 @@ async def send_batch(
     while True:
         asked = steady_ms()
         try:
-            return await link.run(function, arguments, begun=begun), asked
+            answer = await link.run(function, arguments, begun=begun)
+            if confirm is not None:
+                await confirm()
+            return answer, asked
         except CommandError as error:
             if OVERTAKEN not in str(error):
                 raise

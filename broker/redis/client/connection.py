@@ -81,7 +81,7 @@ async def open_channel(endpoint: Endpoint, name: str, settings: BrokerSettings) 
         check_role(primary, await wire.call_within(ROLE, timeout))
     except CommandError:
         return wire  # its user may not ask; a replica says so with the first call
-    except ServerUnavailableError:
+    except BaseException:
         wire.close()
         raise
     return wire

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
-from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
 
 from callboard.broker.errors import BadUrlError
 
@@ -16,6 +16,7 @@ WATCHED = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
 PLANNED = ("redis+cluster",)
 DEFAULT_PORT = 6379
 SENTINEL_PORT = 26379
+SPECIAL = "in a user name or password write # as %23, / as %2F and ? as %3F"
 
 Argument = bytes | str | int | float
 """A part of a command."""
@@ -76,10 +77,7 @@ class Endpoint:
         Raises:
             BadUrlError: the scheme, port or database is not one of these.
         """
-        try:
-            parts = urlsplit(url)
-        except ValueError as error:
-            raise BadUrlError(url, str(error)) from error
+        parts, authority = _split(url)
         if parts.scheme in PLANNED:
             raise BadUrlError(
                 url, f"{parts.scheme}:// is not supported yet; give the address of the server itself"
@@ -89,7 +87,7 @@ class Endpoint:
                 url, "it has to begin with redis://, rediss://, redis+sentinel://, unix:// or memory://"
             )
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        login, _, listed = parts.netloc.rpartition("@")
+        login, _, listed = authority.rpartition("@")
         username, _, password = login.partition(":")
         endpoint = cls(
             scheme=WATCHED.get(parts.scheme, parts.scheme),
@@ -99,16 +97,16 @@ class Endpoint:
             check_certificate=query.get("ssl_cert_reqs", "required") != "none",
         )
         if parts.scheme in WATCHED:
-            return endpoint._behind_sentinels(url, parts.path, listed, query)
-        return endpoint._at_address(url, parts, query)
+            return endpoint._behind_sentinels(url, parts, listed, query)
+        return endpoint._at_address(url, parts.path, listed, query)
 
-    def _at_address(self, url: str, parts: SplitResult, query: Mapping[str, str]) -> Endpoint:
+    def _at_address(self, url: str, path: str, listed: str, query: Mapping[str, str]) -> Endpoint:
         if self.scheme == "unix":
-            if not parts.path or parts.hostname:
+            if not path or listed:
                 raise BadUrlError(url, "unix:// needs the path of a socket, such as unix:///run/redis.sock")
-            return replace(self, path=unquote(parts.path), database=_database(url, query.get("db", "")))
-        host, port = _address(url, parts.netloc.rpartition("@")[2], DEFAULT_PORT)
-        database = _database(url, parts.path.strip("/"))
+            return replace(self, path=unquote(path), database=_database(url, query.get("db", "")))
+        host, port = _address(url, listed, DEFAULT_PORT)
+        database = _database(url, path.strip("/"))
         return replace(
             self,
             host=host or "127.0.0.1",
@@ -116,9 +114,16 @@ class Endpoint:
             database=0 if self.scheme == "memory" else database,
         )
 
-    def _behind_sentinels(self, url: str, path: str, listed: str, query: Mapping[str, str]) -> Endpoint:
-        name, _, database = path.strip("/").partition("/")
-        addresses = tuple(_address(url, each, SENTINEL_PORT) for each in listed.split(","))
+    def _behind_sentinels(
+        self, url: str, parts: SplitResult, listed: str, query: Mapping[str, str]
+    ) -> Endpoint:
+        if parts.fragment:
+            raise BadUrlError(url, SPECIAL)
+        name, _, database = parts.path.strip("/").partition("/")
+        # One that is named twice has one vote.
+        addresses = tuple(
+            dict.fromkeys(_address(url, each.strip(), SENTINEL_PORT) for each in listed.split(","))
+        )
         if not name or not all(address.host for address in addresses):
             raise BadUrlError(
                 url,
@@ -134,7 +139,7 @@ class Endpoint:
     def shown(self) -> str:
         if self.watched is not None:
             listed = ",".join(map(str, self.watched.sentinels))
-            return f"{self.scheme}+sentinel://{listed}/{self.watched.name}/{self.database}"
+            return f"{self.scheme}+sentinel://{listed}/{quote(self.watched.name, safe='')}/{self.database}"
         if self.scheme == "unix":
             return f"unix://{self.path}"
         return f"{self.scheme}://{Address(self.host, self.port)}/{self.database}"
@@ -165,16 +170,26 @@ class Endpoint:
         return commands
 
 
+def _split(url: str) -> tuple[SplitResult, str]:
+    """The parts of a URL without what is between scheme and path, and that.
+
+    `urlsplit` takes no list of addresses in brackets, and where it does not like a password it puts it into its error.
+    """
+    scheme, separator, rest = url.partition("://")
+    path = min((at for at in map(rest.find, "/?#") if at >= 0), default=len(rest))
+    return urlsplit(f"{scheme}{separator}{rest[path:]}"), rest[:path]
+
+
 def _address(url: str, text: str, default_port: int) -> Address:
     try:
         parts = urlsplit(f"//{text}")
+    except ValueError:
+        raise BadUrlError(url, f"an IPv6 address has to be written in brackets; {SPECIAL}") from None
+    try:
         port = parts.port
     except ValueError:
         # Not the text of that error: it quotes what it takes for the port, which may be part of a password.
-        raise BadUrlError(
-            url,
-            "its port is not a number from 0 to 65535; in a user name or password write # as %23, / as %2F and ? as %3F",
-        ) from None
+        raise BadUrlError(url, f"its port is not a number from 0 to 65535; {SPECIAL}") from None
     return Address(parts.hostname or "", port or default_port)
 
 

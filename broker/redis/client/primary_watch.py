@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import weakref
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from callboard.broker.errors import BrokerError
@@ -19,25 +20,8 @@ logger = logging.getLogger("callboard.broker")
 LOOK_EVERY = 1.0  # seconds
 
 
-async def locate(endpoint: Endpoint, timeout: float) -> Endpoint:
-    """Where a server is: behind sentinels at the address that most of them give, else where its URL says.
-
-    Args:
-        endpoint: of the server.
-        timeout: seconds.
-
-    Raises:
-        ServerUnavailableError: no sentinel knows.
-    """
-    if endpoint.watched is None:
-        return endpoint
-    search = Search(endpoint, endpoint.watched, timeout)
-    for sentinel in search.sentinels():
-        try:
-            search.heard(sentinel, await ask(sentinel, search))
-        except BrokerError as error:
-            search.failed(sentinel, error)
-    return search.primary()
+Ask = Callable[[Endpoint, Search], Awaitable[Any]]
+"""Gets the answer of one sentinel; raises BrokerError where it can't be asked."""
 
 
 async def ask(sentinel: Endpoint, search: Search) -> Any:
@@ -51,6 +35,49 @@ async def ask(sentinel: Endpoint, search: Search) -> Any:
         return await wire.call_within(search.question, search.patience)
     finally:
         wire.close()
+
+
+async def locate(endpoint: Endpoint, timeout: float, ask: Ask = ask) -> Endpoint:
+    """Where a server is: behind sentinels at the address that most of them give, else where its URL says.
+
+    Args:
+        endpoint: of the server.
+        timeout: seconds.
+        ask: how each sentinel is asked.
+
+    Raises:
+        ServerUnavailableError: no sentinel knows, or they do not agree.
+    """
+    if endpoint.watched is None:
+        return endpoint
+    search = Search(endpoint, endpoint.watched, timeout)
+    for sentinel in search.sentinels():
+        try:
+            search.heard(sentinel, await ask(sentinel, search))
+        except BrokerError as error:
+            search.failed(sentinel, error)
+    return search.primary()
+
+
+class OpenLines:
+    """Connections to sentinels that stay open: who asks every second must not log in, and encrypt, each time anew."""
+
+    def __init__(self) -> None:
+        self._wires: dict[Endpoint, Wire] = {}
+
+    async def ask(self, sentinel: Endpoint, search: Search) -> Any:
+        """As the function `ask`."""
+        wire = self._wires.get(sentinel)
+        if wire is None or not wire.is_open:
+            wire = await Wire.open(sentinel, "callboard-watch", search.patience)
+            self._wires[sentinel] = wire
+        return await wire.call_within(search.question, search.patience)
+
+    def close(self) -> None:
+        """Ends all of them."""
+        for wire in self._wires.values():
+            wire.close()
+        self._wires.clear()
 
 
 class Follower(Protocol):
@@ -83,23 +110,32 @@ class PrimaryWatch:
         self._timeout = timeout
         self._followers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._task: asyncio.Task[None] | None = None
+        self._closed = False
 
     def follow(self, follower: Follower) -> None:
         """From now on this one is told, too."""
         self._followers.add(follower)
-        if self._task is None:
+        # One that ended did so with its event loop: whoever connects in another one is to be told there.
+        if not self._closed and (self._task is None or self._task.done()):
             self._task = asyncio.get_running_loop().create_task(self._run(), name="callboard-primary-watch")
 
     async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_EVERY)
-            try:
-                primary = await locate(self._endpoint, self._timeout)
-            except BrokerError as error:
-                # What is connected stays so: who can't reach the sentinels may well reach the server.
-                logger.debug("sentinels can't be asked: %s", error)
-                continue
-            self._leave_others(primary)
+        lines = OpenLines()
+        try:
+            while True:
+                await asyncio.sleep(LOOK_EVERY)
+                await self._look(lines)
+        finally:
+            lines.close()
+
+    async def _look(self, lines: OpenLines) -> None:
+        try:
+            primary = await locate(self._endpoint, self._timeout, lines.ask)
+        except BrokerError as error:
+            # What is connected stays so: who can't reach the sentinels may well reach the server.
+            logger.debug("sentinels do not say where the primary is: %s", error)
+            return
+        self._leave_others(primary)
 
     def _leave_others(self, primary: Endpoint) -> None:
         followers: list[Follower] = list(self._followers)
@@ -109,7 +145,8 @@ class PrimaryWatch:
                 follower.break_off(f"sentinels name {primary.shown} as the primary")
 
     def close(self) -> None:
-        """Ends the watch; safe to repeat."""
+        """Ends the watch for good; safe to repeat."""
+        self._closed = True
         if self._task is not None:
             self._task.cancel()
             self._task = None

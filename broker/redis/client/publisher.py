@@ -166,9 +166,8 @@ class Publisher:
     async def _send(self, batch: Batch, begun: Begun | None = None) -> None:
         try:
             arguments, call = begun or (self._arguments(batch), None)
-            answer, asked = await send_batch(self._link, "publish", arguments, self._producer, call)
-            if self._link.settings.durability == "replica":
-                await self._wait_for_replica()
+            confirm = self._wait_for_replica if self._link.settings.durability == "replica" else None
+            answer, asked = await send_batch(self._link, "publish", arguments, self._producer, call, confirm)
             self._arrived(batch, answer, asked)
         except asyncio.CancelledError:
             self._fail(batch, ConnectionLostError(self._link.endpoint.shown, "the publisher was closed"))
@@ -230,7 +229,11 @@ class Publisher:
 
         Raises:
             NotReplicatedError: no replica confirmed in time.
+            ConnectionLostError: that connection broke; another one may lead to a server that never had it.
         """
+        # guard: a replica is waited for on the connection of the publish
+        if not self._link.is_open:
+            raise ConnectionLostError(self._link.endpoint.shown, "it broke before a replica had confirmed")
         seconds = self._link.settings.socket_timeout / 2
         confirmed = await self._link.command("WAIT", 1, int(seconds * 1000))
         if int(confirmed) < 1:

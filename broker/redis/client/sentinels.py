@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from callboard.broker.errors import BrokerError, ServerUnavailableError
@@ -53,31 +53,41 @@ class Search:
                 return
             yield as_server(self._endpoint, self._watched, address)
 
-    def heard(self, sentinel: Endpoint, answer: Sequence[bytes] | None) -> None:
-        """One answered; None: it watches no server of that name."""
-        if answer is None:
-            self._in_vain.append(f"{sentinel.host}:{sentinel.port} watches no {self._watched.name!r}")
-        else:
-            host, port = answer
-            self._votes[Address(host.decode(), int(port))] += 1
+    def heard(self, sentinel: Endpoint, answer: Any) -> None:
+        """One answered: host and port, or None, when it watches no server of that name."""
+        who = Address(sentinel.host, sentinel.port)
+        match answer:
+            case [bytes(host), bytes(port)] if port.isdigit():
+                self._votes[Address(host.decode(errors="replace"), int(port))] += 1
+            case None:
+                self._in_vain.append(f"{who} watches no {self._watched.name!r}")
+            case _:
+                self._in_vain.append(f"{who} answers what no sentinel would")
 
     def failed(self, sentinel: Endpoint, error: BrokerError) -> None:
         """One can't be asked."""
         reason = error.reason if isinstance(error, ServerUnavailableError) else error
-        self._in_vain.append(f"{sentinel.host}:{sentinel.port} can't be asked ({reason})")
+        self._in_vain.append(f"{Address(sentinel.host, sentinel.port)} can't be asked ({reason})")
 
     def primary(self) -> Endpoint:
         """The server that most of those who answered name.
 
         Raises:
-            ServerUnavailableError: none did.
+            ServerUnavailableError: none did, or two servers are named equally often.
         """
         if not self._votes:
             why = "; ".join(sorted(self._in_vain))
             raise ServerUnavailableError(
                 self._endpoint.shown, f"no sentinel says where the primary is: {why}"
             )
-        return self._endpoint.at(self._votes.most_common(1)[0][0])
+        (most, votes), *others = self._votes.most_common(2)
+        # guard: where sentinels are of two minds, it is not by chance who is the primary
+        if others and others[0][1] == votes:
+            both = " and ".join(sorted(str(address) for address, _ in self._votes.most_common(2)))
+            raise ServerUnavailableError(
+                self._endpoint.shown, f"sentinels do not agree on the primary, they name {both}"
+            )
+        return self._endpoint.at(most)
 
 
 def as_server(endpoint: Endpoint, watched: Watched, address: Address) -> Endpoint:

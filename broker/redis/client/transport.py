@@ -344,9 +344,9 @@ class RedisTransport:
         await self.publisher.close()
         await self.runs.close()
         await self.requests.close()
-        if delete_namespace:
-            await self.delete_namespace()
         try:
+            if delete_namespace:
+                await self.delete_namespace()
             if last is not None:
                 await last()
         finally:

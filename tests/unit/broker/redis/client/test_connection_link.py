@@ -329,3 +329,32 @@ async def test_callers_wait_for_a_slow_connection_together() -> None:
         assert await asyncio.gather(*(link.command("PING") for _ in range(5))) == [b"PONG"] * 5
         assert server.connections == 1
         link.close()
+
+
+async def test_who_gives_up_before_the_role_is_known_leaves_no_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, ended = asyncio.Event(), asyncio.Event()
+
+    async def greets_only(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"callboard\r\n")
+        writer.write(b"+OK\r\n")
+        await reader.readuntil(b"ROLE\r\n")
+        asked.set()
+        await reader.read()
+        ended.set()
+        writer.close()
+
+    async with await asyncio.start_server(greets_only, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+
+        async def located(endpoint: Endpoint, timeout: float) -> Endpoint:
+            return Endpoint("redis", "127.0.0.1", port)
+
+        monkeypatch.setattr(link_module, "locate", located)
+        watched = Endpoint.parse("redis+sentinel://a/mymaster")
+        opening = asyncio.create_task(link_module.open_channel(watched, "callboard", BrokerSettings()))
+        await asked.wait()
+        opening.cancel()
+        async with asyncio.timeout(20):
+            await ended.wait()

@@ -44,6 +44,15 @@ from callboard.broker.redis.client.endpoint import Address, Endpoint, Watched
                 watched=Watched("my master", (Address("a", 26379),), "s", "x&y"),
             ),
         ),
+        (
+            "redis+sentinel://[::1],a:7, b,a:7/mymaster",
+            Endpoint(
+                "redis",
+                "",
+                0,
+                watched=Watched("mymaster", (Address("::1", 26379), Address("a", 7), Address("b", 26379))),
+            ),
+        ),
         ("memory://tests", Endpoint("memory", "tests")),
         ("memory://tests/5", Endpoint("memory", "tests")),
     ],
@@ -61,7 +70,7 @@ def test_a_url_is_taken_apart(url: str, expected: Endpoint) -> None:
         ("redis:localhost", "it has to begin with redis://"),
         ("redis://h:port", "[Pp]ort"),
         ("redis://h:99999", "[Pp]ort"),
-        ("redis://[::1", "IPv6"),
+        ("redis://[::1", "an IPv6 address has to be written in brackets"),
         ("redis://h/name", "the number of a database"),
         ("redis://h/0/1", "the number of a database"),
         ("redis://h/-1", "not less than 0"),
@@ -74,6 +83,8 @@ def test_a_url_is_taken_apart(url: str, expected: Endpoint) -> None:
         ("redis+sentinel://h1,,h2/mymaster", "addresses of sentinels and what they call the primary"),
         ("redis+sentinel://h1,h2:port/mymaster", "[Pp]ort"),
         ("redis+sentinel://h/mymaster/x", "the number of a database"),
+        ("redis+sentinel://h/mymaster?sentinel_username=a#b", "# as %23"),
+        ("redis+sentinel://h1,[::1/mymaster", "in brackets"),
         ("redis+cluster://h", "not supported yet"),
     ],
 )
@@ -100,6 +111,13 @@ def test_nor_is_that_of_sentinels() -> None:
         Endpoint.parse("redis+sentinel://a?sentinel_password=s3cret&ssl_cert_reqs=none")
     assert "s3cret" not in str(caught.value)
     assert caught.value.url == "redis+sentinel://a?sentinel_password=...&ssl_cert_reqs=none"
+
+
+def test_a_password_may_have_any_other_character() -> None:
+    assert Endpoint.parse("redis://u:s\N{ACCOUNT OF}[cret@h").password == "s\N{ACCOUNT OF}[cret"
+    with pytest.raises(BadUrlError) as caught:
+        Endpoint.parse("redis://u:s\N{ACCOUNT OF}cret@h/x")
+    assert "cret" not in str(caught.value)
 
 
 def test_where_sentinels_say_that_it_is() -> None:
@@ -147,7 +165,16 @@ def test_certificates_are_checked_unless_the_url_says_otherwise() -> None:
     assert lax.verify_mode is ssl.CERT_NONE
 
 
-@pytest.mark.parametrize("url", ["redis://u:VERYSECRET#x@127.0.0.1:1", "redis://u:VERYSECRET/x@127.0.0.1:1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://u:VERYSECRET#x@127.0.0.1:1",
+        "redis://u:VERYSECRET/x@127.0.0.1:1",
+        "redis://u:VERY[SECRET/x@127.0.0.1:1",
+        "redis+sentinel://u:VERYSECRET?x@a,b/mymaster",
+        "redis+sentinel://a,b/mymaster?sentinel_password=VERY@SECRET#x",
+    ],
+)
 def test_a_password_with_characters_that_end_it_is_not_shown(url: str) -> None:
     with pytest.raises(BadUrlError, match="# as %23") as caught:
         Endpoint.parse(url)

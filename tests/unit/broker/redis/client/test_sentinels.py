@@ -41,6 +41,35 @@ def test_one_that_can_be_asked_is_enough() -> None:
     assert found.primary() == Endpoint("redis", "10.0.0.2", 6379)
 
 
+def test_sentinels_of_two_minds_do_not_leave_it_to_chance() -> None:
+    for _ in range(10):
+        found = search()
+        for sentinel in found.sentinels():
+            if sentinel.host == "c":
+                found.failed(sentinel, ConnectionLostError(sentinel.shown, "refused"))
+            else:
+                found.heard(sentinel, NEW if sentinel.host == "b" else OLD)
+        with pytest.raises(
+            ServerUnavailableError, match=r"do not agree .* 10\.0\.0\.1:6379 and 10\.0\.0\.2:6379\)"
+        ):
+            found.primary()
+
+
+@pytest.mark.parametrize(
+    "answer", [b"OK", 7, [], [b"h"], [b"h", b"port"], [b"h", 7], [b"h", b"-1"], ["h", "1"]]
+)
+def test_who_is_no_sentinel_stops_nothing(answer: object) -> None:
+    found = search()
+    for sentinel in found.sentinels():
+        found.heard(sentinel, NEW if sentinel.host == "a" else answer)
+    assert found.primary().host == "10.0.0.2"
+    found = search("redis+sentinel://[::1]/mymaster")
+    for sentinel in found.sentinels():
+        found.heard(sentinel, answer)
+    with pytest.raises(ServerUnavailableError, match=r"\[::1\]:26379 answers what no sentinel would"):
+        found.primary()
+
+
 def test_why_none_knows() -> None:
     found = search("redis+sentinel://a:1,b:2,c:3/mymaster")
     for sentinel in found.sentinels():

@@ -8,10 +8,7 @@ import pytest
 
 from callboard.broker import BrokerSettings
 from callboard.broker.envelope import Envelope, Fence, Posting
-from callboard.broker.errors import (
-    FencedError,
-    SettingsError,
-)
+from callboard.broker.errors import FencedError, ServerUnavailableError, SettingsError
 from callboard.broker.redis.client.states import StoredState
 from callboard.broker.redis.client.transport import Declared, RedisTransport
 from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport
@@ -147,6 +144,13 @@ async def test_a_full_topic_is_warned_of_once(server_url: str, caplog: pytest.Lo
         await asyncio.gather(*(transport.publisher.post(one) for one in notes))
     assert caplog.text.count("the topic 'unread' has no subscriber: only its newest 5 messages are kept") == 1
     await transport.close(delete_namespace=True)
+
+
+async def test_what_can_not_be_deleted_keeps_nothing_open() -> None:
+    transport = RedisTransport("redis://127.0.0.1:1", BrokerSettings())
+    with pytest.raises(ServerUnavailableError):
+        await transport.close(delete_namespace=True)
+    assert transport.admin.is_closed
 
 
 async def test_idle_tells_what_is_to_be_done(driver: WorkerDriver) -> None:
