@@ -9,7 +9,8 @@ import pytest
 
 from scripts.benchmarks import callgrind, instructions
 from scripts.benchmarks.callgrind import CallgrindError, counted
-from scripts.benchmarks.instructions import Counts, Spent, Work, lines, per_message
+from scripts.benchmarks.cost import Work
+from scripts.benchmarks.instructions import Counts, Spent, lines, per_message
 
 LOG = """\
 ==7== Command: redis-server
