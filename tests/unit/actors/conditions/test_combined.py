@@ -142,6 +142,6 @@ async def test_the_state_of_another_combination_is_refused() -> None:
 @pytest.mark.parametrize("other", ["DONE", None, TextMentionTermination])
 def test_only_conditions_are_combined(other: Any) -> None:
     with pytest.raises(TypeError, match="unsupported operand"):
-        MaxMessageTermination(2) | other
+        _ = MaxMessageTermination(2) | other
     with pytest.raises(TypeError, match="unsupported operand"):
-        MaxMessageTermination(2) & other
+        _ = MaxMessageTermination(2) & other
