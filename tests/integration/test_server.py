@@ -74,7 +74,7 @@ def _processes(folder: Path) -> list[psutil.Process]:
     """Servers and guards of a folder that still run."""
     found = []
     for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
+        with contextlib.suppress(psutil.Error, OSError):  # a folder may be too deep to be named
             if process.status() == psutil.STATUS_ZOMBIE:
                 continue
             if str(folder) in " ".join(process.cmdline()) or process.cwd().startswith(str(folder)):

@@ -7,7 +7,7 @@ from typing import Any
 from callboard.memory import HashingEmbedder, MemoryContent, MemoryMimeType, TextLimit
 
 
-def text(content: str, **metadata: Any) -> MemoryContent:
+def text(content: str, /, **metadata: Any) -> MemoryContent:
     return MemoryContent(content=content, mime_type=MemoryMimeType.TEXT, metadata=metadata or None)
 
 

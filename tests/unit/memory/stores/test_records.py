@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from callboard.memory import MemoryContent, MemoryMimeType
 from callboard.memory.errors import ContentKindError, MetadataError
@@ -25,6 +25,7 @@ def again(content: MemoryContent) -> MemoryContent:
     return content_of(record.id, record.text, record.metadata, 0.5)
 
 
+@example("", {"content": None})
 @given(st.text(), st.dictionaries(keys, plain))
 def test_a_text_comes_back_with_its_metadata(content: str, metadata: dict[str, Any]) -> None:
     found = again(text(content, **metadata))
