@@ -123,8 +123,14 @@ async def test_an_unreachable_server(tmp_path: Path, command: str) -> None:
     assert _is_one_sentence(output), output
 
 
-async def test_the_password_of_a_url_is_not_shown(tmp_path: Path) -> None:
-    url = f"redis://:geheim@127.0.0.1:{free_port()}"
-    code, output = await _run(tmp_path, "worker", "examples.counting:app", "--url", url)
+@pytest.mark.parametrize("arguments", [("worker", "examples.counting:app"), ("doctor",), ("status",)])
+@pytest.mark.parametrize(
+    "url", ["redis://:geheim@127.0.0.1:{}", "redis+sentinel://127.0.0.1:{}/mymaster?sentinel_password=geheim"]
+)
+async def test_the_password_of_a_url_is_not_shown(
+    tmp_path: Path, url: str, arguments: tuple[str, ...]
+) -> None:
+    code, output = await _run(tmp_path, *arguments, "--url", url.format(free_port()))
     assert code != 0
+    assert "127.0.0.1" in output
     assert "geheim" not in output

@@ -48,7 +48,7 @@ def doctor(
 
 
 async def _examined(target: str | None, url: str | None, namespace: str | None) -> Report:
-    from callboard.broker.errors import BrokerError
+    from callboard.broker.errors import BrokerError, ServerUnavailableError
     from callboard.broker.redis.operations.doctor import Report, examine, unreachable
 
     try:
@@ -57,9 +57,9 @@ async def _examined(target: str | None, url: str | None, namespace: str | None) 
     except (BrokerError, CommandFailed) as failed:  # the embedded server does not run
         if code_of(failed) != UNREACHABLE:
             raise
-        return Report(
-            server=url or "embedded", namespace=namespace or "-", findings=(unreachable(str(failed)),)
-        )
+        # Not the URL that was given, which may have a password in it.
+        server = failed.url if isinstance(failed, ServerUnavailableError) else "embedded"
+        return Report(server=server, namespace=namespace or "-", findings=(unreachable(str(failed)),))
 
 
 def _as_data(report: Report) -> dict[str, object]:

@@ -110,32 +110,25 @@ class PrimaryWatch:
         self._timeout = timeout
         self._followers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._task: asyncio.Task[None] | None = None
+        self._lines = OpenLines()
         self._closed = False
 
     def follow(self, follower: Follower) -> None:
         """From now on this one is told, too."""
         self._followers.add(follower)
-        # One that ended did so with its event loop: whoever connects in another one is to be told there.
-        if not self._closed and (self._task is None or self._task.done()):
+        if self._task is None and not self._closed:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="callboard-primary-watch")
 
     async def _run(self) -> None:
-        lines = OpenLines()
-        try:
-            while True:
-                await asyncio.sleep(LOOK_EVERY)
-                await self._look(lines)
-        finally:
-            lines.close()
-
-    async def _look(self, lines: OpenLines) -> None:
-        try:
-            primary = await locate(self._endpoint, self._timeout, lines.ask)
-        except BrokerError as error:
-            # What is connected stays so: who can't reach the sentinels may well reach the server.
-            logger.debug("sentinels do not say where the primary is: %s", error)
-            return
-        self._leave_others(primary)
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            try:
+                primary = await locate(self._endpoint, self._timeout, self._lines.ask)
+            except BrokerError as error:
+                # What is connected stays so: who can't reach the sentinels may well reach the server.
+                logger.debug("sentinels do not say where the primary is: %s", error)
+                continue
+            self._leave_others(primary)
 
     def _leave_others(self, primary: Endpoint) -> None:
         followers: list[Follower] = list(self._followers)
@@ -150,6 +143,15 @@ class PrimaryWatch:
         if self._task is not None:
             self._task.cancel()
             self._task = None
+        # Here and not when the task has ended: its event loop may run no further.
+        self._lines.close()
+
+    async def end(self) -> None:
+        """As `close`; returns when its task has ended."""
+        task = self._task
+        self.close()
+        if task is not None:
+            await asyncio.wait({task})
 
 
 def watch_of(endpoint: Endpoint, settings: BrokerSettings) -> PrimaryWatch | None:

@@ -354,7 +354,7 @@ class RedisTransport:
             self.nested.close()
             self.admin.close()
             if self._watch is not None:
-                self._watch.close()
+                await self._watch.end()
 
 
 def _is_taken(topic: str, subscriptions: Iterable[Declared]) -> bool:

@@ -27,7 +27,7 @@ async def examine(subject: Subject) -> Sequence[Finding]:
         findings.append(
             info(
                 "the primary takes writes without a replica (min-replicas-to-write 0)",
-                "one that is cut off, or replaced by hand, takes writes that will be lost until its clients have left it",
+                "one that is cut off takes writes that will be lost, until its clients have left it",
                 "with two replicas or more: redis-cli CONFIG SET min-replicas-to-write 1, on all of them",
             )
         )

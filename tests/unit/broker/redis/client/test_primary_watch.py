@@ -60,27 +60,9 @@ async def test_what_is_connected_elsewhere_is_broken_off(monkeypatch: pytest.Mon
     seen = looks
     await eventually(lambda: looks > seen + 2)
     assert right.reasons == none.reasons == []
-    watch.close()
-    watch.close()
-    await asyncio.sleep(0)
+    await watch.end()
+    await watch.end()
     assert [task for task in asyncio.all_tasks() if task.get_name() == "callboard-primary-watch"] == []
-
-
-def test_it_goes_on_in_the_next_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def answer(endpoint: Endpoint, timeout: float, ask: object) -> Endpoint:
-        return NEW
-
-    monkeypatch.setattr(primary_watch, "LOOK_EVERY", 0.001)
-    monkeypatch.setattr(primary_watch, "locate", answer)
-    watch = PrimaryWatch(WATCHED, 1.0)
-
-    async def follow() -> None:
-        behind = Connection(OLD)
-        watch.follow(behind)
-        await eventually(lambda: behind.reasons)
-
-    asyncio.run(follow())
-    asyncio.run(follow())
 
 
 async def test_nothing_begins_it_again_once_it_is_closed() -> None:
