@@ -42,6 +42,20 @@ def test_publish_and_ask(shop: ShopFolder, worker: Running) -> None:
     assert json.loads(reply) == {"said": "bye", "jobs": 1}
 
 
+def test_what_the_encoding_of_a_terminal_lacks_fails_no_command(shop: ShopFolder) -> None:
+    """The finding: the message was published, and the exit code said that it was not."""
+    words = ("publish", "shop:app", "jobs", "Job", "name=one", "--key", "\u043a")
+    done = subprocess.run(
+        [sys.executable, "-m", "callboard.cli", *words],
+        cwd=shop.folder,
+        env={**shop.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "published 1 Job to jobs/\\u043a\n"), done.stderr
+
+
 def test_the_error_of_a_handler_is_one_sentence(shop: ShopFolder, worker: Running) -> None:
     done = shop.run("ask", "shop:app", "clerk/default", "Ask", "say=fail")
     assert done.returncode == 1
