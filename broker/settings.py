@@ -91,6 +91,11 @@ class BrokerSettings:
         description="Beside each worker runs a tiny process that extends its lease while a call into C holds "
         "Python's lock (GIL), and ends a worker process that does so past a handler's `max_runtime`. Not for memory://.",
     )
+    renew_file: bool = Field(
+        default=True,
+        description="A worker asks a server that was started again to write its append-only file anew (BGREWRITEAOF): "
+        "else Redis may carry out half of a commit that a crash tore, with the next start but one.",
+    )
     max_silence: Seconds = Field(
         default=60.0,
         description="How long the keeper extends the lease of a silent worker none of whose handlers has a `max_runtime`.",

@@ -208,6 +208,13 @@ PYTHON_MUTATIONS: Final = (
         quick=False,
     ),
     Mutation(
+        "a server that was started again keeps its file",
+        "half a transaction at the end of a server's file is not carried out later",
+        never,
+        ("integration/test_torn_file.py::test_half_a_commit_does_not_come_back",),
+        quick=False,
+    ),
+    Mutation(
         "a connection to a primary that was replaced stays",
         "nothing more is written to a server that sentinels have replaced",
         never,

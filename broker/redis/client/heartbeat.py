@@ -19,6 +19,7 @@ from callboard.broker.settings import BrokerSettings
 
 from .blocking import BlockingConnection, connect, run
 from .endpoint import Endpoint
+from .file_renewal import renew_file
 from .health import HealthFile
 from .keeper import Keeper
 
@@ -172,6 +173,10 @@ class Heartbeat:
             # Twice in a lease it must be possible to notice a dead connection and make a new one.
             patience = max(0.2, self._settings.lease / 3)
             self._connection = connect(self._endpoint, patience, "callboard-heartbeat")
+            # The server may have been started again.
+            # guard: half a transaction at the end of a server's file is not carried out later
+            if self._settings.renew_file and self._endpoint.scheme != "memory":
+                renew_file(self._connection)
         return self._connection
 
     def _hang_up(self) -> None:

@@ -17,7 +17,7 @@ async def examine(subject: Subject) -> Sequence[Finding]:
     if subject.is_in_memory:
         return []
     facts = await subject.info()
-    findings = [await _file(subject, facts), *_last_writes(facts)]
+    findings = [await _file(subject, facts), *_last_writes(facts), *_since_start(facts)]
     if facts.get("loading", "0") != "0":
         findings.append(
             warning(
@@ -43,6 +43,19 @@ async def _file(subject: Subject, facts: Mapping[str, str]) -> Finding:
     return error(
         "nothing is written to disk", "a crash or restart loses every message and every state", AOF_ON
     )
+
+
+def _since_start(facts: Mapping[str, str]) -> Sequence[Finding]:
+    """See broker/redis/client/file_renewal.py."""
+    if facts.get("aof_enabled") != "1" or facts.get("aof_rewrites") != "0":
+        return []
+    return [
+        info(
+            "the append-only file was not written anew since the server began",
+            "after a crash half of a commit may stand at its end, which Redis would carry out with its next start",
+            "redis-cli BGREWRITEAOF; workers do so by themselves, unless their user may not or CALLBOARD_RENEW_FILE=0",
+        )
+    ]
 
 
 def _synced(sync: str | None) -> Finding:

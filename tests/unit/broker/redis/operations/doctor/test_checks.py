@@ -56,6 +56,8 @@ async def test_versions(info: dict[str, str], wanted: list[str], says: str) -> N
         ({"aof_enabled": "1", "aof_last_write_status": "err"}, {"appendfsync": "always"}, ["ok", "error"]),
         ({"aof_enabled": "1", "rdb_last_bgsave_status": "err"}, {"appendfsync": "always"}, ["ok", "error"]),
         ({"aof_enabled": "1", "loading": "1"}, {"appendfsync": "always"}, ["ok", "warning"]),
+        ({"aof_enabled": "1", "aof_rewrites": "0"}, {"appendfsync": "always"}, ["ok", "info"]),
+        ({"aof_enabled": "1", "aof_rewrites": "1"}, {"appendfsync": "always"}, ["ok"]),
     ],
 )
 async def test_persistence(info: dict[str, str], settings: dict[str, str], wanted: list[str]) -> None:
