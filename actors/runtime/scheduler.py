@@ -58,9 +58,8 @@ class Scheduler:
         self._schedules = schedules
         self._store = ScheduleStore(transport.admin)
         self._stagger = random.uniform(0, STAGGER)
-        self._declared = (
-            0  # how often the app had declared its schedules when this process had; 0: it has not
-        )
+        # How often the app had declared its schedules when this process had; 0: it has not.
+        self._declared = 0
         self._told: dict[str, str] = {}
 
     async def run(self) -> None:

@@ -11,10 +11,12 @@ A file that is written anew has nothing of it.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from callboard.broker.errors import CommandError
 
 from .blocking import BlockingConnection
+from .info import info_fields
 
 logger = logging.getLogger("callboard.broker")
 
@@ -29,16 +31,18 @@ def renew_file(connection: BlockingConnection) -> None:
         ServerUnavailableError: the server still reads its file.
     """
     try:
-        if _is_old(connection.call(("INFO", "persistence"))):
+        facts = info_fields(connection.call(("INFO", "persistence")))
+        under_way = facts.get("aof_rewrite_in_progress"), facts.get("aof_rewrite_scheduled")
+        if is_as_it_was(facts) and under_way == ("0", "0"):
             connection.call(("BGREWRITEAOF",))
             logger.debug("the server writes its append-only file anew")
     except CommandError as error:
         logger.debug("the append-only file is not written anew: %s", error)
 
 
-def _is_old(info: bytes) -> bool:
-    lines = info.decode(errors="replace").splitlines()
-    facts = dict(line.split(":", 1) for line in lines if ":" in line)
-    under_way = facts.get("aof_rewrite_in_progress"), facts.get("aof_rewrite_scheduled")
-    # A server that does not say how often it did so is of a kind that nothing is known of.
-    return facts.get("aof_enabled") == "1" and facts.get("aof_rewrites") == "0" and under_way == ("0", "0")
+def is_as_it_was(facts: Mapping[str, str]) -> bool:
+    """Whether a server has an append-only file that it has not written anew since it began; `facts` are its INFO.
+
+    One that does not say how often it did so is of a kind that nothing is known of.
+    """
+    return facts.get("aof_enabled") == "1" and facts.get("aof_rewrites") == "0"

@@ -13,9 +13,8 @@ from callboard.broker.redis.client.transport import RedisTransport
 from .numbers import moment
 from .views import Outage
 
-MOST_PAGES: Final = (
-    5  # of tried entries that are looked at for each type: what waits is counted, and a long list need not be
-)
+MOST_PAGES: Final = 5
+"""Of tried entries that are looked at for each type: what waits is counted, and a long list need not be."""
 
 _TRIED: Final = re.compile(rb"\d+ (\d+) \d+ (.*)", re.DOTALL)
 

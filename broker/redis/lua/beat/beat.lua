@@ -34,6 +34,7 @@ local function reap_expired(lease, before)
   reap_dead(fitting, silent)
   return #fitting, #fitting < #expired or #expired == AT_ONCE
 end
+
 -- Whether the server has forgotten what a worker declared before it joined: it does so again before it joins again.
 local function are_forgotten(types)
   local lines = #types > 0 and call('HMGET', P .. 'types', unpack(types)) or {}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from callboard.broker.errors import CommandError
+from callboard.broker.redis.client.info import info_fields
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.operations.inspect import Overview, overview
 from callboard.broker.redis.operations.repair import Fault, find
@@ -41,7 +42,7 @@ class Subject:
     async def info(self) -> Mapping[str, str]:
         """The fields of INFO; empty where the server has none."""
         if self._info is None:
-            self._info = {} if self.is_in_memory else _fields(await self.command("INFO"))
+            self._info = {} if self.is_in_memory else info_fields(await self.command("INFO"))
         return self._info
 
     async def setting(self, name: str) -> str | None:
@@ -72,9 +73,3 @@ class Subject:
 
 def _text(value: bytes | str) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
-
-
-def _fields(answer: bytes) -> dict[str, str]:
-    """The lines `name:value` of an INFO answer."""
-    lines = (line.partition(":") for line in answer.decode(errors="replace").splitlines())
-    return {name: value.strip() for name, colon, value in lines if colon}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from callboard.broker.redis.client.file_renewal import is_as_it_was
 from callboard.broker.redis.operations.doctor.finding import Finding, error, info, ok, warning
 from callboard.broker.redis.operations.doctor.subject import Subject
 
@@ -46,8 +47,7 @@ async def _file(subject: Subject, facts: Mapping[str, str]) -> Finding:
 
 
 def _since_start(facts: Mapping[str, str]) -> Sequence[Finding]:
-    """See broker/redis/client/file_renewal.py."""
-    if facts.get("aof_enabled") != "1" or facts.get("aof_rewrites") != "0":
+    if not is_as_it_was(facts):
         return []
     return [
         info(
