@@ -10,15 +10,16 @@ from callboard.broker.redis.marks import Mark
 INTRODUCTION = """# Keys
 
 Every key of a namespace begins with `callboard:{<namespace>}:`, so that all of them live in one slot of a cluster. What
-follows is this page; it is made from `broker/redis/catalogue.py` by `python -m scripts.keys_page`. A reference is a stream
-and an entry id with a space between, such as `topic:visits 1763700000000-0`. Workers and operators read and write every
-key; the last column has the commands that a user who only publishes may run on it.
+follows is this page; it is made from `callboard/broker/redis/catalogue.py` by `python -m scripts.keys_page`. A reference is
+a stream and an entry id with a space between, such as `topic:visits 1763700000000-0`. Workers and operators read and write
+every key; the last column has the commands that a user who only publishes may run on it.
 """
 
 COMMITS = """## What a commit says
 
 A worker tells the server with every turn how deliveries ended: for each its stream, its entry id, the key of its agent, and
-a text of marks, such as `CSO`. What marks bring follows in their order. The table is made from `broker/redis/marks.py`.
+a text of marks, such as `CSO`. What marks bring follows in their order. The table is made from
+`callboard/broker/redis/marks.py`.
 """
 
 EXPIRIES = {

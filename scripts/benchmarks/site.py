@@ -34,7 +34,7 @@ def at_least_one(text: str) -> int:
 def checkout(text: str) -> Path:
     """A folder with another checkout of Callboard, the same way."""
     folder = Path(text).resolve()
-    if not (folder / "broker").is_dir():
+    if not (folder / "callboard" / "broker").is_dir():
         raise argparse.ArgumentTypeError(f"there is no checkout of Callboard in {folder}")
     return folder
 

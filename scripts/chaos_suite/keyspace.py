@@ -1,7 +1,7 @@
 """Which keys may be left in a namespace where everything is at rest, and which of them have to expire.
 
-It says the same as broker/redis/catalogue.py, on purpose a second time: a key that is added there and that no code ever
-removes is found here. A new kind of key is a line here, and one there; a test compares them.
+It says the same as callboard/broker/redis/catalogue.py, on purpose a second time: a key that is added there and that no code
+ever removes is found here. A new kind of key is a line here, and one there; a test compares them.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ async def test_a_subscriber_that_is_not_declared_is_named(driver: ServerDriver) 
 
 
 async def test_a_long_wait_list_is_put_in_order_entry_by_entry(driver: ServerDriver) -> None:
-    """The server is not kept busy with sorting: see broker/redis/lua/repair/order.lua."""
+    """The server is not kept busy with sorting: see callboard/broker/redis/lua/repair/order.lua."""
     await driver.declare(topic("counter", "visits"))
     holder, parker = await driver.worker("counter"), await driver.worker("counter")
     await driver.note("topic:visits", "a", "held")

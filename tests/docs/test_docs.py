@@ -260,9 +260,8 @@ def test_links_inside_the_project_lead_somewhere(page: Path) -> None:
 
 def test_the_picture_of_the_code_has_every_room() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-    named = {name.rstrip("/") for name in re.findall(r"`((?:actors|broker|memory)(?:/\w+)*/?)`", page)}
-    tops = [ROOT / top for top in ("actors", "broker", "memory")]
-    modules = [path for top in tops for kind in ("*.py", "*.lua") for path in top.rglob(kind)]
+    named = {name.rstrip("/") for name in re.findall(r"`(callboard(?:/\w+)*/?)`", page)}
+    modules = [path for kind in ("*.py", "*.lua") for path in (ROOT / "callboard").rglob(kind)]
     rooms = {str(path.parent.relative_to(ROOT)) for path in modules}
 
     assert rooms - named == set(), "not named"

@@ -315,7 +315,7 @@ def test_the_lists_name_every_command_that_the_functions_run() -> None:
 
 def test_the_lists_name_every_command_that_python_sends() -> None:
     known = {name.split("|")[0] for name in (*OPERATOR, "auth", "select")}
-    for path in (ROOT / "broker").rglob("*.py"):
+    for path in (ROOT / "callboard" / "broker").rglob("*.py"):
         for command in re.findall(
             r"\b(?:command|call|_command)\(\s*\"([A-Z]{2,})\"", path.read_text("utf-8")
         ):

@@ -20,7 +20,7 @@ import pytest
 from tests.helpers.servers import ServerProcess
 
 ROOT = Path(__file__).resolve().parents[2]
-OUR_FOLDERS = ("actors", "broker", "memory")
+LINKS = ("actors", "broker", "memory")
 EXAMPLES = ("examples/assistant/", "examples/digest/")
 DEMO_FILES = "callboard/cli/demo-files/"
 USUAL_NAMES = ("actors", "agents", "broker", "cli", "errors", "memory", "models", "process", "teams", "tools")
@@ -184,8 +184,10 @@ def test_the_demo_runs_in_an_empty_folder(folder: Folder) -> None:
     assert (report["exact"], report["results"]) == (True, 10)
 
 
-@pytest.mark.parametrize("name", OUR_FOLDERS)
+@pytest.mark.parametrize("name", LINKS)
 def test_a_folder_of_ours_is_not_loaded_under_a_second_name(name: str) -> None:
+    if not (ROOT / name).is_symlink():
+        pytest.skip("git makes no links here: there is no second name")
     done = subprocess.run(
         (sys.executable, "-c", f"import callboard.broker, callboard.memory, {name}"),
         cwd=ROOT,
@@ -210,17 +212,16 @@ def test_a_wheel_holds_one_package_and_all_of_it(built: Path) -> None:
 def _sources() -> set[str]:
     """What is to be installed, as it is named in a wheel."""
     listed = subprocess.run(
-        ("git", "ls-files", "--cached", "--others", "--exclude-standard", *OUR_FOLDERS, *EXAMPLES),
+        ("git", "ls-files", "--cached", "--others", "--exclude-standard", "callboard", *EXAMPLES),
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     ).stdout.splitlines()
-    files = {name for name in listed if (ROOT / name).is_file() and not (ROOT / name).is_symlink()}
-    return {_installed_name(name) for name in files}
+    return {_installed_name(name) for name in listed if (ROOT / name).is_file()}
 
 
 def _installed_name(name: str) -> str:
     if name.startswith(EXAMPLES):
         return f"{DEMO_FILES}{name.removeprefix('examples/')}"
-    return f"callboard/{name.removeprefix('actors/')}"
+    return name

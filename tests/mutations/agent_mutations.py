@@ -7,7 +7,7 @@ from typing import Final
 from .change import becomes
 from .mutation import Mutation
 
-HANDLERS = "unit/actors/agents/test_in_handlers.py::"
+HANDLERS = "unit/agents/test_in_handlers.py::"
 
 AGENT_MUTATIONS: Final = (
     Mutation(
@@ -36,7 +36,7 @@ AGENT_MUTATIONS: Final = (
         "what changes the agent itself is done again in every attempt",
         becomes("pass"),
         (
-            "unit/actors/dispatch/test_on_the_bus.py::test_an_attempt_that_comes_again_creates_the_handoff_again_and_asks_nobody_twice",
+            "unit/dispatch/test_on_the_bus.py::test_an_attempt_that_comes_again_creates_the_handoff_again_and_asks_nobody_twice",
         ),
     ),
 )

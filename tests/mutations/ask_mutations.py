@@ -196,7 +196,7 @@ OF_QUESTIONS: Final = (
         "a schema names an address, and it is fetched",
         "nothing is fetched for the check of an answer",
         with_part(", registry=Registry()", ""),
-        ("unit/actors/test_answer_check.py::test_nothing_is_fetched",),
+        ("unit/test_answer_check.py::test_nothing_is_fetched",),
         quick=False,
     ),
 )
@@ -264,7 +264,7 @@ IN_ONE_PROCESS: Final = (
         "a second answer takes the place of the first",
         "the first answer counts",
         never,
-        ("unit/actors/runs/test_run.py::test_an_answer_names_its_question_and_the_first_one_wins",),
+        ("unit/runs/test_run.py::test_an_answer_names_its_question_and_the_first_one_wins",),
         quick=False,
     ),
 )

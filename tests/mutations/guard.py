@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-SOURCES = ("actors", "broker", "memory")
+SOURCES = "callboard"
 MARK = re.compile(r"^ *(?:--|#) guard: (?P<name>\S.*\S)$")
 # A line at the indentation of a statement that belongs to it all the same; the first kind ends it.
 LAST = re.compile(r"(?:end\b|[)\]}])")
@@ -51,11 +51,10 @@ class Guard(NamedTuple):
 
 
 def guards(root: Path) -> Iterator[Guard]:
-    """All guards of the packages under `root`."""
-    for folder in SOURCES:
-        for path in sorted((root / folder).rglob("*")):
-            if path.suffix in (".lua", ".py"):
-                yield from _guards_of(path)
+    """All guards of the package under `root`."""
+    for path in sorted((root / SOURCES).rglob("*")):
+        if path.suffix in (".lua", ".py"):
+            yield from _guards_of(path)
 
 
 def _guards_of(path: Path) -> Iterator[Guard]:

@@ -9,7 +9,7 @@ from .mutation import ON, Mutation
 
 LOGS = "contract/test_logs.py::"
 RUNTIME_LOGS = "contract/test_runtime_logs.py::"
-LOG = "unit/actors/test_log.py::"
+LOG = "unit/test_log.py::"
 
 LOG_MUTATIONS: Final = (
     Mutation(

@@ -1,4 +1,4 @@
-"""One way to break the code on purpose, and a copy of the packages in which it is broken."""
+"""One way to break the code on purpose, and a copy of the package in which it is broken."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from .change import Change
 from .guard import Guard, guards
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("actors", "broker", "memory", "tests")
-LINK = "callboard"
+COPIED = ("callboard", "tests")
 BACKEND = "redis-unix" if binary("redis") else "embedded-tcp"
 FENCING = "contract/test_fencing.py::"
 FENCES = "contract/test_fences.py::"
@@ -86,13 +85,12 @@ class Verdict(NamedTuple):
 
 
 class Workplace:
-    """A copy of the packages and tests, to be broken again and again. The checkout itself is never touched."""
+    """A copy of the package and tests, to be broken again and again. The checkout itself is never touched."""
 
     def __init__(self, folder: Path) -> None:
         self._root = folder
         for name in COPIED:
-            shutil.copytree(ROOT / name, folder / name, symlinks=True)
-        shutil.copy2(ROOT / LINK, folder / LINK, follow_symlinks=False)
+            shutil.copytree(ROOT / name, folder / name)
         shutil.copy2(ROOT / "pyproject.toml", folder)
         self._runner: subprocess.Popen[str] | None = None
 

@@ -9,7 +9,7 @@ from .mutation import ON, Mutation
 
 PATTERNS = "contract/test_team_patterns.py::"
 ONCE = f"{PATTERNS}test_what_fails_in_the_middle_happens_once"
-UNIT = "unit/actors/groupchat/"
+UNIT = "unit/groupchat/"
 
 PATTERN_MUTATIONS: Final = (
     Mutation(

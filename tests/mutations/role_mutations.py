@@ -8,8 +8,8 @@ from .change import becomes, never, removed, when
 from .mutation import ON, Mutation
 
 ROLES = "contract/test_roles.py::"
-MESSAGE = "unit/actors/roles/test_message.py::"
-ROUTING = "unit/actors/roles/test_routing.py::"
+MESSAGE = "unit/roles/test_message.py::"
+ROUTING = "unit/roles/test_routing.py::"
 
 ROLE_MUTATIONS: Final = (
     Mutation(

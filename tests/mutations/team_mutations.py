@@ -7,8 +7,8 @@ from typing import Final
 from .change import always, becomes, never, removed, when
 from .mutation import ON, Mutation
 
-APPROVAL = "unit/actors/tools/test_approval.py::"
-RUNNING = "unit/actors/tools/test_running.py::"
+APPROVAL = "unit/tools/test_approval.py::"
+RUNNING = "unit/tools/test_running.py::"
 TEAMS = "contract/test_teams.py::"
 MANUAL = "contract/test_team_manual.py::"
 GOES_ON = f"{TEAMS}test_a_conversation_goes_on_in_a_process_that_has_been_in_it_before{ON}"
@@ -18,13 +18,13 @@ TEAM_MUTATIONS: Final = (
         "an answer that nobody waits for is heard",
         "a turn is heard once",
         when("speaking is None"),
-        ("unit/actors/teams/test_loop.py::test_an_answer_of_a_turn_that_is_over_is_not_heard",),
+        ("unit/teams/test_loop.py::test_an_answer_of_a_turn_that_is_over_is_not_heard",),
     ),
     Mutation(
         "a conversation has the key of who asks people in another one",
         "no conversation has the key of the agent that asks people for another one",
         when("False"),
-        ("unit/actors/teams/test_addresses.py::test_a_name_that_no_conversation_can_have[sea (asks)]",),
+        ("unit/teams/test_addresses.py::test_a_name_that_no_conversation_can_have[sea (asks)]",),
     ),
     Mutation(
         "an answer to another question lets a run go on",
@@ -101,8 +101,8 @@ TEAM_MUTATIONS: Final = (
         "what a dead process has said is void",
         when("False"),
         (
-            "unit/actors/teams/test_reading.py::test_another_attempt_makes_the_first_void",
-            "unit/actors/teams/test_reading.py::test_another_attempt_without_drafts_makes_the_first_void",
+            "unit/teams/test_reading.py::test_another_attempt_makes_the_first_void",
+            "unit/teams/test_reading.py::test_another_attempt_without_drafts_makes_the_first_void",
         ),
     ),
     Mutation(
@@ -134,16 +134,14 @@ TEAM_MUTATIONS: Final = (
         "a dump of an assistant forgets that calls have to be allowed",
         "calls that have to be allowed are not dumped as calls that need not",
         never,
-        ("unit/actors/agents/assistant/test_config.py::test_what_a_person_has_to_allow_is_in_the_dump",),
+        ("unit/agents/assistant/test_config.py::test_what_a_person_has_to_allow_is_in_the_dump",),
         quick=False,
     ),
     Mutation(
         "a slip in the name of a tool lets its calls pass",
         "a slip in a name does not let calls pass that a person has to allow",
         never,
-        (
-            "unit/actors/agents/assistant/test_settings.py::test_a_person_allows_calls_of_tools_that_there_are",
-        ),
+        ("unit/agents/assistant/test_settings.py::test_a_person_allows_calls_of_tools_that_there_are",),
         quick=False,
     ),
     Mutation(
@@ -157,6 +155,6 @@ TEAM_MUTATIONS: Final = (
         "a question is shown with every attempt",
         "what several attempts have written is shown once",
         always,
-        ("unit/actors/teams/test_reading.py::test_a_question_is_shown_once_and_makes_nothing_void",),
+        ("unit/teams/test_reading.py::test_a_question_is_shown_once_and_makes_nothing_void",),
     ),
 )

@@ -14,7 +14,7 @@ from scripts.chaos_suite.keyspace import KINDS
 from scripts.keys_page import page
 
 ROOT = Path(__file__).parents[4]
-LUA = ROOT / "broker/redis/lua"
+LUA = ROOT / "callboard/broker/redis/lua"
 
 
 def _sample(kind: KeyKind) -> str:
