@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from callboard import App
-from callboard.memory.llm_messages import LLMMessage
+from callboard.models import LLMMessage
 from callboard.roles import Action, Context, Environment, Message, Role, UserRequirement
 
 from .models import close_models, make_model

@@ -22,7 +22,7 @@ from callboard.groupchat import (
     ReplyResult,
     StringLLMCondition,
 )
-from callboard.memory.llm_messages import FunctionCall, LLMMessage
+from callboard.models import FunctionCall, LLMMessage
 
 from .models import call, in_turn, make_model, show
 

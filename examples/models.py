@@ -11,12 +11,14 @@ import os
 import sys
 from collections.abc import Sequence
 
-from callboard.memory.llm_messages import (
+from callboard.models import (
     AssistantMessage,
+    ChatCompletionClient,
     FunctionCall,
     LLMMessage,
+    ModelInfo,
+    ReplayChatCompletionClient,
 )
-from callboard.models import ChatCompletionClient, ModelInfo, ReplayChatCompletionClient
 from callboard.models.info import known_model
 from callboard.models.openai import OpenAIChatCompletionClient
 from callboard.models.replay import Answer

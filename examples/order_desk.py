@@ -11,7 +11,7 @@ from typing import Any
 
 from callboard import App, Question, asking_by
 from callboard.agents import AssistantAgent
-from callboard.memory.llm_messages import FunctionCall
+from callboard.models import FunctionCall
 from callboard.teams import RoundRobinGroupChat
 from callboard.tools import tool
 

@@ -13,7 +13,7 @@ from callboard import App
 from callboard.agents import AssistantAgent
 from callboard.conditions import MaxMessageTermination, TextMentionTermination
 from callboard.memory import ListMemory, MemoryContent, MemoryMimeType
-from callboard.memory.llm_messages import LLMMessage
+from callboard.models import LLMMessage
 from callboard.teams import SelectorGroupChat
 
 from .models import call, in_turn, make_model, show

@@ -9,8 +9,10 @@ from callboard.broker.redis.marks import Mark
 
 INTRODUCTION = """# Keys
 
-Every key of a namespace begins with `callboard:{<namespace>}:`, so that all of them live in one slot of a cluster. What
-follows is this page; it is made from `callboard/broker/redis/catalogue.py` by `python -m scripts.keys_page`. A reference is
+For those who read or change Redis by hand: every key of a namespace, what it holds, and when it expires.
+
+Every key of a namespace begins with `callboard:{<namespace>}:`, so that all of them live in one slot of a cluster. This
+page is made from `callboard/broker/redis/catalogue.py` by `python -m scripts.keys_page`. A reference is
 a stream and an entry id with a space between, such as `topic:visits 1763700000000-0`. Workers and operators read and write
 every key; the last column has the commands that a user who only publishes may run on it.
 """

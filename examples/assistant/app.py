@@ -14,21 +14,18 @@ from pydantic import BaseModel
 
 from callboard import App, Log, MessageContext, RoutedAgent, rpc
 from callboard.memory import LongTermMemoryError, MemoryContent, MemoryMimeType, quick_embedder
-from callboard.memory.llm_messages import (
+from callboard.memory_service import MemoryServiceClient, memory_service
+from callboard.models import (
     AssistantMessage,
+    ChatCompletionClient,
     FunctionCall,
     FunctionExecutionResultMessage,
     LLMMessage,
-    SystemMessage,
-    UserMessage,
-)
-from callboard.memory_service.client import MemoryServiceClient
-from callboard.memory_service.service import memory_service
-from callboard.models import (
-    ChatCompletionClient,
     ModelInfo,
     RecordedChatCompletionClient,
     ReplayChatCompletionClient,
+    SystemMessage,
+    UserMessage,
 )
 from callboard.models.info import known_model
 from callboard.models.openai import OpenAIChatCompletionClient

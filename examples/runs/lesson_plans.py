@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from callboard.conditions import TextMentionTermination
 from callboard.groupchat import ConversableAgent, GroupChat, GroupChatManager
-from callboard.memory.llm_messages import LLMMessage
+from callboard.models import LLMMessage
 from callboard.runs import (
     ConsoleProcessor,
     RoundRobinChatManager,

@@ -6,36 +6,25 @@ import importlib
 import inspect
 import re
 from enum import EnumType
-from types import ModuleType
 from typing import Any, Final
 
-MODULES: Final = (
-    "callboard",
-    "callboard.agents",
-    "callboard.teams",
-    "callboard.groupchat",
-    "callboard.runs",
-    "callboard.conditions",
-    "callboard.dispatch",
-    "callboard.roles",
-    "callboard.messages",
-    "callboard.ui",
-    "callboard.base",
-    "callboard.models",
-    "callboard.tools",
-    "callboard.code",
-    "callboard.memory",
-    "callboard.memory_service",
-    "callboard.broker",
-    "callboard.testing",
-)
+from .public import FIRST, MODULES, SPECIAL, UNLOADED, about_unloaded, public_names
+
 HEAD: Final = """\
 # Public names
 
-<!-- Made by scripts/reference from the code; edit the docstrings there. -->
+For those who look for an import: every public name with its parameters and the first sentence of its docstring.
 
-What can be imported, with what a class or function takes and the first sentence of its docstring. Settings are in
-[settings](settings.md), words in the [glossary](glossary.md). Everything else in the package may change without notice.
+<!-- Made by scripts/reference from the code and from scripts/reference_pages/public.py; edit the docstrings there. -->
+
+Settings are in [settings](settings.md), words in the [glossary](glossary.md). Each package begins with the names that a
+newcomer needs. Everything that is not listed here may change without notice.
+"""
+SPECIAL_HEAD: Final = """
+# For special purposes
+
+Modules of which only these names are public: errors to catch, contexts, parts of a memory of your own, and the views that
+the command line has of a namespace.
 """
 # What makes signatures longer, or another one in each run, without saying more.
 NOISE: Final = (
@@ -56,13 +45,27 @@ MANY: Final = 12  # parameters; a signature with more of them is no help
 
 def page() -> str:
     """The page as Markdown."""
-    return HEAD + "".join(_chapter(importlib.import_module(name)) for name in MODULES)
+    chapters = [_chapter(name) for name in MODULES]
+    special = [*(_chapter(name) for name in SPECIAL), *(_unloaded_chapter(name) for name in UNLOADED)]
+    return "".join([HEAD, *chapters, SPECIAL_HEAD, *special])
 
 
-def _chapter(module: ModuleType) -> str:
-    names = sorted(module.__all__, key=str.lower)
-    lines = [f"- `{_shown(name, getattr(module, name))}`{_about(getattr(module, name))}\n" for name in names]
-    return f"\n## `{module.__name__}`\n\n{_first_sentence(module.__doc__)}\n\n" + "".join(lines)
+def _chapter(module: str) -> str:
+    loaded = importlib.import_module(module)
+    values = [(name, getattr(loaded, name)) for name in sorted(public_names(module), key=str.lower)]
+    lines = [f"- `{_shown(name, value)}`{_about(value)}\n" for name, value in values]
+    return _head(module, loaded.__doc__) + "".join(lines)
+
+
+def _unloaded_chapter(module: str) -> str:
+    about, docs = about_unloaded(module)
+    lines = [f"- `{name}`: {_first_sentence(docs.get(name))}\n" for name in public_names(module)]
+    return _head(module, about) + "".join(lines)
+
+
+def _head(module: str, about: str | None) -> str:
+    first = ", ".join(f"`{name}`" for name in FIRST.get(module, ()))
+    return f"\n## `{module}`\n\n{_first_sentence(about)}\n\n" + (f"**First:** {first}\n\n" if first else "")
 
 
 def _shown(name: str, value: Any) -> str:

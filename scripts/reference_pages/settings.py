@@ -17,6 +17,8 @@ from callboard.tools import ResultLimits
 HEAD = """\
 # Settings
 
+For those who tune an app: every setting with its environment variable, default, unit and meaning.
+
 <!-- Made by scripts/reference from the code; edit the descriptions there. -->
 
 """

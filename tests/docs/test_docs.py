@@ -39,6 +39,10 @@ LOOKING = ("status", "topics", "ask", "dead list", "dead show", "tail")
 PATIENCE = 20.0  # seconds until what is printed has to be right
 
 
+def _id(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[Path]:
     """A redis-server, or the valkey-server that is always there; gives its socket."""
@@ -229,7 +233,7 @@ class Reader:
         return letter.decode()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=_id)
 def test_the_code_on_a_page_works(page: Path, tmp_path: Path, server: Path, models: OpenAIServer) -> None:
     reader = Reader(tmp_path, server, models)
     try:
@@ -239,7 +243,7 @@ def test_the_code_on_a_page_works(page: Path, tmp_path: Path, server: Path, mode
         reader.close()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=_id)
 def test_every_block_says_what_it_is(page: Path) -> None:
     for block in blocks_of(page):
         assert block.language in LANGUAGES, (
@@ -252,10 +256,43 @@ def test_every_block_says_what_it_is(page: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def _anchors(page: Path) -> set[str]:
+    """What can stand behind `#` in a link to a page: its headings, written as renderers of Markdown write them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#{1,6} (.+)$", text, re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=_id)
 def test_links_inside_the_project_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text("utf-8")):
+        path = page.parent / target if target else page
+        assert path.exists(), f"{page.name} links to {target}"
+        assert not anchor or anchor in _anchors(path), f"{page.name} links to {target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES[1:], ids=_id)
+def test_the_index_names_every_page(page: Path) -> None:
+    index = (ROOT / "docs" / "README.md").read_text("utf-8")
+    assert page.name == "README.md" or f"]({page.name})" in index
+
+
+OF_THE_CODE = (
+    "architecture.md",
+    "life-of-a-message.md",
+)  # the index says that they are for those who read the code
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES[1:] if page.name not in OF_THE_CODE], ids=_id)
+def test_a_page_begins_with_whom_it_serves(page: Path) -> None:
+    _, _, text = page.read_text("utf-8").partition("\n\n")
+    assert text.startswith("For ")
+
+
+def test_the_readme_is_short() -> None:
+    """It is all that most strangers read."""
+    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 700
 
 
 def test_the_picture_of_the_code_has_every_room() -> None:
