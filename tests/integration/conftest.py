@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.servers import Kind, ServerProcess, best_kind, missing
+from tests.helpers.servers import Kind, ServerProcess, best_kind, kinds
 from tests.helpers.worker_fleet import WorkerFleet
 
 
@@ -17,12 +17,10 @@ def _kind(kind: Kind) -> object:
     return pytest.param(kind, marks=() if kind == best_kind() else pytest.mark.full)
 
 
-@pytest.fixture(scope="session", params=[_kind("redis"), _kind("embedded")])
+@pytest.fixture(scope="session", params=[_kind(kind) for kind in kinds()])
 def shared_server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
     """A server that stays for the whole session."""
     kind: Kind = request.param
-    if reason := missing(kind):
-        pytest.skip(reason)
     with ServerProcess(kind) as server:
         yield server
 
@@ -36,12 +34,10 @@ async def fleet(shared_server: ServerProcess, tmp_path: Path) -> AsyncIterator[W
     await made.close()
 
 
-@pytest.fixture(params=[_kind("redis"), _kind("embedded")])
+@pytest.fixture(params=[_kind(kind) for kind in kinds()])
 def own_server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
     """A server for one test, which may break it: a redis-server or the embedded one, with an append-only file."""
     kind: Kind = request.param
-    if reason := missing(kind):
-        pytest.skip(reason)
     with ServerProcess(kind, persistent=True) as server:
         yield server
 

@@ -56,7 +56,7 @@ from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import RoundRobinGroupChat, list_runs
 from tests.helpers.chat import Echo
 from tests.helpers.eventually import eventually
-from tests.helpers.servers import Kind, ServerProcess, missing
+from tests.helpers.servers import Kind, ServerProcess, kinds
 
 ROOT = Path(__file__).parents[2]
 NAMESPACE = "shop"
@@ -109,11 +109,9 @@ class Quiet(RoutedAgent):
         return await ctx.ask(message.text)
 
 
-@pytest.fixture(scope="module", params=["redis", "embedded"])
+@pytest.fixture(scope="module", params=kinds())
 def server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
     kind: Kind = request.param
-    if reason := missing(kind):
-        pytest.skip(reason)
     with ServerProcess(kind, "tcp") as running:
         yield running
 

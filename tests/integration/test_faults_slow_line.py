@@ -20,7 +20,7 @@ AGENTS, BODY = 40, 60_000  # all of it takes some seconds through the line, one 
 @pytest.fixture
 async def line() -> AsyncIterator[tuple[ServerProcess, Proxy]]:
     """A server, and a line to it that lets everything through at first."""
-    with ServerProcess("redis", "unix") as server:
+    with ServerProcess() as server:
         proxy = Proxy(Path(server.url.partition("://")[2]))
         await proxy.start()
         yield server, proxy

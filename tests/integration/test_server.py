@@ -23,7 +23,7 @@ from callboard.broker.redis.server import files as server_files, guard
 from callboard.broker.redis.server.embedded import EmbeddedServer, ServerHandle
 from callboard.broker.redis.server.state import ServerStartError, answers
 from tests.helpers.eventually import eventually
-from tests.helpers.servers import Kind, binary, free_port, missing
+from tests.helpers.servers import Kind, binary, free_port, kinds
 
 # A user of its own process: acquires, says what it got, and releases when its input ends.
 USER = """
@@ -55,12 +55,10 @@ async def directory() -> AsyncIterator[Path]:
     assert left == []
 
 
-@pytest.fixture(params=["redis", "embedded"])
+@pytest.fixture(params=kinds())
 def program(request: pytest.FixtureRequest) -> str:
     """Each server binary."""
     kind: Kind = request.param
-    if reason := missing(kind):
-        pytest.skip(reason)
     return str(binary(kind))
 
 

@@ -12,7 +12,7 @@ import redis
 from callboard import App, MessageContext, RoutedAgent, TopicId, event
 from callboard.broker import BrokerSettings
 from tests.helpers.eventually import eventually
-from tests.helpers.servers import Kind, ServerProcess, missing
+from tests.helpers.servers import Kind, ServerProcess, kinds
 
 NAMESPACE = "torn"
 LIST, BALLAST = "half", "ballast"
@@ -29,11 +29,9 @@ class AnyAgent(RoutedAgent):
         return
 
 
-@pytest.fixture(params=["redis", "embedded"])
+@pytest.fixture(params=kinds())
 def server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
     kind: Kind = request.param
-    if reason := missing(kind):
-        pytest.skip(reason)
     with ServerProcess(kind, persistent=True) as started:
         yield started
 

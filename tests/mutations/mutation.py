@@ -11,14 +11,14 @@ import sys
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from tests.helpers.servers import binary
+from tests.helpers.servers import best_kind
 
 from .change import Change
 from .guard import Guard, guards
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("callboard", "tests")
-BACKEND = "redis-unix" if binary("redis") else "embedded-tcp"
+BACKEND = f"{best_kind()}-unix"
 FENCING = "contract/test_fencing.py::"
 FENCES = "contract/test_fences.py::"
 ACTIVATION = "contract/test_activation.py::"

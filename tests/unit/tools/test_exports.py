@@ -10,13 +10,6 @@ import pytest
 import callboard.tools
 
 
-def test_all_names_everything_and_everything_is_there() -> None:
-    assert sorted(callboard.tools.__all__) == sorted(callboard.tools.__all__)
-    for name in callboard.tools.__all__:
-        assert getattr(callboard.tools, name) is not None
-    assert set(callboard.tools.__all__) <= set(dir(callboard.tools))
-
-
 def test_the_names_of_autogen_core_are_there() -> None:
     names = """Tool StreamTool ToolSchema ParametersSchema BaseTool BaseToolWithState BaseStreamTool FunctionTool
         Workbench ToolResult TextResultContent ImageResultContent StaticWorkbench StaticStreamWorkbench ToolOverride

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterator
-from typing import get_args
 
 import pytest
 
@@ -15,17 +14,15 @@ from callboard.broker.redis.client.lane import WorkerLane
 from callboard.broker.redis.client.publisher import FULL
 from callboard.broker.redis.client.transport import Declared, RedisTransport
 from callboard.broker.redis.marks import Mark
-from tests.helpers.servers import Kind, ServerProcess, missing
+from tests.helpers.servers import ServerProcess, kinds
 
 
-@pytest.fixture(scope="session", params=[*get_args(Kind), "fakeredis"])
+@pytest.fixture(scope="session", params=[*kinds(), "fakeredis"])
 def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """One server of each kind for the whole session."""
     if request.param == "fakeredis":
         yield f"memory://inspect-{os.getpid()}"
         return
-    if reason := missing(request.param):
-        pytest.skip(reason)
     with ServerProcess(request.param) as server:
         yield server.url
 

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -27,7 +26,7 @@ from callboard.broker.redis.scripts import (
 )
 from tests.conftest import pytest_sessionstart
 from tests.helpers.lua import compile_lua
-from tests.helpers.servers import Kind, ServerProcess, missing
+from tests.helpers.servers import ServerProcess, kinds
 
 
 def test_the_library_has_a_function_for_every_operation() -> None:
@@ -119,10 +118,8 @@ def test_files_that_are_replaced_while_a_process_runs_change_nothing(monkeypatch
     assert made.text == library().text
 
 
-@pytest.fixture(scope="module", params=get_args(Kind))
+@pytest.fixture(scope="module", params=kinds())
 def server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
-    if reason := missing(request.param):
-        pytest.skip(reason)
     with ServerProcess(request.param) as started:
         yield started
 

@@ -230,7 +230,12 @@ async def test_a_tail_that_was_lost_with_the_connection_is_noticed_at_once(fixtu
     await fixture.takes("kept", "lost")
     await eventually(fixture.is_reading)
     await fixture.other.command("XDEL", fixture.key, "9000000000000-0")
-    await fixture.other.command("XSETID", fixture.key, (await _last_kept(fixture)))
+    kept = await _last_kept(fixture)
+    # Valkey lets the last id go back only when it has forgotten that a higher one was deleted, and Redis does not mind.
+    await fixture.other.command(
+        "XSETID", fixture.key, "9000000000000-0", "ENTRIESADDED", 1, "MAXDELETEDID", kept
+    )
+    await fixture.other.command("XSETID", fixture.key, kept)
     fixture.link.break_off("a failover")
     await fixture.write("new")
     await fixture.takes("kept", "lost", "kept", "new")
