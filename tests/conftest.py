@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from callboard.broker.redis.scripts import library
 from tests.helpers.lua import compile_lua
+from tests.helpers.servers import binary, kinds
 
 # What takes longest begins first where several processes share the tests, so that they end together.
 ORDER = ("integration", "docs", "chaos", "mutations", "contract", "unit")
@@ -33,6 +34,15 @@ def pytest_sessionstart() -> None:
         compile_lua(library().text.partition("\n")[2])
     except ValueError as error:
         raise pytest.UsageError(f"the Lua library does not compile: {error}") from None
+
+
+def pytest_report_header() -> str:
+    alone = (
+        ""
+        if binary("redis")
+        else ", for lack of a redis-server of version 7.0 or newer: nothing runs on both"
+    )
+    return f"servers: {' and '.join(kinds())}{alone}"
 
 
 def pytest_collection() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.helpers.servers import best_kind
+
 from .change import always, becomes, never, removed, when, with_part
 from .mutation import ON, PUBLISH, TRIMMING, Mutation
 
@@ -16,7 +18,7 @@ LEAVING = f"{LIMITS}test_the_consumer_of_a_worker_with_much_pending_goes_in_the_
 
 PORTIONS = "contract/test_portions.py::"
 LEAVING_MANY = f"{PORTIONS}test_what_a_worker_leaves_in_many_topics_moves_in_portions{ON}"
-RESTARTED, OWN = "integration/test_faults_portions.py::", "[redis]"
+RESTARTED, OWN = "integration/test_faults_portions.py::", f"[{best_kind()}]"
 DRAFTS = f"{PORTIONS}test_many_drafts_are_settled_in_portions{ON}"
 
 LEDGER = "contract/test_ledger.py::"
